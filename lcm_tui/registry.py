@@ -107,7 +107,7 @@ OfConversation = (
 def _of_conversation(place: OfConversation) -> Screen[None]:
     match place:
         case places.Messages():
-            from lcm_tui.screens.conversation import ConversationScreen
+            from lcm_tui.screens.conversation.screen import ConversationScreen
 
             return ConversationScreen(place.conversation, seq=place.seq)
         case places.Context():
@@ -173,7 +173,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 
             return CompareScreen(place.left, place.right)
         case places.DiskSessionText():
-            from lcm_tui.screens.disk_session import DiskSessionScreen
+            from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 
             return DiskSessionScreen(place.session)
         case _:
@@ -183,7 +183,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 #: What most operators open first, and then what drafts need; the model libraries only come with a call.
 SOON: Final = (
     *(
-        "conversation",
+        "conversation.screen",
         "dag.screen",
         "context.screen",
         "context.item",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, TypeVarTuple
+from typing import Any, ClassVar, Final
 
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
@@ -17,10 +17,9 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
-from textual.worker import Worker
 
+from lcm_tui.panes.desk import Desk
 from lcm_tui.panes.finding import LineFinder
-from lcm_tui.session import Session
 from lcm_tui.views.change import ShiftRow, Shown, columns, head_lines, item_name, shift_line
 from lcm_tui.views.item import document, load_item
 from lcm_tui.widgets.bars import Heading
@@ -28,8 +27,6 @@ from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line, Span, strip_of
 from lcm_tui.widgets.text import Block, Document, heading
-
-Ts = TypeVarTuple("Ts")
 
 #: The head takes at most this share of the screen.
 HEAD_SHARE: Final = 0.7
@@ -122,19 +119,6 @@ Below stand the ordinals, old and new side by side: + enters, - leaves, → move
 row of the database each, and to the SQL they stand for. enter shows the line under the cursor whole, and
 / searches.
 """.strip()
-
-
-class Desk(Protocol):
-    """What a pane asks of the screen that it stands on."""
-
-    @property
-    def session(self) -> Session:
-        """The open database and its settings."""
-
-    def work_on(
-        self, group: str, work: Callable[[*Ts], Awaitable[object]], *args: *Ts, exclusive: bool = True
-    ) -> Worker[None]:
-        """Run ``work(*args)`` beside the keys."""
 
 
 class ChangePane(Vertical):

@@ -8,7 +8,7 @@ import pytest
 from lcm_core.ingest.sessions import find_sessions
 
 from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text

@@ -121,7 +121,7 @@ def test_all_screens_are_found():
         "HistoryScreen",
         "OperationScreen",
     }
-    assert not names & {"DataScreen", "MessageScreen", "TextSearch", "PlanView"}
+    assert not names & {"DataScreen", "TextSearch", "PlanView"}
 
 
 @pytest.mark.parametrize("screen", screens())

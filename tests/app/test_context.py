@@ -21,7 +21,7 @@ from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.context.item import ItemScreen
 from lcm_tui.screens.context.items import FIRST
 from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.previous.screen import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell

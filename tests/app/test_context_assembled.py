@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.context.sent import SentScreen
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.views.sent import distance_line
 from lcm_tui.widgets.spans import text_of

@@ -12,9 +12,9 @@ from lcm_core.store import messages as store
 from textual.pilot import Pilot
 
 from lcm_tui.frame import Prompt
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.panes.messages import WINDOW
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.message_list import WINDOW
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import NARROW, go_to, open_app, said, settled, shown, wait_for, wait_for_text
@@ -106,7 +106,7 @@ async def test_every_message_is_met_by_paging_up_and_down(long_path: Path):
         for key, end in (("pageup", 1), ("pagedown", TOTAL)):
             seen: set[int] = set()
             while screen.messages.selected != end:
-                await wait_for(pilot, lambda: not screen._extending)
+                await wait_for(pilot, lambda: not screen.pane.extending)
                 keys = held(screen)
                 assert keys == list(range(keys[0], keys[-1] + 1))
                 seen |= set(screen.messages.visible_keys)
@@ -223,7 +223,7 @@ async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_cha
     with Host(path) as host:
         async with open_app(path) as pilot:
             screen = await open_conversation(pilot, 1)
-            message_id = screen._entries[384].message.message_id
+            message_id = screen.pane.entries[384].message.message_id
             await pilot.press("enter")
             await wait_for_text(pilot, "THE END")
             host.say(1, "something new")
@@ -249,9 +249,9 @@ async def test_opening_a_message_shows_all_of_it_and_folding_its_start(path: Pat
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1)
         assert screen.messages.selected == 384
-        assert not screen._entries[384].complete
+        assert not screen.pane.entries[384].complete
         await pilot.press("enter")
-        await wait_for(pilot, lambda: screen._entries[384].complete)
+        await wait_for(pilot, lambda: screen.pane.entries[384].complete)
         assert "line 20" in shown(pilot)  # what was at the end of the screen has made room for itself
         await pilot.press(*["pagedown"] * 10)
         assert "line 399" in shown(pilot)
@@ -270,8 +270,8 @@ async def test_calls_and_results_are_paired_in_every_version(database_file: Data
     path = database_file(version)
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1, seq=30)
-        page = await pilot.app.session.read(store.oldest_page, screen._conversation_id, 10_000)
-        screen._take(page, await screen._views_of(page), 30)
+        page = await pilot.app.session.read(store.oldest_page, screen.conversation.conversation_id, 10_000)
+        screen.pane._take(page, await screen.pane._views_of(page), 30)
         await settled(pilot)
         drawn = {seq: screen.messages._lines_of(seq) for seq in screen.messages.keys}
         texts = {seq: [text_of(line) for line in lines] for seq, lines in drawn.items()}
@@ -302,7 +302,7 @@ async def test_calls_and_results_are_paired_in_every_version(database_file: Data
 async def test_what_covers_a_message_is_said_and_opened(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1, seq=20)
-        entry = screen._entries[20]
+        entry = screen.pane.entries[20]
         assert entry.covered_by
         await wait_for_text(pilot, f"in {entry.covered_by[0]}")
         await pilot.press("s")
@@ -363,7 +363,7 @@ async def test_a_typed_time_is_meant_in_the_zone_that_is_shown(
 async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 2)
-        wanted = screen._entries[100].message.message_id
+        wanted = screen.pane.entries[100].message.message_id
         await pilot.press("g", "J")
         await type_in(pilot, f"m{wanted}")
         assert screen.messages.selected == 100
@@ -459,4 +459,4 @@ async def test_another_search_takes_the_place_of_one_that_runs(long_path: Path):
         assert screen.messages.selected in {
             seq for seq in range(TOTAL + 1) if f"message {seq}".startswith("message 42")
         }
-        assert screen._needle == "message 42"
+        assert screen.pane.finder.needle == "message 42"

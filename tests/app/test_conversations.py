@@ -16,10 +16,10 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.counting import Counting
 from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.spans import text_of

@@ -18,7 +18,7 @@ from lcm_core.store import lineage
 from textual.pilot import Pilot
 
 from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.previous.screen import PreviousScreen

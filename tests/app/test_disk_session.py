@@ -10,8 +10,8 @@ import pytest
 from lcm_core.ingest.sessions import DiskSession, find_sessions
 from textual.pilot import Pilot
 
-from lcm_tui.screens.disk_session import DiskSessionScreen
-from lcm_tui.screens.message_list import WINDOW
+from lcm_tui.panes.messages import WINDOW
+from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from tests.app.support import NARROW, go_to, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 
@@ -75,7 +75,7 @@ async def test_the_newest_entry_comes_first_and_the_others_by_paging(
         await wait_for_text(pilot, f"{TOTAL} entries")
         seen: set[int] = set()
         while screen.messages.selected != 0:
-            await wait_for(pilot, lambda: not screen._extending)
+            await wait_for(pilot, lambda: not screen.pane.extending)
             held(screen)
             seen |= set(screen.messages.visible_keys)
             await pilot.press("pageup")

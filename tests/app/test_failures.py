@@ -22,7 +22,7 @@ from textual.app import App
 
 from lcm_tui import logfile
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.support import open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
@@ -155,13 +155,13 @@ async def test_the_app_ends_with_the_code_of_what_kept_it_from_opening(tmp_path:
 
 DEFECTS = {
     "in a handler": """
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 def show(self, data): raise ValueError("a [red]defect[/] \\x1b[2J")
 ConversationsScreen.show = show
 """,
     "with its own rendering": """
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 class Rendered(Exception):
     def __rich__(self): return "SHOWN BY TEXTUAL"
@@ -174,7 +174,7 @@ def drawn(self, rows): raise KeyError("x" * 100_000)
 LineView.drawn = drawn
 """,
     "in a worker that ends the app": """
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 async def broken(): raise LookupError("nothing")
 ConversationsScreen.show = lambda self, data: self.run_worker(broken())

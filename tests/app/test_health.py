@@ -28,7 +28,7 @@ from lcm_tui.changes.fix import fixing
 from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.drafts import Wanted
 from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting.screen import DraftingScreen

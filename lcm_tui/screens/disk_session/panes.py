@@ -1,4 +1,4 @@
-"""A session that only the disk knows: its transcript, read-only, a page at a time."""
+"""The entries of a transcript, read from its file; an entry's number is its position on the path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from lcm_core.ingest.sessions import DiskSession
 from lcm_core.ingest.transcript import (
@@ -16,22 +16,15 @@ from lcm_core.ingest.transcript import (
     read_entries,
     refresh_index,
 )
-from textual.binding import BindingType
 
-from lcm_tui import places
-from lcm_tui.commands import bindings
-from lcm_tui.screens.message_list import PAGE, window_around
-from lcm_tui.screens.message_screen import MessageScreen
-from lcm_tui.views.units import size_text
-from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.panes.desk import Desk
+from lcm_tui.panes.messages import PAGE, MessagesPane, window_around
 from lcm_tui.widgets.message_lines import MessageView
 
 T = TypeVar("T")
 
 #: Characters of a text that the list reads; a message is read whole when it is opened.
 HEAD = 2_000
-#: How often the transcript is looked at while it is in front.
-LOOK_SECONDS = 0.5
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
@@ -51,7 +44,7 @@ class Run:
     index: TranscriptIndex
     start: int  #: position of the first one
     entries: tuple[TranscriptEntry, ...]
-    turn: int = 0  #: which state of the screen it was read for
+    turn: int = 0  #: which state of the pane it was read for
     select: int | None = None  #: position to stand on
 
     @property
@@ -60,41 +53,22 @@ class Run:
         return self.start + len(self.entries)
 
 
-class DiskSessionScreen(MessageScreen[Run]):
-    """The transcript of one session; an entry's number is its position on the path."""
+class TranscriptPane(MessagesPane):
+    """A window over the entries of a transcript."""
 
-    HELP = """
-A session as its host wrote it to disk. The database does not hold it, so it has no tokens, summaries or
-context here. What is shown is the branch that the host sees; entries on abandoned branches and lines that
-could not be read are counted in the title. Nothing is ever written to a transcript. i previews importing it
-into the database, as its engine would have stored it.
-"""
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "history", "fold-all"))
-
-    def __init__(self, disk: DiskSession) -> None:
-        super().__init__()
-        self.disk = disk
-        self._run: Run | None = None
+    def __init__(self, desk: Desk, moved: Callable[[], None], disk: DiskSession) -> None:
+        super().__init__(desk, moved)
+        self.run_shown: Run | None = None
+        self._disk = disk
         self._turn = 0  #: counts the runs shown
-
-    def on_mount(self) -> None:
-        """Say whose transcript this is, and follow it."""
-        self.query_one(TitleBar).where = f"Session on disk  {self.disk.session_key or self.disk.session_id}"
-        self.set_interval(LOOK_SECONDS, self._look)
-
-    def _look(self) -> None:
-        if self.app.screen is self:
-            self.load()
-
-    # -- data ----------------------------------------------------------------------------------------------
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended."""
-        held, turn = self._run, self._turn
+        held, turn = self.run_shown, self._turn
 
         def read(stopped: Callable[[], bool]) -> Run:
             if held is None:
-                index = index_transcript(self.disk.path, cancelled=stopped)
+                index = index_transcript(self._disk.path, cancelled=stopped)
                 run = _run(index, len(index) - PAGE, len(index), stopped)
                 return replace(run, turn=turn, select=len(index) - 1)
             index = refresh_index(held.index, cancelled=stopped)
@@ -106,40 +80,39 @@ into the database, as its engine would have stored it.
 
         return await in_thread(read)
 
-    def show(self, data: Run) -> None:
-        """Show the run, unless one has moved away while it was read; mark what was appended."""
+    def show(self, data: Run) -> bool:
+        """Show the run and mark what was appended; False: one has moved away while it was read."""
         if data.turn != self._turn:
-            self.load()
-        elif self._run is None or data.index is not self._run.index:
-            known = self._run is not None
+            return False
+        if self.run_shown is None or data.index is not self.run_shown.index:
+            known = self.run_shown is not None
             fresh = self._take(data)
             if known:
-                self.messages.mark_fresh(fresh)
+                self.list.mark_fresh(fresh)
+        return True
 
     def _take(self, run: Run) -> list[int]:
         """Hold and show a run, as much of it as fits a window; returns the positions that are new in it."""
         self._turn += 1
-        seen = self.messages.visible_keys
+        seen = self.list.visible_keys
         middle = run.select if run.select is not None else seen[0] if seen else run.stop
         part = window_around(len(run.entries), middle - run.start)
         run = replace(run, start=run.start + part.start, entries=run.entries[part])
-        self._run = run
-        fresh = self.messages.show(
+        self.run_shown = run
+        fresh = self.list.show(
             [_view(run.start + place, entry) for place, entry in enumerate(run.entries)],
             has_older=run.start > 0,
             has_newer=run.stop < len(run.index),
             select=run.select,
         )
         if not run.entries:
-            self.messages.empty = "This transcript has no entries."
-        for place in self.messages.opened & self.messages.views.keys():
-            self.work_on("whole", self.read_whole, place, exclusive=False)
-        self.show_place()
+            self.list.empty = "This transcript has no entries."
+        self.shown_anew()
         return fresh
 
     async def extend(self, older: bool) -> None:
         """Add a page at one end of the run; what is too much at the other is let go."""
-        held, turn = self._run, self._turn
+        held, turn = self.run_shown, self._turn
         if held is None:
             return
         start, stop = (held.start - PAGE, held.stop) if older else (held.start, held.stop + PAGE)
@@ -149,20 +122,20 @@ into the database, as its engine would have stored it.
 
     async def go_to_end(self, first: bool) -> None:
         """Show the first or the last page."""
-        if self._run is not None:
-            await self.go_to(0 if first else len(self._run.index) - 1)
+        if self.run_shown is not None:
+            await self.go_to(0 if first else len(self.run_shown.index) - 1)
 
     async def go_to(self, number: int) -> None:
         """Stand on the entry at a position."""
-        held = self._run
-        if held is not None and not self.messages.select(number):
+        held = self.run_shown
+        if held is not None and not self.list.select(number):
             start = max(0, min(number - PAGE // 2, len(held.index) - PAGE))
             run = await in_thread(lambda stopped: _run(held.index, start, start + PAGE, stopped))
             self._take(replace(run, select=number))
 
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
         """The nearest entry whose parts hold *needle*."""
-        held, step = self._run, 1 if forward else -1
+        held, step = self.run_shown, 1 if forward else -1
         if held is None:
             return None
         first = min(start + step, len(held.index) - 1) if not forward else start + step
@@ -171,41 +144,14 @@ into the database, as its engine would have stored it.
 
     async def read_whole(self, number: int) -> None:
         """Read what a list leaves out of long texts."""
-        held, view = self._run, self.messages.views.get(number)
+        held, view = self.run_shown, self.list.views.get(number)
         if held is None or view is None or view.complete:
             return
         found = await in_thread(
             lambda stopped: read_entries(held.index, number, number + 1, cancelled=stopped)
         )
-        if self._run is not None and self._run.index is held.index and found:
-            self.messages.learn(_view(number, found[0]))
-
-    # -- commands ------------------------------------------------------------------------------------------
-
-    def action_backfill(self) -> None:
-        """Preview the import of this session."""
-        self.open(places.Import(self.disk))
-
-    def action_history(self) -> None:
-        """Show what was changed in the database: an import is taken back there."""
-        self.open(places.History(None))
-
-    def show_place(self) -> None:
-        """How much there is, and what of it is not shown."""
-        if self._run is not None:
-            index = self._run.index
-            one, bad = len(index) == 1, index.bad_lines
-            said = [f"{len(index):,} {'entry' if one else 'entries'}", size_text(index.stamp.size)]
-            said += [f"{index.abandoned:,} on abandoned branches"] if index.abandoned else []
-            said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
-            self.query_one(TitleBar).note = ", ".join(said)
-
-    def selected_id(self) -> str | None:
-        """The entry's id."""
-        place = self.messages.selected
-        if self._run is None or place is None:
-            return None
-        return self._run.entries[place - self._run.start].entry_id
+        if self.run_shown is not None and self.run_shown.index is held.index and found:
+            self.list.learn(_view(number, found[0]))
 
 
 def _run(index: TranscriptIndex, start: int, stop: int, stopped: Callable[[], bool]) -> Run:

@@ -1,0 +1,144 @@
+"""A conversation: its messages, newest shown first, going on in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import ClassVar
+
+from lcm_core.records import Conversation
+from lcm_core.store import messages as store
+from lcm_core.times import iso_z, parse_utc
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.links import bound, conversation_links
+from lcm_tui.actions.messages import message_actions
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder
+from lcm_tui.panes.messages import MessageList
+from lcm_tui.screens.conversation.panes import ConversationPane, Window
+from lcm_tui.widgets.bars import TitleBar
+
+
+class ConversationScreen(DataScreen[Window]):
+    """The messages of one conversation; a message's number is its seq."""
+
+    HELP = """
+The messages of this conversation in the order of their seq, the newest at the bottom. The list goes on in
+both directions while you move; g and G go to the first and the last message of all.
+
+A message shows its first lines; enter opens it. Reasoning, tool calls and tool results are one line until
+then; → #12 and ← #11 name the message that holds the other half of a call. "in context" marks what the model
+still sees as it is, "in sum_..." the summary that covers it: s goes there.
+
+J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on (in
+the time zone that is shown; with a Z behind it in UTC).
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
+            "fold-all",
+        )
+    )
+
+    def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
+
+    def compose_body(self) -> ComposeResult:
+        """The messages."""
+        yield self.pane
+
+    def actions(self) -> Sequence[Action]:
+        """Opening messages, going to one, and the other views of the conversation."""
+        return bound(
+            self,
+            *conversation_links(self, self.conversation),
+            *message_actions(self, self.pane),
+            Action("summaries", self._open_summaries),
+            Action("jump", self._jump),
+        )
+
+    def where(self) -> str:
+        """Whose messages these are."""
+        return f"Conversation {self.conversation.conversation_id}  {self.conversation.lane}"
+
+    @property
+    def messages(self) -> MessageList:
+        """The list."""
+        return self.pane.list
+
+    def main_widget(self) -> MessageList:
+        """The list."""
+        return self.pane.list
+
+    def finder(self) -> Finder:
+        """The search in all messages."""
+        return self.pane.finder
+
+    def selected_id(self) -> str | None:
+        """The message's id."""
+        return str(self.pane.entry.message.message_id) if self.pane.entry is not None else None
+
+    async def fetch(self) -> Window:
+        """The messages in sight, and what was appended behind them."""
+        return await self.pane.fetch()
+
+    def show(self, data: Window) -> None:
+        """Show them, unless one has moved away while they were read."""
+        if not self.pane.show(data):
+            self.load()
+
+    def _say_place(self) -> None:
+        """The seq of the selected message, or what is being searched for."""
+        seq, searching = self.messages.selected, self.pane.searching
+        place = "" if seq is None else f"#{seq}"
+        self.query_one(TitleBar).note = f"searching for {searching} …" if searching else place
+
+    def _open_summaries(self) -> None:
+        """Show the DAG, with the summary that covers the selected message selected."""
+        entry = self.pane.entry
+        covering = entry.covered_by[0] if entry and entry.covered_by else None
+        if entry and covering is None:
+            self.app.notify("No summary covers this message.", timeout=3)
+        self.open(places.Summaries(self.conversation, select=covering))
+
+    async def _jump(self) -> None:
+        """Ask where to, and go there."""
+        text = await self.ask("jump to: seq, m<message id>, or a time")
+        if text is not None and text.strip():
+            self.work_on("go", self._go_to_place, text.strip())
+
+    async def _go_to_place(self, text: str) -> None:
+        conversation_id = self.conversation.conversation_id
+        number = re.fullmatch(r"(m?)#?(-?\d{1,18})", text)
+        seq: int | None = None
+        if number is None:
+            moment = moment_of(text, self.session.zone)
+            problem = f"{text} is no seq, message id or time"
+            if moment is not None:
+                problem = "this conversation has no messages"
+                seq = await self.session.read(store.seq_at_time, conversation_id, iso_z(moment))
+        elif number[1]:
+            seq = await self.session.read(store.seq_of_message, conversation_id, int(number[2]))
+            problem = f"this conversation has no message {number[2]}"
+        else:
+            seq, problem = int(number[2]), ""
+        if seq is None:
+            self.app.notify(problem, severity="warning")
+        else:
+            await self.pane.go_to(seq)
+
+
+def moment_of(text: str, zone: tzinfo | None) -> datetime | None:
+    """A time that was typed: in *zone* (None: that of this machine), unless it names one itself."""
+    moment = parse_utc(text)
+    if moment is None or re.search(r"([Zz]|[+-]\d\d:?\d\d)$", text):
+        return moment
+    naive = moment.replace(tzinfo=None)
+    return naive.replace(tzinfo=zone) if zone is not None else naive.astimezone()

@@ -1,0 +1,1 @@
+"""The transcript of a session that only the disk knows."""
