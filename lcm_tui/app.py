@@ -38,8 +38,8 @@ from lcm_tui.typed_ahead import Handled, TypedAhead
 log = logging.getLogger(__name__)
 
 #: Threads that read give way to a key after so long. Two programs were given the same keys in turns, in a
-#: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms the
-#: median key took 1.10 times as long, and one in ten 70 ms in place of 41.
+#: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms
+#: half of the keys took more than 1.10 times as long, and one in ten 70 ms in place of 41.
 SWITCH_SECONDS = 0.0005
 #: When the first screen has been drawn and nothing is urgent.
 WARM_UP_SECONDS = 0.4
@@ -183,8 +183,8 @@ class LcmApp(App[int]):
         """Once the first screen stands: import the others, and keep what lives on out of the collector's way.
 
         Either would else be paid for by a key: an import 10 to 40 ms, a full collection up to 100 ms.
-        Measured as `SWITCH_SECONDS`, with Python's own rules of collecting: the median key took as long
-        (1.01 times), and one in twenty 58 ms in place of 47.
+        Measured as `SWITCH_SECONDS`, with Python's own rules of collecting: half of the keys took more
+        than 1.01 times as long, and one in twenty 58 ms in place of 47.
         """
         await asyncio.sleep(WARM_UP_SECONDS)
         for name in SOON:

@@ -261,9 +261,9 @@ class CommandScreen(Screen[None]):
 
         Else it waits for the next beat of Textual's clock, up to 17 ms when a reload has just taken one. Keys
         that come faster than that clock beats are painted together. Two programs were given the same keys in
-        turns, in a conversation of the tiny benchmark database, on a busy machine: without this the median
-        key took 0.96 times as long and one in twenty 91 ms in place of 47 (88 keys each); while another
-        process committed 20 times a second, 1.05 times, and one in ten 44 ms in place of 35 (44 keys each).
+        turns, in a conversation of the tiny benchmark database, on a busy machine: without this half of
+        the keys took more than 0.96 times as long, one in twenty 91 ms in place of 47 (88 keys each); while
+        another process committed 20 times a second 1.05 times, one in ten 44 ms in place of 35 (44 keys).
         """
         acted = self.session.acted_at
         if acted - self._answered_at >= UPDATE_PERIOD and (self._dirty_widgets or self._scroll_required):
