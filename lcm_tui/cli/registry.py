@@ -13,7 +13,7 @@ from lcm_tui.cli.options import CommonOptions
 
 #: In the order in which help lists them; a command is declared in ``commands/<its first word>.py``.
 COMMANDS: Final = (
-    "status",
+    *("status", "engine"),
     *("conversations list", "conversations show"),
     *("messages list", "messages tail"),
     *("summaries list", "summaries show", "summaries previous"),

@@ -1,0 +1,403 @@
+"""What the 1.x engine's own rows mean at a moment: prepared, stuck, lost, due.
+
+The rules are in docs/engine/prepared.md, "Batches and nodes", "Debt" and "What needs a look".
+
+Nothing here reads or changes a file. Moments are aware, UTC; ordinals are those of the context when a batch
+was planned, ranges include both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, IntEnum
+from functools import cached_property
+from typing import Final, TypeVar
+
+from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.engine_work import (
+    AnchorCount,
+    BatchRow,
+    DebtRow,
+    EngineRows,
+    EpochRow,
+    NodeRow,
+    PlacedItem,
+    TurnCount,
+)
+from lcm_core.times import parse_utc, sort_key
+
+T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)
+
+#: The failure after which a batch is given up.
+MOST_RETRIES: Final = 3
+#: A run that began longer ago died with its process: nothing resets the flag.
+OLD_RUN: Final = timedelta(hours=1)
+#: Why a batch is given up when what it was made from changed: nothing failed.
+_CHANGED: Final = ("pending batch ", "source projection fingerprint changed")
+#: Failures after which compaction is not tried again by itself.
+_NO_RETRY: Final = ("provider auth failure", "summary provider circuit breaker is open")
+_DONE: Final = frozenset({"ready", "promoted"})
+#: Anchors that prove where a message comes from.
+PROOF: Final = frozenset({"verified", "repaired"})
+
+
+class NodeState(Enum):
+    """How far a node is."""
+
+    READY = "ready"
+    PROMOTED = "promoted"
+    CLAIMABLE = "claimable"  #: the next to be claimed
+    WAITS_FOR_SOURCES = "waits for its sources"
+    CLAIMED = "claimed"
+    EXPIRED = "lease expired"  #: the worker died
+    NO_LEASE = "claimed without a lease that can be read"
+    WAITS_TO_RETRY = "waits to be tried again"
+    GIVEN_UP = "failed for the last time"
+    ENDED = "ended with its batch"
+    UNKNOWN = "unknown"
+
+
+def node_state(node: NodeRow, *, active: bool, now: datetime) -> NodeState:
+    """How far a node is; *active*: whether its batch is."""
+    if node.status in _DONE:
+        return NodeState(node.status)
+    if not active or node.status == "stale":
+        return NodeState.ENDED
+    free = NodeState.WAITS_FOR_SOURCES if node.waits_for else NodeState.CLAIMABLE
+    if node.status == "planned":
+        return free
+    if node.status == "running":
+        until = parse_utc(node.lease_expires_at)
+        if until is None:
+            return NodeState.NO_LEASE
+        return NodeState.EXPIRED if until <= now else NodeState.CLAIMED
+    if node.status == "failed":
+        if node.retries >= MOST_RETRIES:
+            return NodeState.GIVEN_UP
+        after = parse_utc(node.next_attempt_after)
+        return NodeState.WAITS_TO_RETRY if after is not None and after > now else free
+    return NodeState.UNKNOWN
+
+
+def is_claimable(node: NodeRow, *, active: bool, now: datetime) -> bool:
+    """Whether a worker that looks now may claim it."""
+    state = node_state(node, active=active, now=now)
+    return state is NodeState.CLAIMABLE or (state is NodeState.EXPIRED and not node.waits_for)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A run of items that publication would replace by a node, or a summary that would be kept."""
+
+    start: int
+    end: int
+    node: NodeRow | None  #: None: the summary of the context stays
+    summary_id: str | None = None
+
+
+def frontier(
+    start: int | None, end: int | None, nodes: Iterable[NodeRow], items: Iterable[PlacedItem]
+) -> tuple[Step, ...] | None:
+    """The nodes and kept summaries that cover *start* to *end* exactly, the widest nodes first choice.
+
+    None when they leave a gap, or overlap.
+    """
+    if start is None or end is None or start > end:
+        return None
+    steps = [
+        Step(one.start, one.end, one)
+        for one in nodes
+        if one.start is not None and one.end is not None and start <= one.start <= one.end <= end
+    ]
+    steps += (
+        Step(one.ordinal, one.ordinal, None, one.summary_id) for one in items if one.summary_id is not None
+    )
+    # From the end: from which ordinals on everything is covered, and by which step first.
+    first: dict[int, Step] = {}
+    for step in sorted(steps, key=lambda one: (-one.start, -one.end, one.node is None, -_depth(one))):
+        if step.start not in first and (step.end == end or step.end + 1 in first):
+            first[step.start] = step
+    found: list[Step] = []
+    at = start
+    while at in first:
+        found.append(first[at])
+        at = first[at].end + 1
+    return tuple(found) if found else None
+
+
+def _depth(step: Step) -> int:
+    return 0 if step.node is None or step.node.depth is None else step.node.depth
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """A batch with its nodes."""
+
+    row: BatchRow
+    nodes: tuple[NodeRow, ...]  #: in the order in which they are claimed
+    items: tuple[PlacedItem, ...]  #: of the context, in its range; none of a batch that has ended
+    now: datetime
+
+    def state_of(self, node: NodeRow) -> NodeState:
+        """How far one of its nodes is."""
+        return node_state(node, active=self.row.active, now=self.now)
+
+    def in_state(self, *states: NodeState) -> tuple[NodeRow, ...]:
+        """Its nodes in one of some states."""
+        return tuple(one for one in self.nodes if self.state_of(one) in states)
+
+    @cached_property
+    def prepared(self) -> tuple[NodeRow, ...]:
+        """Nodes whose text is there."""
+        return self.in_state(NodeState.READY, NodeState.PROMOTED)
+
+    @property
+    def ready_tokens(self) -> int:
+        """Tokens of the texts that wait."""
+        return sum(one.tokens or 0 for one in self.nodes if one.status == "ready")
+
+    @property
+    def oldest_ready(self) -> datetime | None:
+        """Since when the first of them waits."""
+        ready = (parse_utc(one.ready_at) for one in self.nodes if one.status == "ready")
+        return min((one for one in ready if one is not None), default=None)
+
+    @cached_property
+    def publishable(self) -> tuple[Step, ...] | None:
+        """What publication would do now; None when the prepared nodes do not cover the range."""
+        if not self.row.active or not self.range_exists:
+            return None
+        return frontier(self.row.start, self.row.end, self.prepared, self.items)
+
+    @cached_property
+    def planned(self) -> tuple[Step, ...] | None:
+        """What publication would do once all is prepared."""
+        if not self.row.active or not self.range_exists:
+            return None
+        return frontier(self.row.start, self.row.end, self.nodes, self.items)
+
+    @property
+    def range_exists(self) -> bool:
+        """Whether the context has an item at each ordinal of the range."""
+        start, end = self.row.start, self.row.end
+        return start is not None and end is not None and len(self.items) == end - start + 1 > 0
+
+    def replaced(self, step: Step) -> tuple[int, int]:
+        """How many messages and how many summaries of the context a step replaces."""
+        within = [one for one in self.items if step.start <= one.ordinal <= step.end]
+        summaries = sum(one.summary_id is not None for one in within)
+        return (0, 0) if step.node is None else (len(within) - summaries, summaries)
+
+    @property
+    def lost_by_failure(self) -> bool:
+        """Whether it was given up because something failed, not because its sources changed."""
+        given_up = self.row.status in ("stale", "failed")
+        return given_up and not (self.row.failure or "").startswith(_CHANGED)
+
+
+class DebtState(Enum):
+    """What is to be said of compaction debt (docs/engine/prepared.md, "Debt")."""
+
+    NONE = "none"
+    DUE = "due"
+    WAITS = "waits"
+    FAILED = "failed"
+    RUNNING = "running"
+    DIED = "running, and its process is gone"
+    CLOSED = "closed"
+    INACTIVE = "inactive"
+
+
+def debt_state(row: DebtRow | None, *, active: bool, now: datetime) -> DebtState:
+    """What a row says; *active*: whether its conversation is."""
+    if row is None:
+        return DebtState.NONE
+    if row.running:
+        started = parse_utc(row.started_at)
+        return DebtState.DIED if started is None or started < now - OLD_RUN else DebtState.RUNNING
+    if not row.pending:
+        return DebtState.CLOSED if row.resolution else DebtState.NONE
+    if not active:
+        return DebtState.INACTIVE
+    after = parse_utc(row.next_attempt_after)
+    if after is not None and after > now:
+        return DebtState.WAITS
+    if any(words in (row.failure or "") for words in _NO_RETRY):
+        return DebtState.FAILED
+    return DebtState.DUE
+
+
+class Need(IntEnum):
+    """Why a conversation needs a look, the most urgent first."""
+
+    EXPIRED_LEASE = 1
+    OLD_RUN = 2
+    LOST_BY_FAILURE = 3
+    DUE_WITHOUT_BATCH = 4
+    NOTHING = 5
+
+
+@dataclass(frozen=True)
+class ConversationWork:
+    """What the engine's rows say of one conversation at a moment."""
+
+    conversation: Conversation
+    batches: tuple[BatchState, ...]  #: the oldest first
+    debt_row: DebtRow | None
+    anchors: tuple[AnchorCount, ...]
+    without_anchor: int
+    epoch: EpochRow | None
+    turns: tuple[TurnCount, ...]
+    now: datetime
+
+    @property
+    def conversation_id(self) -> ConversationId:
+        """Whose work it is."""
+        return self.conversation.conversation_id
+
+    @cached_property
+    def batch(self) -> BatchState | None:
+        """The batch that the engine works on: the newest active one."""
+        return next((one for one in reversed(self.batches) if one.row.active), None)
+
+    @property
+    def lost(self) -> BatchState | None:
+        """The newest batch that was given up."""
+        return next((one for one in reversed(self.batches) if one.row.status in ("stale", "failed")), None)
+
+    @cached_property
+    def debt(self) -> DebtState:
+        """Its debt."""
+        return debt_state(self.debt_row, active=self.conversation.active is not False, now=self.now)
+
+    @cached_property
+    def need(self) -> Need:
+        """Why it needs a look."""
+        active = [one for one in self.batches if one.row.active]
+        if any(one.in_state(NodeState.EXPIRED) for one in active):
+            return Need.EXPIRED_LEASE
+        if self.debt is DebtState.DIED:
+            return Need.OLD_RUN
+        newest = self.batches[-1] if self.batches else None
+        if any(one.in_state(NodeState.GIVEN_UP) for one in active) or (newest and newest.lost_by_failure):
+            return Need.LOST_BY_FAILURE
+        if self.debt in (DebtState.DUE, DebtState.FAILED) and not active:
+            return Need.DUE_WITHOUT_BATCH
+        return Need.NOTHING
+
+    def anchored(self, *states: str) -> int:
+        """Messages whose anchor is in one of some states."""
+        return sum(one.count for one in self.anchors if one.state in states)
+
+    @property
+    def last_turn(self) -> str | None:
+        """When the last turn was committed, as stored."""
+        return max((one.last for one in self.turns if one.last is not None), key=sort_key, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineWork:
+    """The state of the engine in one file at a moment."""
+
+    now: datetime
+    rows: EngineRows
+    conversations: tuple[ConversationWork, ...]  #: what needs a look first
+    unowned: int  #: rows of prepared work and debt whose conversation or batch is not stored
+
+    @property
+    def prepares(self) -> bool:
+        """Whether the engine of this file prepares anything."""
+        return self.rows.batches is not None
+
+
+def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
+    """What the rows mean at *now*."""
+    batches = _by_owner(rows.batches or (), lambda one: one.conversation_id)
+    in_order = sorted(rows.nodes, key=_claim_order)
+    nodes = _by_owner(in_order, lambda one: (one.conversation_id, one.batch_id))
+    items = _by_owner(rows.items, lambda one: one.conversation_id)
+    debts = _by_owner(rows.debts or (), lambda one: one.conversation_id)
+    anchors = _by_owner(rows.anchors or (), lambda one: one.conversation_id)
+    epochs = _by_owner(rows.epochs or (), lambda one: one.conversation_id)
+    without = dict(rows.without_anchor)
+    found = []
+    for one in rows.conversations:
+        key = one.conversation_id
+        found.append(
+            ConversationWork(
+                one,
+                tuple(
+                    _batch(row, nodes.get((key, row.batch_id), ()), items.get(key, ()), now)
+                    for row in sorted(batches.get(key, ()), key=_batch_order)
+                ),
+                next(iter(debts.get(key, ())), None),
+                tuple(anchors.get(key, ())),
+                without.get(key, 0),
+                next(iter(epochs.get(key, ())), None),
+                tuple(turn for turn in rows.turns or () if _is_of(turn, one)),
+                now,
+            )
+        )
+    known = {one.conversation_id for one in rows.conversations}
+    owners = [one.conversation_id for one in rows.batches or ()]
+    owners += [one.conversation_id for one in rows.debts or ()]
+    placed = {(row.conversation_id, row.batch_id) for row in rows.batches or ()}
+    lost = sum((one.conversation_id, one.batch_id) not in placed for one in rows.nodes)
+    lost += sum(one not in known for one in owners)
+    found.sort(key=lambda one: (one.need, one.conversation_id))
+    return EngineWork(now, rows, tuple(found), lost)
+
+
+def _batch(row: BatchRow, nodes: Sequence[NodeRow], items: Sequence[PlacedItem], now: datetime) -> BatchState:
+    within: tuple[PlacedItem, ...] = ()
+    if row.active and row.start is not None and row.end is not None:
+        within = tuple(one for one in items if row.start <= one.ordinal <= row.end)
+    return BatchState(row, tuple(nodes), within, now)
+
+
+def _by_owner(rows: Iterable[T], owner: Callable[[T], Key]) -> Mapping[Key, Sequence[T]]:
+    found: dict[Key, list[T]] = {}
+    for row in rows:
+        found.setdefault(owner(row), []).append(row)
+    return found
+
+
+def _batch_order(row: BatchRow) -> tuple[datetime, str]:
+    return sort_key(row.created_at), row.batch_id
+
+
+def _claim_order(node: NodeRow) -> tuple[int, int, int, str]:
+    return node.conversation_id, node.start or 0, node.depth or 0, node.node_id
+
+
+def _is_of(turn: TurnCount, conversation: Conversation) -> bool:
+    """By session first: a key goes on with other sessions."""
+    if turn.session_id == conversation.session_id:
+        return True
+    key = conversation.session_key
+    return key is not None and turn.session_key == key and conversation.active is not False
+
+
+def claimable(work: EngineWork) -> list[NodeRow]:
+    """The nodes that may be claimed, in the order in which they are."""
+    return _nodes_where(work, lambda one, batch: is_claimable(one, active=batch.row.active, now=work.now))
+
+
+def running(work: EngineWork, *, expired: bool) -> list[NodeRow]:
+    """The claimed nodes whose lease has expired, or has not."""
+    wanted = NodeState.EXPIRED if expired else NodeState.CLAIMED
+    return _nodes_where(work, lambda one, batch: batch.state_of(one) is wanted)
+
+
+def _nodes_where(work: EngineWork, wanted: Callable[[NodeRow, BatchState], bool]) -> list[NodeRow]:
+    found = [
+        node
+        for one in work.conversations
+        for batch in one.batches
+        for node in batch.nodes
+        if wanted(node, batch)
+    ]
+    return sorted(found, key=_claim_order)

@@ -1,0 +1,412 @@
+"""The rows in which the 1.x engine keeps its own state: prepared work, debt, anchors, epochs and turns.
+
+Columns are those of docs/engine/prepared.md, "Columns". Values may be anything that SQLite keeps: what is no
+number is 0, times stay as they are stored. What the rows mean is in `lcm_core.engine_work`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.connecting import Row
+from lcm_core.store.conversations import COLUMNS, conversation_of
+from lcm_core.store.database import Reader
+from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.rows import of_conversation
+from lcm_core.store.state import (
+    ENDED_BATCHES,
+    MAINTENANCE,
+    PREPARED_BATCHES,
+    PREPARED_NODE_CHILDREN,
+    PREPARED_NODES,
+)
+from lcm_core.store.typed import number
+
+ANCHORS: Final = "message_transcript_anchor_trust"
+EPOCHS: Final = "conversation_transcript_epochs"
+TURNS: Final = "turn_advancements"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """A compaction that the engine plans; ordinals are those of the context when it was planned."""
+
+    conversation_id: ConversationId
+    batch_id: str
+    status: str
+    start: int | None
+    end: int | None  #: the last ordinal of the range
+    failure: str | None
+    created_at: str | None
+    published_at: str | None
+
+    @property
+    def active(self) -> bool:
+        """Whether the engine may still work on it."""
+        return self.status not in ENDED_BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A summary of a batch; its text is not read with it."""
+
+    conversation_id: ConversationId
+    node_id: str
+    batch_id: str
+    kind: str
+    depth: int | None
+    status: str
+    start: int | None
+    end: int | None
+    tokens: int | None
+    has_text: bool
+    lease_owner: str | None
+    lease_expires_at: str | None
+    failure: str | None
+    retries: int
+    next_attempt_after: str | None
+    ready_at: str | None
+    summary_id: str | None  #: what it became
+    waits_for: int  #: nodes that it is made from and that are neither ready nor promoted
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedItem:
+    """An item of a context in the range of a batch."""
+
+    conversation_id: ConversationId
+    ordinal: int
+    summary_id: str | None  #: None: a message
+
+
+@dataclass(frozen=True, slots=True)
+class DebtRow:
+    """What is noted of compaction that is due."""
+
+    conversation_id: ConversationId
+    pending: int
+    running: int
+    reason: str | None
+    failure: str | None
+    retries: int | None
+    next_attempt_after: str | None
+    resolution: str | None
+    resolved_at: str | None
+    revision: int | None
+    requested_at: str | None
+    started_at: str | None
+    finished_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorCount:
+    """How many messages have anchors of one kind."""
+
+    conversation_id: ConversationId
+    state: str
+    source: str | None
+    reason: str | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRow:
+    """A boundary in a transcript: what is older is taken as it is."""
+
+    conversation_id: ConversationId
+    mode: str
+    frontier_entry_id: str | None
+    frontier_seq: int | None
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCount:
+    """The turns that were committed of one session."""
+
+    session_id: str | None
+    session_key: str | None
+    turns: int
+    messages: int
+    first: str | None
+    last: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedText:
+    """The text of a node: nothing that a model was sent."""
+
+    node: NodeRow
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRows:
+    """The state of one conversation or of all; None where this file has no such table."""
+
+    conversations: Sequence[Conversation]
+    batches: Sequence[BatchRow] | None  #: of a conversation the oldest first
+    nodes: Sequence[NodeRow]  #: in the order in which they are claimed
+    items: Sequence[PlacedItem]  #: of the ranges of active batches
+    debts: Sequence[DebtRow] | None
+    anchors: Sequence[AnchorCount] | None
+    without_anchor: Sequence[tuple[ConversationId, int]]  #: messages that were never judged
+    epochs: Sequence[EpochRow] | None
+    turns: Sequence[TurnCount] | None
+
+
+async def engine_rows(reader: Reader, conversation_id: ConversationId | None) -> EngineRows:
+    """Read what the engine notes of a conversation, or of all (None)."""
+    only, keys = of_conversation("c.conversation_id", conversation_id)
+    conversations = [
+        conversation_of(row)
+        for row in await reader.rows(
+            f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c "
+            f"WHERE {only} ORDER BY c.conversation_id",
+            *keys,
+        )
+    ]
+    batches = await _batches(reader, conversation_id)
+    return EngineRows(
+        conversations,
+        batches,
+        await _nodes(reader, conversation_id),
+        await _items(reader, batches or ()),
+        await _debts(reader, conversation_id),
+        await _anchors(reader, conversation_id),
+        await _without_anchor(reader, conversation_id),
+        await _epochs(reader, conversation_id),
+        await _turns(reader, conversations, conversation_id),
+    )
+
+
+async def _of(
+    reader: Reader, table: str, columns: Sequence[str], conversation_id: ConversationId | None
+) -> list[Row]:
+    only, keys = of_conversation("t.conversation_id", conversation_id)
+    return await reader.rows(
+        f"SELECT t.conversation_id AS owner, {reader.schema.select(table, columns, 't')} "
+        f"FROM {table} AS t WHERE {only} ORDER BY t.conversation_id",
+        *keys,
+    )
+
+
+def _owner(row: Row) -> ConversationId:
+    """Whose row it is; 0, which is nobody's, where it names none."""
+    return ConversationId(row["owner"] if isinstance(row["owner"], int) else 0)
+
+
+async def _batches(reader: Reader, conversation_id: ConversationId | None) -> list[BatchRow] | None:
+    if not reader.schema.has(PREPARED_BATCHES, "conversation_id"):
+        return None
+    columns = (
+        *("batch_id", "status", "compactable_start_ordinal", "compactable_end_ordinal"),
+        *("failure_summary", "created_at", "published_at"),
+    )
+    return [
+        BatchRow(
+            _owner(row),
+            row["batch_id"] or "",
+            row["status"] or "",
+            number(row["compactable_start_ordinal"]),
+            number(row["compactable_end_ordinal"]),
+            row["failure_summary"],
+            row["created_at"],
+            row["published_at"],
+        )
+        for row in await _of(reader, PREPARED_BATCHES, columns, conversation_id)
+    ]
+
+
+async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list[NodeRow]:
+    if not reader.schema.has(PREPARED_NODES, "conversation_id"):
+        return []
+    columns = (
+        *("node_id", "batch_id", "kind", "depth", "status", "ordinal_start", "ordinal_end", "token_count"),
+        *("lease_owner", "lease_expires_at", "failure_summary", "retry_count", "next_attempt_after"),
+        *("ready_at", "canonical_summary_id"),
+    )
+    has_text = (
+        "n.content IS NOT NULL AND n.content <> ''" if reader.schema.has(PREPARED_NODES, "content") else "0"
+    )
+    only, keys = of_conversation("n.conversation_id", conversation_id)
+    rows = await reader.rows(
+        f"SELECT n.conversation_id AS owner, {reader.schema.select(PREPARED_NODES, columns, 'n')}, "
+        f"{has_text} AS has_text FROM {PREPARED_NODES} AS n WHERE {only}",
+        *keys,
+    )
+    waiting = await _unready_children(reader)
+    return [
+        NodeRow(
+            conversation_id=_owner(row),
+            node_id=row["node_id"] or "",
+            batch_id=row["batch_id"] or "",
+            kind=row["kind"] or "",
+            depth=row["depth"],
+            status=row["status"] or "",
+            start=number(row["ordinal_start"]),
+            end=number(row["ordinal_end"]),
+            tokens=row["token_count"],
+            has_text=bool(row["has_text"]),
+            lease_owner=row["lease_owner"],
+            lease_expires_at=row["lease_expires_at"],
+            failure=row["failure_summary"],
+            retries=number(row["retry_count"]) or 0,
+            next_attempt_after=row["next_attempt_after"],
+            ready_at=row["ready_at"],
+            summary_id=row["canonical_summary_id"],
+            waits_for=waiting.get(row["node_id"] or "", 0),
+        )
+        for row in rows
+    ]
+
+
+async def _unready_children(reader: Reader) -> dict[str, int]:
+    """By node, how many of the nodes that it is made from have no text yet."""
+    if not reader.schema.has(PREPARED_NODE_CHILDREN, "child_node_id"):
+        return {}
+    rows = await reader.rows(
+        f"""SELECT CAST(e.node_id AS TEXT) AS node, count(*) AS n FROM {PREPARED_NODE_CHILDREN} AS e
+        JOIN {PREPARED_NODES} AS n ON n.node_id = e.child_node_id
+        WHERE n.status NOT IN ('ready', 'promoted') GROUP BY e.node_id"""
+    )
+    return {row["node"] or "": row["n"] for row in rows}
+
+
+async def _items(reader: Reader, batches: Sequence[BatchRow]) -> list[PlacedItem]:
+    found: dict[tuple[ConversationId, int], PlacedItem] = {}
+    for batch in batches:
+        if not batch.active or batch.start is None or batch.end is None:
+            continue
+        rows = await reader.rows(
+            "SELECT ordinal, item_type, summary_id FROM context_items "
+            "WHERE conversation_id = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
+            *(batch.conversation_id, batch.start, batch.end),
+        )
+        for row in rows:
+            summary = row["summary_id"] if row["item_type"] == "summary" else None
+            key = (batch.conversation_id, row["ordinal"])
+            found[key] = PlacedItem(*key, summary)
+    return list(found.values())
+
+
+async def _debts(reader: Reader, conversation_id: ConversationId | None) -> list[DebtRow] | None:
+    if not reader.schema.has(MAINTENANCE, "conversation_id"):
+        return None
+    columns = (
+        *("pending", "running", "reason", "last_failure_summary", "retry_attempts", "next_attempt_after"),
+        *("resolution_reason", "resolved_at", "maintenance_revision", "requested_at", "last_started_at"),
+        "last_finished_at",
+    )
+    return [
+        DebtRow(
+            _owner(row),
+            row["pending"] or 0,
+            row["running"] or 0,
+            row["reason"],
+            row["last_failure_summary"],
+            number(row["retry_attempts"]),
+            row["next_attempt_after"],
+            row["resolution_reason"],
+            row["resolved_at"],
+            number(row["maintenance_revision"]),
+            row["requested_at"],
+            row["last_started_at"],
+            row["last_finished_at"],
+        )
+        for row in await _of(reader, MAINTENANCE, columns, conversation_id)
+    ]
+
+
+async def _anchors(reader: Reader, conversation_id: ConversationId | None) -> list[AnchorCount] | None:
+    if not reader.schema.has(ANCHORS, "conversation_id"):
+        return None
+    only, keys = of_conversation("t.conversation_id", conversation_id)
+    named = reader.schema.select(ANCHORS, ("trust_state", "source", "reason"), "t")
+    rows = await reader.rows(
+        f"SELECT t.conversation_id AS owner, {named}, count(*) AS n FROM {ANCHORS} AS t WHERE {only} "
+        "GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        *keys,
+    )
+    return [
+        AnchorCount(_owner(row), row["trust_state"] or "", row["source"], row["reason"], row["n"])
+        for row in rows
+    ]
+
+
+async def _without_anchor(
+    reader: Reader, conversation_id: ConversationId | None
+) -> list[tuple[ConversationId, int]]:
+    if not reader.schema.has(ANCHORS, "message_id"):
+        return []
+    only, keys = of_conversation("m.conversation_id", conversation_id)
+    rows = await reader.rows(
+        f"""SELECT m.conversation_id AS owner, count(*) AS n FROM messages AS m
+        WHERE {only} AND NOT EXISTS (SELECT 1 FROM {ANCHORS} AS t WHERE t.message_id = m.message_id)
+        GROUP BY m.conversation_id ORDER BY m.conversation_id""",
+        *keys,
+    )
+    return [(_owner(row), row["n"]) for row in rows]
+
+
+async def _epochs(reader: Reader, conversation_id: ConversationId | None) -> list[EpochRow] | None:
+    if not reader.schema.has(EPOCHS, "conversation_id"):
+        return None
+    columns = ("migration_mode", "frontier_entry_id", "frontier_seq", "metadata_json")
+    return [
+        EpochRow(
+            _owner(row),
+            row["migration_mode"] or "",
+            row["frontier_entry_id"],
+            number(row["frontier_seq"]),
+            row["metadata_json"],
+        )
+        for row in await _of(reader, EPOCHS, columns, conversation_id)
+    ]
+
+
+async def _turns(
+    reader: Reader, conversations: Sequence[Conversation], conversation_id: ConversationId | None
+) -> list[TurnCount] | None:
+    if not reader.schema.has(TURNS, "session_id"):
+        return None
+    condition = "1"
+    keys: tuple[str | None, ...] = ()
+    if conversation_id is not None:
+        if not conversations:
+            return []
+        condition = "(t.session_id = ? OR t.session_key = ?)"
+        keys = (conversations[0].session_id, conversations[0].session_key)
+    stored = reader.schema.select(TURNS, ("session_id", "session_key"), "t")
+    sent = "t.message_count" if reader.schema.has(TURNS, "message_count") else "0"
+    at = moment_key("t.committed_at") if reader.schema.has(TURNS, "committed_at") else "NULL"
+    rows = await reader.rows(
+        f"""SELECT {stored}, count(*) AS n, CAST(total({sent}) AS INTEGER) AS messages,
+        min({at}) AS first, max({at}) AS last
+        FROM {TURNS} AS t WHERE {condition} GROUP BY 1, 2 ORDER BY 2, 1""",
+        *keys,
+    )
+    return [
+        TurnCount(
+            row["session_id"],
+            row["session_key"],
+            row["n"],
+            row["messages"],
+            stored_form(row["first"]),
+            stored_form(row["last"]),
+        )
+        for row in rows
+    ]
+
+
+async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[PreparedText]:
+    """The texts of nodes that have one. None of them is part of a conversation (docs/engine/prepared.md)."""
+    with_text = {one.node_id: one for one in nodes if one.has_text and one.node_id}
+    rows = await reader.rows_in(
+        f"SELECT CAST(node_id AS TEXT) AS id, content FROM {PREPARED_NODES} WHERE node_id IN (?*)", with_text
+    )
+    texts = {row["id"]: row["content"] or "" for row in rows}
+    return [PreparedText(node, texts[name]) for name, node in with_text.items() if name in texts]

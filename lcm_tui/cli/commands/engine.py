@@ -1,0 +1,44 @@
+"""``engine``: what the 1.x engine has prepared, what is stuck, and what it owes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.kinds import Moment
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+
+At: TypeAlias = Annotated[
+    datetime | None,
+    Option("--at", "Count ages and leases up to this time; now by default.", Moment(), "TIME"),
+]
+ShowPrepared: TypeAlias = Annotated[
+    bool,
+    Option("--show-prepared", "Prepared texts too, of one conversation; no model has been sent them."),
+]
+
+
+@command("engine", examples=("engine", "engine 3 --show-prepared"))
+def engine(
+    run: Run,
+    *,
+    conversation: options.ConversationOptions,
+    at: At = None,
+    show_prepared: ShowPrepared = False,
+) -> Answer:
+    """Show what the engine has prepared and owes; of all conversations, those that need a look come first."""
+    from lcm_tui.cli import engine
+
+    named = conversation.selector("engine")
+    if show_prepared and not named.given:
+        raise UsageError(
+            "--show-prepared needs a conversation: --conversation-id ID or --session-key KEY.",
+            details={"option": "show-prepared"},
+        )
+    return engine.engine(run, named, at, show_prepared=show_prepared)

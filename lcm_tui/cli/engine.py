@@ -1,0 +1,239 @@
+"""``engine``: the state that the 1.x engine keeps in the file, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lcm_core.engine_work import (
+    BatchState,
+    ConversationWork,
+    EngineWork,
+    Step,
+    claimable,
+    engine_work,
+    running,
+)
+from lcm_core.settings import Json
+from lcm_core.store.database import Reader
+from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
+from lcm_core.times import iso_z, sort_key
+
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import Selector
+from lcm_tui.cli.selecting import chosen
+from lcm_tui.views.engine import conversation_work_blocks, work_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    work: EngineWork
+    texts: Sequence[PreparedText]
+
+
+def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: bool) -> Answer:
+    """The state of the engine at a moment, by default now."""
+    found = run.read(_load, named, at or datetime.now(UTC), show_prepared)
+    work = found.work
+    if named.given:
+        [one] = work.conversations
+        blocks = conversation_work_blocks(run.time, work, one, found.texts)
+    else:
+        blocks = work_blocks(run.time, work)
+    recorded = {
+        "batches": work.rows.batches,
+        "maintenance": work.rows.debts,
+        "anchors": work.rows.anchors,
+        "epochs": work.rows.epochs,
+        "turns": work.rows.turns,
+    }
+    missing = [name for name, rows in recorded.items() if rows is None]
+    data = work_document(work)
+    if show_prepared:
+        data = {**data, "prepared": [_text(one) for one in found.texts]}
+    return run.answer("engine", data, blocks, not_recorded=missing)
+
+
+async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: bool) -> _Found:
+    owner = (await chosen(reader, named)).conversation_id if named.given else None
+    work = engine_work(await engine_rows(reader, owner), now)
+    texts = await prepared_texts(reader, work.rows.nodes) if show_prepared else []
+    return _Found(work, texts)
+
+
+def work_document(work: EngineWork) -> Document:
+    """The state as the envelope's ``data`` (docs/engine/command.md, "Ours")."""
+    batches = [batch for one in _by_id(work) for batch in one.batches]
+    nodes = Counter(
+        (batch.row.conversation_id, node.batch_id, node.depth or 0, node.status, node.kind)
+        for batch in batches
+        for node in batch.nodes
+    )
+    return {
+        "now": iso_z(work.now),
+        "prepares": work.prepares,
+        "conversations": [_conversation(one) for one in work.conversations],
+        "batches": [_batch(one) for one in batches],
+        "nodes": [
+            {"c": owner, "batch_id": batch, "kind": kind, "depth": depth, "status": status, "n": count}
+            for (owner, batch, depth, status, kind), count in sorted(nodes.items())
+        ],
+        "claimableAtNow": [{"id": one.node_id, "c": one.conversation_id} for one in claimable(work)],
+        "runningExpiredAtNow": [{"node_id": one.node_id} for one in running(work, expired=True)],
+        "runningLiveAtNow": [{"node_id": one.node_id} for one in running(work, expired=False)],
+        "anchors": [
+            {
+                "c": one.conversation_id,
+                "trust_state": one.state,
+                "source": one.source,
+                "reason": one.reason,
+                "n": one.count,
+            }
+            for one in work.rows.anchors or ()
+        ],
+        "messagesWithoutTrustRow": [{"c": owner, "n": count} for owner, count in work.rows.without_anchor],
+        "epochs": [
+            {
+                "c": one.conversation_id,
+                "migration_mode": one.mode,
+                "frontier_entry_id": one.frontier_entry_id,
+                "frontier_seq": one.frontier_seq,
+                "metadata_json": one.metadata,
+            }
+            for one in work.rows.epochs or ()
+        ],
+        "maintenance": [_debt(one) for one in _by_id(work) if one.debt_row is not None],
+        "turns": _turns(work.rows.turns or ()),
+        "unowned": work.unowned,
+    }
+
+
+def _by_id(work: EngineWork) -> list[ConversationWork]:
+    return sorted(work.conversations, key=lambda one: one.conversation_id)
+
+
+def _conversation(one: ConversationWork) -> Document:
+    record, batch = one.conversation, one.batch
+    return {
+        "id": record.conversation_id,
+        "k": record.session_key,
+        "active": None if record.active is None else int(record.active),
+        "cause": record.archive_cause,
+        "need": one.need.name.lower(),
+        "debt": one.debt.name.lower(),
+        "work": None if batch is None else _work(batch),
+        "lost": None
+        if one.lost is None
+        else {"batch_id": one.lost.row.batch_id, "failure_summary": one.lost.row.failure},
+        "lastTurnAt": one.last_turn,
+    }
+
+
+def _work(batch: BatchState) -> Document:
+    oldest = batch.oldest_ready
+    return {
+        "batch_id": batch.row.batch_id,
+        "prepared": len(batch.prepared),
+        "nodes": [_node(batch, one) for one in batch.nodes],
+        "tokens": batch.ready_tokens,
+        "oldestReadyAt": None if oldest is None else iso_z(oldest),
+        "publishable": batch.publishable is not None,
+        "publication": [_step(batch, one) for one in batch.publishable or batch.planned or ()],
+    }
+
+
+def _node(batch: BatchState, node: NodeRow) -> Document:
+    return {
+        "node_id": node.node_id,
+        "kind": node.kind,
+        "depth": node.depth,
+        "status": node.status,
+        "state": batch.state_of(node).name.lower(),
+        "a": node.start,
+        "z": node.end,
+        "token_count": node.tokens,
+        "retry_count": node.retries,
+        "lease_owner": node.lease_owner,
+        "lease_expires_at": node.lease_expires_at,
+        "next_attempt_after": node.next_attempt_after,
+        "failure_summary": node.failure,
+        "ready_at": node.ready_at,
+    }
+
+
+def _step(batch: BatchState, step: Step) -> Document:
+    messages, summaries = batch.replaced(step)
+    return {
+        "a": step.start,
+        "z": step.end,
+        "node_id": None if step.node is None else step.node.node_id,
+        "keptSummaryId": step.summary_id,
+        "replaces": {"messages": messages, "summaries": summaries},
+    }
+
+
+def _batch(batch: BatchState) -> Document:
+    row = batch.row
+    return {
+        "c": row.conversation_id,
+        "batch_id": row.batch_id,
+        "status": row.status,
+        "failure_summary": row.failure,
+        "a": row.start,
+        "z": row.end,
+        "published_at": row.published_at,
+    }
+
+
+def _debt(one: ConversationWork) -> Document:
+    row = one.debt_row
+    assert row is not None
+    active = one.conversation.active
+    return {
+        "c": row.conversation_id,
+        "active": None if active is None else int(active),
+        "pending": row.pending,
+        "running": row.running,
+        "reason": row.reason,
+        "last_failure_summary": row.failure,
+        "retry_attempts": row.retries,
+        "next_attempt_after": row.next_attempt_after,
+        "resolution_reason": row.resolution,
+        "resolved_at": row.resolved_at,
+        "maintenance_revision": row.revision,
+        "requested_at": row.requested_at,
+        "last_started_at": row.started_at,
+        "last_finished_at": row.finished_at,
+    }
+
+
+def _turns(turns: Sequence[TurnCount]) -> list[Json]:
+    """The turns by session key, whose sessions follow each other."""
+    by_key: dict[str | None, list[TurnCount]] = {}
+    for one in turns:
+        by_key.setdefault(one.session_key, []).append(one)
+    return [
+        {
+            "k": key,
+            "n": sum(one.turns for one in several),
+            "messages": sum(one.messages for one in several),
+            "first": min((one.first for one in several if one.first), key=sort_key, default=None),
+            "last": max((one.last for one in several if one.last), key=sort_key, default=None),
+        }
+        for key, several in by_key.items()
+    ]
+
+
+def _text(one: PreparedText) -> Document:
+    node = one.node
+    return {
+        "node_id": node.node_id,
+        "batch_id": node.batch_id,
+        "c": node.conversation_id,
+        "status": node.status,
+        "inConversation": False,
+        "text": one.text,
+    }

@@ -1,0 +1,286 @@
+"""What the 1.x engine prepares, owes and has committed: every conversation on a line, and one in full.
+
+A prepared text is never shown as part of a conversation: it has a heading of its own
+(docs/engine/prepared.md, "Batches and nodes").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from lcm_core.engine_work import (
+    MOST_RETRIES,
+    PROOF,
+    BatchState,
+    ConversationWork,
+    DebtState,
+    EngineWork,
+    Need,
+    NodeState,
+    Step,
+)
+from lcm_core.store.engine_work import NodeRow, PreparedText
+from lcm_core.times import age, parse_utc
+
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table, When, counted
+
+PREPARES_NOTHING: Final = (
+    "The engine that wrote this file prepares nothing: compaction is made when it is due."
+)
+NOT_SENT: Final = "Prepared, and not part of the conversation: no model has been sent it"
+#: Why a conversation stands where it does in the list.
+NEEDS: Final = {
+    Need.EXPIRED_LEASE: "a worker died with a lease",
+    Need.OLD_RUN: "a run died with its process",
+    Need.LOST_BY_FAILURE: "preparing failed for the last time",
+    Need.DUE_WITHOUT_BATCH: "compaction is due, nothing is prepared",
+    Need.NOTHING: None,
+}
+
+
+def work_blocks(when: When, work: EngineWork) -> list[Block]:
+    """Every conversation, what needs a look first."""
+    table = Table(
+        (
+            Column("Conv.", right=True),
+            Column("Session key", grows=True),
+            Column("Needs a look", grows=True),
+            Column("Prepared", grows=True),
+            Column("Debt", grows=True),
+            Column("Last turn", spare=1),
+        ),
+        [_line(when, work, one) for one in work.conversations],
+        empty="There are no conversations.",
+    )
+    return [table, *_notes(work)]
+
+
+def _line(when: When, work: EngineWork, one: ConversationWork) -> tuple[Cell, ...]:
+    return (
+        str(one.conversation_id),
+        one.conversation.session_key,
+        NEEDS[one.need],
+        prepared_words(one) if work.prepares else None,
+        debt_words(when, one),
+        when(one.last_turn),
+    )
+
+
+def _notes(work: EngineWork) -> list[Note]:
+    notes = [] if work.prepares else [Note(PREPARES_NOTHING)]
+    if work.unowned:
+        rows = counted(work.unowned, "row belongs", "rows belong")
+        notes.append(Note(f"{rows} to a conversation or batch that is not stored; they are left out here."))
+    return notes
+
+
+def conversation_work_blocks(
+    when: When, work: EngineWork, one: ConversationWork, texts: Sequence[PreparedText] = ()
+) -> list[Block]:
+    """One conversation in full, with prepared texts where they were asked for."""
+    blocks: list[Block] = [Facts(_facts(when, work, one))]
+    batch = one.batch
+    if batch is not None:
+        blocks += [_publication(batch), _nodes(when, batch)]
+    blocks += [Prose(one.text, f"{NOT_SENT} ({one.node.node_id}, {one.node.status})") for one in texts]
+    return [*blocks, *_notes(work)]
+
+
+def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[str, Cell]]:
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", str(one.conversation_id)),
+        ("Session key", one.conversation.session_key),
+        ("Active", Mark.NOT_RECORDED if one.conversation.active is None else one.conversation.active),
+        ("Needs a look", NEEDS[one.need]),
+    ]
+    if work.prepares:
+        facts += [
+            ("Prepared", prepared_words(one)),
+            ("Stuck", "; ".join(stuck_words(when, one)) or None),
+            ("Last batch lost", lost_words(one)),
+        ]
+    facts.append(("Debt", debt_words(when, one)))
+    if work.rows.anchors is not None:
+        facts.append(("Anchors", anchor_words(one)))
+    if work.rows.epochs is not None:
+        facts.append(("Epoch", epoch_words(one)))
+    if work.rows.turns is not None:
+        facts.append(("Last committed turn", when(one.last_turn)))
+    return facts
+
+
+def prepared_words(one: ConversationWork) -> str | None:
+    """``3 of 3 nodes, 59 tokens, for 3h; waits for the threshold``; None when no batch is active."""
+    batch = one.batch
+    if batch is None:
+        return None
+    words = f"{len(batch.prepared):,} of {counted(len(batch.nodes), 'node', 'nodes')}"
+    if batch.ready_tokens:
+        words += f", {counted(batch.ready_tokens, 'token', 'tokens')}"
+    if batch.oldest_ready is not None:
+        words += f", the oldest {_since(batch.oldest_ready, one.now)}"
+    if batch.publishable is not None:
+        return f"{words}; complete, waits for the threshold"
+    if not batch.range_exists:
+        return f"{words}; its range is no longer in the context, so it will be given up"
+    return words
+
+
+def _since(moment: datetime | None, now: datetime) -> str:
+    words = age(moment, now)
+    if not words:
+        return "at a time that is not recorded"
+    return words if words == "now" or words.startswith("in ") else f"{words} ago"
+
+
+def stuck_words(when: When, one: ConversationWork) -> list[str]:
+    """What does not go on by itself, or not now, each in a phrase."""
+    found = []
+    for batch in one.batches:
+        for node in batch.nodes if batch.row.active else ():
+            place = f"{_range(node.start, node.end)}"
+            match batch.state_of(node):
+                case NodeState.EXPIRED:
+                    lease = _since(parse_utc(node.lease_expires_at), one.now)
+                    found.append(f"{place}: the lease expired {lease}, its worker died")
+                case NodeState.NO_LEASE:
+                    found.append(f"{place}: claimed, with no lease that can be read")
+                case NodeState.WAITS_TO_RETRY:
+                    found.append(
+                        f"{place}: failure {node.retries} of {MOST_RETRIES} ({node.failure or 'no reason'}), "
+                        f"waits until {when(node.next_attempt_after)}"
+                    )
+                case NodeState.GIVEN_UP:
+                    found.append(f"{place}: failed {node.retries:,} times ({node.failure or 'no reason'})")
+                case NodeState.UNKNOWN:
+                    found.append(f"{place}: is {node.status or 'nothing'}, which no known engine writes")
+                case _:
+                    pass
+    return found
+
+
+def lost_words(one: ConversationWork) -> str | None:
+    """Why the last batch that was given up was; None when none is recorded."""
+    lost = one.lost
+    if lost is None:
+        return None
+    unused = sum(node.has_text for node in lost.nodes)
+    kept = f"; {counted(unused, 'prepared text was', 'prepared texts were')} never used" if unused else ""
+    return f"{lost.row.failure or 'no reason recorded'}{kept}"
+
+
+def debt_words(when: When, one: ConversationWork) -> str | None:
+    """The debt in words, with its age; None where there is none."""
+    row = one.debt_row
+    if row is None:
+        return None
+    reason = f" ({row.reason})" if row.reason else ""
+    requested = f"requested {_since(parse_utc(row.requested_at), one.now)}{reason}"
+    started = _since(parse_utc(row.started_at), one.now)
+    failed = f"attempt {row.retries or 0:,} failed: {row.failure}" if row.failure else ""
+    match one.debt:
+        case DebtState.NONE:
+            return None
+        case DebtState.DUE:
+            return f"due, {requested}" + (f"; {failed}" if failed else "")
+        case DebtState.WAITS:
+            return f"waits until {when(row.next_attempt_after)}, {requested}; {failed or 'it failed before'}"
+        case DebtState.FAILED:
+            return f"failed and is not tried again by itself, {requested}: {row.failure}"
+        case DebtState.RUNNING:
+            return f"running, started {started}"
+        case DebtState.DIED:
+            return f"marked as running, started {started}: its process is gone"
+        case DebtState.CLOSED:
+            resolved = _since(parse_utc(row.resolved_at), one.now)
+            return f"closed by the operator {resolved}: nothing was compacted"
+        case DebtState.INACTIVE:
+            return f"historical, {requested}: the conversation is not active, so it never runs"
+
+
+def anchor_words(one: ConversationWork) -> str:
+    """How many messages are proven to come from the transcript; what is not proven is no fault."""
+    proven = one.anchored(*PROOF)
+    others = sum(anchor.count for anchor in one.anchors) - proven
+    total = proven + others + one.without_anchor
+    words = f"{proven:,} of {counted(total, 'message', 'messages')} proven"
+    if others:
+        words += f", {others:,} not (kept; nothing has to be done)"
+    return words + (f", {one.without_anchor:,} never judged" if one.without_anchor else "")
+
+
+def epoch_words(one: ConversationWork) -> str | None:
+    """From where on the transcript is compared; None where all of it is."""
+    epoch = one.epoch
+    if epoch is None:
+        return None
+    if epoch.frontier_entry_id is None:
+        return f"{epoch.mode}: no boundary could be chosen"
+    return f"{epoch.mode}: compared from entry {epoch.frontier_entry_id} on, what is older is taken as it is"
+
+
+def _range(start: int | None, end: int | None) -> str:
+    return f"{'?' if start is None else start}-{'?' if end is None else end}"
+
+
+def _publication(batch: BatchState) -> Table:
+    """What publication would put in place of what."""
+    steps, title = batch.publishable, "Would be published now"
+    if steps is None:
+        steps, title = batch.planned, "Would be published once all is prepared"
+    return Table(
+        (Column("Ordinals"), Column("In the context now", grows=True), Column("Then", grows=True)),
+        [(_range(one.start, one.end), _now(batch, one), _then(one)) for one in steps or ()],
+        title=title,
+        empty="Nothing: the nodes of the batch do not cover its range.",
+    )
+
+
+def _now(batch: BatchState, step: Step) -> str:
+    if step.node is None:
+        return f"summary {step.summary_id}"
+    messages, summaries = batch.replaced(step)
+    parts = [counted(messages, "message", "messages")] if messages else []
+    parts += [counted(summaries, "summary", "summaries")] if summaries else []
+    return " and ".join(parts)
+
+
+def _then(step: Step) -> str:
+    if step.node is None:
+        return "stays"
+    tokens = "" if step.node.tokens is None else f", {counted(step.node.tokens, 'token', 'tokens')}"
+    return f"one {step.node.kind} summary of depth {step.node.depth}{tokens}"
+
+
+def _nodes(when: When, batch: BatchState) -> Table:
+    return Table(
+        (
+            Column("Ordinals"),
+            Column("Kind", spare=2),
+            Column("Depth", right=True, spare=3),
+            Column("Status"),
+            Column("State"),
+            Column("Tokens", right=True),
+            Column("Until", spare=1),
+            Column("Last failure", grows=True),
+        ),
+        [_node(when, batch, one) for one in batch.nodes],
+        title=f"Nodes of batch {batch.row.batch_id} ({batch.row.status})",
+        empty="The batch has no nodes.",
+    )
+
+
+def _node(when: When, batch: BatchState, node: NodeRow) -> tuple[Cell, ...]:
+    until = node.lease_expires_at if node.status == "running" else node.next_attempt_after
+    return (
+        _range(node.start, node.end),
+        node.kind,
+        node.depth,
+        node.status,
+        batch.state_of(node).value,
+        node.tokens,
+        when(until),
+        node.failure,
+    )

@@ -1,0 +1,140 @@
+"""``engine`` on the recorded file of 1.x, on older files, and on values that nobody wrote in good faith."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lcm_core.engine_work import Need
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+from tests.databases import column, connect, query, value
+from tests.support import recorded
+
+#: What the recording says of itself and of other commands.
+NOT_STATE = {"engine", "commands", "log"}
+EXPECTED: dict[str, Any] = recorded("lcm-1.0-next.expected.json.xz")
+CLOCK = ("--at", EXPECTED["now"])
+TABLES = (
+    "pending_compaction_batches",
+    "pending_summary_nodes",
+    "pending_summary_node_messages",
+    "pending_summary_node_children",
+    "conversation_compaction_maintenance",
+    "message_transcript_anchor_trust",
+    "conversation_transcript_epochs",
+    "turn_advancements",
+)
+HOSTILE = (
+    "NULL",
+    "''",
+    "'\x1b[31m\u202e'",
+    "x'ff00fe'",
+    "-1",
+    "9e999",
+    "9223372036854775807",
+    "'now'",
+    "'9999-12-31'",
+)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED.keys() - NOT_STATE - {"conversations"}))
+def test_the_recorded_states(name: str, database_file: DatabaseFactory) -> None:
+    data = run("engine", "--db", database_file("1.0-next"), *CLOCK, "--json").data
+    assert data[name] == EXPECTED[name]
+
+
+def test_conversations_that_need_a_look_come_first(database_file: DatabaseFactory) -> None:
+    listed = run("engine", "--db", database_file("1.0-next"), *CLOCK, "--json").data["conversations"]
+    wanted = {one["id"]: one for one in EXPECTED["conversations"]}
+    assert {one["id"]: {name: one[name] for name in wanted[1]} for one in listed} == wanted
+    needs = [Need[one["need"].upper()] for one in listed]
+    assert needs == sorted(needs)
+    assert [one["id"] for one in listed][:4] == [1, 9, 3, 2]
+
+
+def test_one_conversation_says_what_would_be_published(database_file: DatabaseFactory) -> None:
+    path = database_file("1.0-next")
+    [one] = run("engine", "1", "--db", path, *CLOCK, "--json").data["conversations"]
+    steps = [(step["a"], step["z"], step["replaces"]) for step in one["work"]["publication"]]
+    assert steps[:3] == [
+        (0, 0, {"messages": 0, "summaries": 0}),
+        (1, 4, {"messages": 0, "summaries": 4}),
+        (5, 11, {"messages": 7, "summaries": 0}),
+    ]
+    assert not one["work"]["publishable"]
+    said = run("engine", "1", "--db", path, *CLOCK).out
+    assert "2 of 5 nodes, 45 tokens, the oldest 4h ago" in said
+    assert "19-25: the lease expired 4h ago" in said
+    [one] = run("engine", "--session-key", "agent:main:telegram:direct:77", "--db", path, "--json").data[
+        "conversations"
+    ]
+    assert (one["id"], one["work"]["publishable"]) == (2, True)
+
+
+def test_legacy_anchors_are_no_warning(database_file: DatabaseFactory) -> None:
+    path = database_file("1.0-next")
+    said = run("engine", "6", "--db", path).out
+    assert "4 of 18 messages proven, 6 not (kept; nothing has to be done), 8 never judged" in said
+    doctor = run("doctor", "--check", "G17", "--db", path)
+    assert (doctor.code, "By design" in doctor.out) == (0, True)
+
+
+def test_prepared_texts_are_shown_only_when_asked_for_and_as_prepared(database_file: DatabaseFactory) -> None:
+    path = database_file("1.0-next")
+    texts = column(
+        path, "SELECT content FROM pending_summary_nodes WHERE conversation_id = 2 ORDER BY ordinal_start"
+    )
+    assert all(texts)
+    plain = run("engine", "2", "--db", path, "--json")
+    assert "prepared" not in plain.data
+    assert not any(text in plain.out for text in texts)
+    shown = run("engine", "2", "--show-prepared", "--db", path, "--json").data["prepared"]
+    assert [(one["text"], one["inConversation"]) for one in shown] == [(text, False) for text in texts]
+    people = run("engine", "2", "--show-prepared", "--db", path).out
+    assert people.count("no model has been sent it") == len(texts)
+    refused = run("engine", "--show-prepared", "--db", path)
+    assert refused.code == 2
+    assert "needs a conversation" in refused.err
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
+def test_an_older_engine_prepares_nothing(version: str, database_file: DatabaseFactory) -> None:
+    path = database_file(version)
+    assert "prepares nothing" in run("engine", "--db", path).out
+    document = run("engine", "--db", path, "--json").document
+    assert not document["data"]["prepares"]
+    assert {"batches", "anchors", "epochs", "turns"} <= set(document["meta"]["notRecorded"])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_hostile_values_in_every_column_end_in_a_sentence(table: str, database_copy: DatabaseFactory) -> None:
+    path = database_copy("1.0-next")
+    good = path.read_bytes()
+    count = value(path, f"SELECT count(*) FROM {table}")
+    shown = {"conversation_compaction_maintenance": 3, "conversation_transcript_epochs": 6}.get(table, 1)
+    for _, name, kind, _, _, key in query(path, f"PRAGMA table_info({table})"):
+        # An integer key takes nothing but whole numbers: there it is a conversation, or message, of nobody.
+        values = ("-1", "9223372036854775807") if key and kind == "INTEGER" else HOSTILE
+        for shift in range(0, len(values), count):
+            path.write_bytes(good)
+            with connect(path) as connection:
+                connection.execute("PRAGMA ignore_check_constraints = ON")
+                for row, [rowid] in enumerate(connection.execute(f"SELECT rowid FROM {table}").fetchall()):
+                    hostile = values[(row + shift) % len(values)]
+                    connection.execute(
+                        f"UPDATE OR IGNORE {table} SET {name} = {hostile} WHERE rowid = {rowid}"
+                    )
+            for words in (["--json"], [str(shown), "--show-prepared"]):
+                answer = run("engine", *words, "--db", path)
+                assert (answer.code, answer.err) == (0, ""), (name, shift)
+                assert "\x1b" not in answer.out, (name, shift)
+
+
+def test_nothing_is_written(database_copy: DatabaseFactory) -> None:
+    path = database_copy("1.0-next")
+    before = path.read_bytes()
+    run("engine", "--db", path)
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir() if one.name.startswith(path.name)] == [path.name]

@@ -1,0 +1,255 @@
+"""What the rows of the 1.x engine mean: every state of the recorded file, and states that nobody recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.engine_work import (
+    DebtState,
+    EngineWork,
+    Need,
+    NodeState,
+    Step,
+    debt_state,
+    engine_work,
+    frontier,
+    is_claimable,
+    node_state,
+)
+from lcm_core.records import Conversation, ConversationId, Timestamp
+from lcm_core.store.engine_work import BatchRow, DebtRow, EngineRows, NodeRow, PlacedItem
+from lcm_core.times import iso_z, sql_utc
+
+NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
+ONE = ConversationId(1)
+#: A moment in both forms in which the engine writes times.
+FORMS = (iso_z, sql_utc)
+
+
+def node(
+    start: int = 0,
+    end: int = 0,
+    status: str = "ready",
+    *,
+    depth: int = 0,
+    retries: int = 0,
+    lease: str | None = None,
+    again: str | None = None,
+    waits_for: int = 0,
+    batch: str = "b",
+) -> NodeRow:
+    kind = "condensed" if depth else "leaf"
+    return NodeRow(
+        conversation_id=ONE,
+        node_id=f"{batch}-{kind}-{start}-{end}",
+        batch_id=batch,
+        kind=kind,
+        depth=depth,
+        status=status,
+        start=start,
+        end=end,
+        tokens=7,
+        has_text=status == "ready",
+        lease_owner=None,
+        lease_expires_at=lease,
+        failure=None,
+        retries=retries,
+        next_attempt_after=again,
+        ready_at=iso_z(NOW - timedelta(hours=end)),
+        summary_id=None,
+        waits_for=waits_for,
+    )
+
+
+def batch(
+    name: str = "b", status: str = "planning", *, made: int = 0, failure: str | None = None
+) -> BatchRow:
+    return BatchRow(ONE, name, status, 0, 3, failure, sql_utc(NOW + timedelta(minutes=made)), None)
+
+
+def debt(**columns: object) -> DebtRow:
+    values: dict[str, object] = {
+        **dict.fromkeys(("pending", "running", "retries", "revision"), 0),
+        **dict.fromkeys(("reason", "failure", "next_attempt_after", "resolution", "resolved_at")),
+        **dict.fromkeys(("requested_at", "started_at", "finished_at")),
+    }
+    return DebtRow(ONE, **{**values, **columns})  # type: ignore[arg-type]
+
+
+def worked(
+    batches: Sequence[BatchRow] = (),
+    nodes: Sequence[NodeRow] = (),
+    debts: Sequence[DebtRow] = (),
+    *,
+    active: bool = True,
+    length: int = 4,
+) -> EngineWork:
+    """The state of one conversation with a context of *length* messages."""
+    stamp = Timestamp("")
+    conversation = Conversation(ONE, "s", "k", active, None, None, None, None, stamp, stamp)
+    items = [PlacedItem(ONE, at, None) for at in range(length)]
+    rows = EngineRows([conversation], batches, nodes, items, debts, [], [], [], [])
+    return engine_work(rows, NOW)
+
+
+def need(*args: Sequence[object], **options: object) -> Need:
+    return worked(*args, **options).conversations[0].need  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seconds", [-3600, -1, 0, 1, 3600])
+@pytest.mark.parametrize("waits_for", [0, 2])
+def test_a_lease_is_counted_from_the_clock_whatever_form_it_has(form, seconds: int, waits_for: int) -> None:
+    one = node(status="running", lease=form(NOW + timedelta(seconds=seconds)), waits_for=waits_for)
+    expired = seconds <= 0
+    assert node_state(one, active=True, now=NOW) is (NodeState.EXPIRED if expired else NodeState.CLAIMED)
+    assert is_claimable(one, active=True, now=NOW) == (expired and not waits_for)
+
+
+@pytest.mark.parametrize("lease", [None, "", "soon", "9999-99-99 00:00:00"])
+def test_a_lease_that_cannot_be_read_is_neither_live_nor_expired(lease: str | None) -> None:
+    one = node(status="running", lease=lease)
+    assert node_state(one, active=True, now=NOW) is NodeState.NO_LEASE
+    assert not is_claimable(one, active=True, now=NOW)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("retries", "seconds"), product(range(5), [None, -60, 0, 60]))
+def test_a_failed_node_is_tried_again_after_its_time_and_three_times_at_most(form, retries, seconds) -> None:
+    again = None if seconds is None else form(NOW + timedelta(seconds=seconds))
+    one = node(status="failed", retries=retries, again=again)
+    if retries >= 3:
+        wanted = NodeState.GIVEN_UP
+    else:
+        wanted = NodeState.WAITS_TO_RETRY if seconds == 60 else NodeState.CLAIMABLE
+    assert node_state(one, active=True, now=NOW) is wanted
+    assert is_claimable(one, active=True, now=NOW) == (wanted is NodeState.CLAIMABLE)
+
+
+@pytest.mark.parametrize("status", ["planned", "running", "failed", "stale", "ready", "promoted", "?"])
+def test_nothing_of_a_batch_that_has_ended_is_claimed(status: str) -> None:
+    one = node(status=status, lease=iso_z(NOW - timedelta(hours=1)))
+    assert not is_claimable(one, active=False, now=NOW)
+    assert node_state(one, active=False, now=NOW).value in (
+        {status} if status in ("ready", "promoted") else {NodeState.ENDED.value}
+    )
+
+
+def test_a_planned_node_waits_for_what_it_is_made_from() -> None:
+    assert is_claimable(node(status="planned"), active=True, now=NOW)
+    waiting = node(status="planned", depth=1, waits_for=1)
+    assert node_state(waiting, active=True, now=NOW) is NodeState.WAITS_FOR_SOURCES
+
+
+RANGES = st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted)
+
+
+@given(st.lists(RANGES, max_size=9), st.sets(st.integers(0, 7)), RANGES)
+def test_what_would_be_published_covers_the_range_once_wherever_that_is_possible(
+    ranges: list[list[int]], summaries: set[int], wanted: list[int]
+) -> None:
+    start, end = wanted
+    nodes = [node(first, last) for first, last in ranges]
+    items = [PlacedItem(ONE, at, f"sum_{at}" if at in summaries else None) for at in range(8)]
+    found = frontier(start, end, nodes, items)
+    # Reachable from the start, by trying everything.
+    reached = {start}
+    for at in range(start, end + 1):
+        if at in reached:
+            reached |= {last + 1 for first, last in ranges if first == at and last <= end}
+            reached |= {at + 1} & ({at + 1} if at in summaries else set())
+    assert (found is not None) == (end + 1 in reached)
+    if found is not None:
+        assert [at for one in found for at in range(one.start, one.end + 1)] == list(range(start, end + 1))
+        assert all((one.summary_id is not None) != (one.node is not None) for one in found)
+
+
+def test_the_widest_node_is_published_where_it_leaves_no_gap() -> None:
+    wide, narrow, rest = node(0, 3, depth=1), node(0, 1), node(2, 3)
+    assert frontier(0, 3, [narrow, rest, wide], []) == (Step(0, 3, wide),)
+    assert frontier(0, 4, [narrow, node(0, 2), node(2, 4)], []) == (
+        Step(0, 1, narrow),
+        Step(2, 4, node(2, 4)),
+    )
+    assert frontier(None, 3, [wide], []) is None
+    assert frontier(3, 0, [wide], []) is None
+
+
+def test_a_complete_batch_says_planning_and_waits_for_the_threshold() -> None:
+    [one] = worked([batch()], [node(0, 1), node(2, 3)]).conversations
+    assert one.batch is not None
+    assert one.batch.publishable is not None
+    assert (one.batch.ready_tokens, one.batch.oldest_ready) == (14, NOW - timedelta(hours=3))
+    [one] = worked([batch()], [node(0, 1), node(2, 3, "planned")]).conversations
+    assert one.batch is not None
+    assert one.batch.publishable is None
+    assert [step.start for step in one.batch.planned or ()] == [0, 2]
+
+
+def test_a_batch_whose_range_is_not_in_the_context_publishes_nothing() -> None:
+    [one] = worked([batch()], [node(0, 1), node(2, 3)], length=3).conversations
+    assert one.batch is not None
+    assert (one.batch.publishable, one.batch.planned) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "active", "state"),
+    [
+        (debt(), True, DebtState.NONE),
+        (None, True, DebtState.NONE),
+        (debt(pending=1), True, DebtState.DUE),
+        (debt(pending=1, next_attempt_after=sql_utc(NOW)), True, DebtState.DUE),
+        (debt(pending=1, next_attempt_after=sql_utc(NOW + timedelta(seconds=1))), True, DebtState.WAITS),
+        (debt(pending=1, next_attempt_after="whenever"), True, DebtState.DUE),
+        (debt(pending=1, failure="x: provider auth failure"), True, DebtState.FAILED),
+        (debt(pending=1, failure="summary provider circuit breaker is open"), True, DebtState.FAILED),
+        (debt(pending=1, failure="overloaded"), True, DebtState.DUE),
+        (debt(pending=1), False, DebtState.INACTIVE),
+        (debt(resolution="operator-ignored"), False, DebtState.CLOSED),
+        (debt(pending=1, resolution="operator-ignored"), True, DebtState.DUE),
+        (debt(running=1, started_at=iso_z(NOW - timedelta(minutes=5))), True, DebtState.RUNNING),
+        (debt(running=1, started_at=sql_utc(NOW - timedelta(minutes=61))), True, DebtState.DIED),
+        (debt(running=1), True, DebtState.DIED),
+    ],
+)
+def test_debt_in_words_of_its_columns(row: DebtRow | None, active: bool, state: DebtState) -> None:
+    assert debt_state(row, active=active, now=NOW) is state
+
+
+def test_what_needs_a_look_and_how_badly() -> None:
+    expired = node(0, 3, "running", lease=iso_z(NOW - timedelta(seconds=1)))
+    died, due = debt(running=1), debt(pending=1)
+    assert need([batch()], [expired], [died]) is Need.EXPIRED_LEASE
+    assert need([batch(status="stale")], [expired], [died]) is Need.OLD_RUN
+    assert need([batch(status="stale", failure="summary was empty")], [], [due]) is Need.LOST_BY_FAILURE
+    assert need([batch()], [node(0, 3, "failed", retries=3)]) is Need.LOST_BY_FAILURE
+    later = [batch(status="stale", failure="summary was empty"), batch("c", made=1)]
+    assert need(later) is Need.NOTHING, "a newer batch goes on"
+    assert need([], [], [due]) is Need.DUE_WITHOUT_BATCH
+    assert need([batch()], [], [due]) is Need.NOTHING
+    assert need([], [], [due], active=False) is Need.NOTHING
+    for reason in (
+        "pending batch range is no longer compactable",
+        "source projection fingerprint changed before publish",
+        "pending batch source range changed before publish",
+        "pending batch source changed before publish",
+    ):
+        assert need([batch(status="stale", failure=reason)]) is Need.NOTHING, "its sources changed"
+
+
+def test_the_newest_active_batch_is_worked_on() -> None:
+    rows = [batch("b"), batch("d", made=1), batch("c", made=1), batch("e", "stale", made=2)]
+    [one] = worked(rows).conversations
+    assert one.batch is not None
+    assert one.lost is not None
+    assert (one.batch.row.batch_id, one.lost.row.batch_id) == ("d", "e")
+
+
+def test_rows_of_nobody_are_counted() -> None:
+    stray = BatchRow(ConversationId(9), "x", "planning", 0, 1, None, None, None)
+    assert worked([batch(), stray], [node(batch="gone"), node()]).unowned == 2
