@@ -54,10 +54,12 @@ def modules_after_importing(*names: str) -> set[str]:
         "lcm_core",
         "lcm_tui.screens.review.screen",
         "lcm_tui.screens.drafting.screen",
+        "lcm_tui.cli.commands.mcp",
+        "lcm_tui.mcp.tools",
     ],
 )
-def test_the_model_library_stays_unimported(name: str):
-    assert modules_after_importing(name).isdisjoint({"anthropic", "openai"})
+def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported(name: str):
+    assert modules_after_importing(name).isdisjoint({"anthropic", "mcp", "mcp_types", "openai", "pydantic"})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from lcm_core.errors import ExitCode
 from lcm_core.javascript import Json, JsonObject
+from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
 from lcm_core.recall.find import NAMES, Found, Hit, search
 from lcm_core.recall.grants import Grants
@@ -84,7 +85,7 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
         return named, found
 
     named, found = run.read(load)
-    answer = run.answer("grep", _grep_document(query.text, named, found), _grep_blocks(run, named, found))
+    answer = run.answer("grep", found_document(query.text, named, found), _grep_blocks(run, named, found))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
 
 
@@ -106,43 +107,6 @@ async def _in_scope(reader: Reader, asked: Asked, wanted: Filter) -> tuple[str, 
     return f"{', '.join(names)} ({counted(len(chosen), 'conversation')})", replace(
         wanted, conversations=chosen
     )
-
-
-def _grep_document(query: str, named: str, found: Found) -> JsonObject:
-    coverage = found.coverage
-    return {
-        "query": query,
-        "scope": named,
-        "total": found.total,
-        "hits": [_hit_document(hit) for hit in found.hits],
-        "coverage": {
-            "full": coverage.is_full,
-            "searched": {str(kind): count for kind, count in coverage.searched},
-            "notSearched": list(coverage.not_searched),
-            "elapsedMs": round(coverage.seconds * 1000),
-        },
-        "near": [
-            {"term": one.term, "found": one.found, "spellings": list(one.spellings)} for one in found.near
-        ],
-        "nextCursor": None if found.next is None else str(found.next),
-    }
-
-
-def _hit_document(hit: Hit) -> JsonObject:
-    return {
-        "id": hit.citation,
-        "kind": str(hit.kind),
-        "conversationId": hit.conversation_id,
-        "label": hit.label,
-        "at": hit.at,
-        "place": hit.place,
-        "snippet": hit.snippet,
-        "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
-        "foundBy": dict(hit.found_by),
-        "coveredBy": hit.way[-1] if hit.way else None,
-        "way": list(hit.way),
-        "inContext": hit.in_context,
-    }
 
 
 def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
@@ -229,20 +193,11 @@ def describe(run: Run, name: str) -> Answer:
         return await reader.run(lambda rows: verify(rows, reader.schema, name, settings))
 
     verdict, document = run.read(load)
+    data: JsonObject
     if document is None:
-        data: JsonObject = {"id": name, "citation": None, "verdict": str(verdict)}
+        data = {"id": name, "citation": None, "verdict": str(verdict)}
         gone = run.answer("describe", data, [Note(f"{name} is gone: nothing of this id is in the database.")])
         return replace(gone, exit_code=ExitCode.NOT_FOUND)
-    data = {
-        "id": name.partition("@")[0],
-        "citation": cite(document),
-        "verdict": str(verdict),
-        "kind": str(document.kind),
-        "conversationId": document.conversation_id,
-        "label": document.label,
-        "at": document.at,
-        "texts": [{"place": place, "text": text} for place, text in document.texts],
-    }
     facts: list[tuple[str, str | int | None]] = [
         ("Citation", cite(document)),
         ("Kind", f"{document.kind}, {document.label}"),
@@ -251,6 +206,7 @@ def describe(run: Run, name: str) -> Answer:
     ]
     if "@" in name:
         facts.insert(1, ("The citation", str(verdict)))
+    data = described_document(name, verdict, document)
     return run.answer("describe", data, [Facts(facts), Prose(text_of(document), title="Text")])
 
 
@@ -275,7 +231,7 @@ def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_message
     data: JsonObject = {
         "id": name,
         "tokens": page.tokens,
-        "passages": [_passage_document(one) for one in page.passages],
+        "passages": [passage_document(one) for one in page.passages],
         "nextCursor": page.next,
     }
     blocks: list[Block] = [Prose(one.text, title=_passage_title(run, one)) for one in page.passages]
@@ -303,21 +259,6 @@ def engine_expand(run: Run, name: str, tokens: int, *, with_messages: bool) -> A
     found = run.read(load)
     text = expansion_text(found)
     return run.answer("expand", {"text": text, "details": found.document}, [Prose(text)])
-
-
-def _passage_document(one: Passage) -> JsonObject:
-    return {
-        "citation": one.citation,
-        "kind": str(one.kind),
-        "conversationId": one.conversation_id,
-        "label": one.label,
-        "at": one.at,
-        "level": one.level,
-        "tokens": one.tokens,
-        "start": one.start,
-        "complete": one.complete,
-        "text": one.text,
-    }
 
 
 def _passage_title(run: Run, one: Passage) -> str:

@@ -20,7 +20,7 @@ COMMANDS: Final = (
     *("context show", "context compare", "context snapshots"),
     *("files list", "files show"),
     *("sessions list", "sessions show"),
-    *("grep", "describe", "expand", "tool"),
+    *("grep", "describe", "expand", "tool", "mcp"),
     "doctor",
     *("dissolve", "rewrite", "repair", "compact"),
     *("transplant", "merge", "backfill"),

@@ -5,6 +5,7 @@ Source: docs/recall.md.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -247,10 +248,12 @@ def search(
     limit: int = 20,
     offset: int = 0,
     seconds: float = DEADLINE_SECONDS,
+    near_seconds: float | None = None,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
 
-    It ends by itself after *seconds*, and says then what was not searched.
+    It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
+    for within *near_seconds* in all, or for as long as each term takes.
     """
     begun = time.monotonic()
     running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds)
@@ -258,7 +261,7 @@ def search(
     ranked = _ranked(candidates, query)
     page = ranked[offset : offset + limit]
     hits = _hits(running, db, schema, page)
-    near = () if candidates or query.pattern is not None else tuple(_near(running, query.terms))
+    near = () if candidates or query.pattern is not None else tuple(_near(running, query.terms, near_seconds))
     coverage = Coverage(tuple(running.looked_at.items()), tuple(running.gaps), time.monotonic() - begun)
     after = offset + len(page)
     return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
@@ -374,18 +377,22 @@ def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tup
     return read.text, "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"
 
 
-def _near(running: _Search, terms: Sequence[Term]) -> Iterator[Near]:
-    """For each term how many documents hold it, and where it is none, known words that look like it."""
+def _near(running: _Search, terms: Sequence[Term], seconds: float | None) -> Iterator[Near]:
+    """For each term how many documents hold it, and where it is none, known words that look like it.
+
+    A term for which there was no time is left out.
+    """
+    over = math.inf if seconds is None else time.monotonic() + seconds
     spellings: list[str] | None = None
     for term in terms:
+        if time.monotonic() >= over:
+            return
         alone = Query(term.text, running.query.mode, (term,), None)
-        counting = _Search(
-            running.rows, alone, running.wanted, running.settings, time.monotonic() + _SPELLING_SECONDS
-        )
+        counting = _Search(running.rows, alone, running.wanted, running.settings, _until(over))
         found = len(counting.candidates())
         near: tuple[str, ...] = ()
         if not found:
-            spellings = _spellings(running) if spellings is None else spellings
+            spellings = _spellings(running, over) if spellings is None else spellings
             alike = process.extract(
                 term.text.lower(), spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
             )
@@ -393,12 +400,14 @@ def _near(running: _Search, terms: Sequence[Term]) -> Iterator[Near]:
         yield Near(term.text, found, near)
 
 
-def _spellings(running: _Search) -> list[str]:
+def _until(over: float) -> float:
+    return min(over, time.monotonic() + _SPELLING_SECONDS)
+
+
+def _spellings(running: _Search, over: float) -> list[str]:
     """The words of the newest documents, each once, in lower case."""
     known: dict[str, None] = {}
-    reading = _Search(
-        running.rows, running.query, running.wanted, running.settings, time.monotonic() + _SPELLING_SECONDS
-    )
+    reading = _Search(running.rows, running.query, running.wanted, running.settings, _until(over))
     for document in reading.documents(()):
         for _, text in document.texts:
             known.update(dict.fromkeys(word.lower() for word in _WORD.findall(text)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -77,10 +77,12 @@ def read_below(
     tokens: int = DEFAULT_TOKENS,
     cursor: str | None = None,
     with_messages: bool = True,
+    within: Collection[ConversationId] | None = None,
 ) -> Page:
     """A summary, then each of its sources with what lies below it; a leaf with its messages.
 
     Also of one message, brief or file. A text that alone is larger than *tokens* goes on on the next page.
+    Of conversations that are not *within* nothing is read; None: of all.
 
     Raises:
         NotFoundError: there is nothing of this id.
@@ -89,7 +91,8 @@ def read_below(
     skipped, start = _position(cursor)
     left = tokens
     passages: list[Passage] = []
-    for number, (document, level) in enumerate(_below(db, schema, root, settings, with_messages)):
+    found = _below(db, schema, root, settings, with_messages, within)
+    for number, (document, level) in enumerate(found):
         if number < skipped:
             continue
         whole = text_of(document)
@@ -116,9 +119,14 @@ def cite(document: Document) -> str:
 
 
 def verify(
-    db: Rows, schema: Schema, citation: str, settings: RecallSettings
+    db: Rows,
+    schema: Schema,
+    citation: str,
+    settings: RecallSettings,
+    *,
+    within: Collection[ConversationId] | None = None,
 ) -> tuple[Verdict, Document | None]:
-    """Whether what a citation names is still what was read.
+    """Whether what a citation names is still what was read; of conversations not *within* nothing is.
 
     Raises:
         UsageError: it is no citation.
@@ -131,7 +139,7 @@ def verify(
             details={"value": citation[:80]},
         )
     document = document_of(db, schema, given["id"], settings)
-    if document is None:
+    if document is None or not _is_within(document, within):
         return Verdict.GONE, None
     if given["hash"] is None:
         return Verdict.UNPROVEN, document
@@ -160,15 +168,38 @@ def document_of(db: Rows, schema: Schema, name: str, settings: RecallSettings) -
 
 
 def _below(
+    db: Rows,
+    schema: Schema,
+    root: str,
+    settings: RecallSettings,
+    with_messages: bool,
+    within: Collection[ConversationId] | None,
+) -> Iterator[tuple[Document, int]]:
+    for document, level in _all_below(db, schema, root, settings, with_messages):
+        if _is_within(document, within):
+            yield document, level
+        elif not level:
+            raise _unknown(root)
+
+
+def _is_within(document: Document, within: Collection[ConversationId] | None) -> bool:
+    return within is None or document.conversation_id in within
+
+
+def _unknown(root: str) -> NotFoundError:
+    return NotFoundError(
+        f"There is no message, summary, brief or file {root[:80]}; take the id from grep.",
+        code="NOT_FOUND",
+        details={"id": root[:80]},
+    )
+
+
+def _all_below(
     db: Rows, schema: Schema, root: str, settings: RecallSettings, with_messages: bool
 ) -> Iterator[tuple[Document, int]]:
     first = document_of(db, schema, root.partition("@")[0], settings)
     if first is None:
-        raise NotFoundError(
-            f"There is no message, summary, brief or file {root[:80]}; take the id from grep.",
-            code="NOT_FOUND",
-            details={"id": root[:80]},
-        )
+        raise _unknown(root)
     yield first, 0
     if first.kind is not DocumentKind.SUMMARY:
         return

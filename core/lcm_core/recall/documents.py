@@ -1,0 +1,79 @@
+"""What was found and read, as JSON: the same of the command line and of the server for agents.
+
+All texts are as they are stored: who shows them makes them safe.
+"""
+
+from __future__ import annotations
+
+from lcm_core.javascript import Json
+from lcm_core.recall.find import Found, Hit
+from lcm_core.recall.read import Passage, Verdict, cite
+from lcm_core.store.searched import Document
+
+
+def found_document(query: str, scope: str, found: Found) -> dict[str, Json]:
+    """A page of hits."""
+    coverage = found.coverage
+    return {
+        "query": query,
+        "scope": scope,
+        "total": found.total,
+        "hits": [_hit_document(hit) for hit in found.hits],
+        "coverage": {
+            "full": coverage.is_full,
+            "searched": {str(kind): count for kind, count in coverage.searched},
+            "notSearched": list(coverage.not_searched),
+            "elapsedMs": round(coverage.seconds * 1000),
+        },
+        "near": [
+            {"term": one.term, "found": one.found, "spellings": list(one.spellings)} for one in found.near
+        ],
+        "nextCursor": None if found.next is None else str(found.next),
+    }
+
+
+def _hit_document(hit: Hit) -> dict[str, Json]:
+    return {
+        "id": hit.citation,
+        "kind": str(hit.kind),
+        "conversationId": hit.conversation_id,
+        "label": hit.label,
+        "at": hit.at,
+        "place": hit.place,
+        "snippet": hit.snippet,
+        "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
+        "foundBy": dict(hit.found_by),
+        "coveredBy": hit.way[-1] if hit.way else None,
+        "way": list(hit.way),
+        "inContext": hit.in_context,
+    }
+
+
+def described_document(name: str, verdict: Verdict, document: Document) -> dict[str, Json]:
+    """One thing with its texts; *name* is its id or a citation."""
+    return {
+        "id": name.partition("@")[0],
+        "citation": cite(document),
+        "verdict": str(verdict),
+        "kind": str(document.kind),
+        "conversationId": document.conversation_id,
+        "label": document.label,
+        "at": document.at,
+        "texts": [{"place": place, "text": text} for place, text in document.texts],
+    }
+
+
+def passage_document(one: Passage) -> dict[str, Json]:
+    """A piece of text that was read."""
+    return {
+        "citation": one.citation,
+        "kind": str(one.kind),
+        "conversationId": one.conversation_id,
+        "label": one.label,
+        "at": one.at,
+        "level": one.level,
+        "tokens": one.tokens,
+        "start": one.start,
+        "complete": one.complete,
+        "text": one.text,
+    }

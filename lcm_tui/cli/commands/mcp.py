@@ -1,0 +1,54 @@
+"""``mcp``: the memory as a server for other agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Option, Outcome, command
+from lcm_tui.cli.kinds import StoredText
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Run
+
+Conversations: TypeAlias = Annotated[
+    tuple[int, ...],
+    Option(
+        "--conversation-id",
+        "Only this conversation; may be given several times.",
+        options.CONVERSATION,
+        "ID",
+        several=True,
+    ),
+]
+SessionKeys: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--session-key",
+        "Only the conversations of this session; may be given several times.",
+        StoredText(empty=False),
+        "KEY",
+        several=True,
+    ),
+]
+
+
+@command("mcp", examples=("mcp --db ~/.openclaw/lcm.db", "mcp --session-key agent:main:main"))
+def mcp(run: Run, *, conversation_id: Conversations = (), session_key: SessionKeys = ()) -> Outcome:
+    """Serve the memory, read only, to an agent that speaks the Model Context Protocol (stdio)."""
+    import asyncio
+
+    from lcm_core.errors import ConfigurationError
+    from lcm_core.recall.settings import recall_settings
+
+    from lcm_tui.mcp.scope import Allowed
+
+    try:
+        from lcm_tui.mcp.server import serve
+    except ImportError:
+        raise ConfigurationError(
+            "lcm-tui mcp needs the package mcp: install lcm-tui with the extra [mcp].", code="EXTRA_MISSING"
+        ) from None
+    allowed = Allowed(tuple(dict.fromkeys(conversation_id)), tuple(dict.fromkeys(session_key)))
+    asyncio.run(serve(run.settings.database.value, recall_settings(run.settings), allowed))
+    return 0

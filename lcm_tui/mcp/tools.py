@@ -1,0 +1,415 @@
+"""The tools: what each is called, takes, reads and answers (docs/mcp.md, "Tools"). All of them only read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from lcm_core import __version__
+from lcm_core.errors import LcmError, NotFoundError, UsageError
+from lcm_core.javascript import Json
+from lcm_core.recall.documents import described_document, found_document, passage_document
+from lcm_core.recall.find import NAMES, Found, Hit, search
+from lcm_core.recall.read import cite, read_below, text_of, verify
+from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.terms import Mode, parse
+from lcm_core.store.context import context_entries, context_items
+from lcm_core.store.conversations import count_rows
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.searched import DocumentKind, Filter
+from lcm_core.times import iso_z, parse_utc
+from lcm_core.tokens import Estimator, estimate
+
+from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
+from lcm_tui.mcp.arguments import Argument, Given, Switch, Text, Whole
+from lcm_tui.mcp.scope import Allowed, Scope, scope_of
+
+#: Seconds that a call may take, and what of them a search and the reason for an empty one may.
+DEADLINE_SECONDS: Final = 3.0
+_SEARCH_SECONDS: Final = 2.0
+_NEAR_SECONDS: Final = 0.4
+#: Tokens of text in an answer.
+MAX_TOKENS: Final = 8_000
+_PREVIEW: Final = 200
+
+_CONVERSATION: Final = Whole("Only this conversation, by its id; it must be in the scope of the server.")
+_ID: Final = Text("msg#12, sum_..., file_..., a brief, or a citation such as msg#12@0123456789ab.", True, 200)
+_TOKENS: Final = Whole("Tokens of text in this answer.", 4_000, 100, MAX_TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a server reads from."""
+
+    database: Database
+    settings: RecallSettings
+    allowed: Allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool."""
+
+    name: str
+    help: str
+    arguments: Mapping[str, Argument]
+    load: Callable[[Reader, Memory, Given], Awaitable[ToolAnswer]]
+
+
+async def call(memory: Memory, name: str, values: Mapping[str, Json]) -> ToolAnswer:
+    """Call a tool; what goes wrong is an answer too, in one sentence."""
+    try:
+        tool = next((one for one in TOOLS if one.name == name), None)
+        if tool is None:
+            known = ", ".join(one.name for one in TOOLS)
+            raise UsageError(f"There is no tool {short(name, 40)}; there are {known}.")
+        given = Given.read(tool.arguments, values)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await memory.database.read(tool.load, memory, given)
+    except TimeoutError:
+        return refused(
+            LcmError(
+                f"{name} took longer than {DEADLINE_SECONDS:g} s and was stopped; "
+                "narrow it to a conversation, a kind or a time.",
+                code="DEADLINE",
+            )
+        )
+    except LcmError as error:
+        return refused(error)
+
+
+# -- conversations and status ------------------------------------------------------------------------------
+
+
+async def _conversations(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
+    scope = await scope_of(reader, memory.allowed)
+    first, limit = _cursor(given), given.count("limit")
+    page = scope.entries[first : first + limit]
+    counts = await count_rows(reader, [one.conversation.conversation_id for one in page])
+    rows: list[Json] = []
+    lines = [f"{len(page)} of {len(scope.entries)} conversations, the newest activity first."]
+    for one, counted in zip(page, counts, strict=True):
+        record = one.conversation
+        summaries = sum(depth.count for depth in counted.summaries)
+        rows.append(
+            {
+                "conversationId": record.conversation_id,
+                "sessionKey": short(record.session_key),
+                "title": short(record.title),
+                "active": record.active,
+                "lastMessageAt": one.last_activity,
+                "messages": counted.messages,
+                "summaries": summaries,
+                "contextItems": counted.context_items,
+            }
+        )
+        state = "archived" if record.active is False else "active"
+        lines.append(
+            f"conversation {record.conversation_id} ({state}): {counted.messages:,} messages, "
+            f"{summaries:,} summaries, last message {short(one.last_activity, 40) or 'never'}"
+        )
+        lines += quoted(short(f"{record.session_key or record.session_id} {record.title or ''}"))
+    after = first + len(page)
+    more = str(after) if after < len(scope.entries) else None
+    lines += _more(more)
+    data: dict[str, Json] = {"total": len(scope.entries), "conversations": rows, "nextCursor": more}
+    return answered(scope.name, lines, data)
+
+
+async def _status(reader: Reader, memory: Memory, _: Given) -> ToolAnswer:
+    scope = await scope_of(reader, memory.allowed)
+    counts = await count_rows(reader, scope.ids)
+    messages = sum(one.messages for one in counts)
+    summaries = sum(depth.count for one in counts for depth in one.summaries)
+    items = sum(one.context_items for one in counts)
+    newest = next((one.last_activity for one in scope.entries if one.last_activity), None)
+    lines = [
+        f"{len(counts):,} conversations, {messages:,} messages, {summaries:,} summaries, "
+        f"{items:,} context items; last message {short(newest, 40) or 'never'}.",
+        f"Read only. Written by LCM {reader.schema.version}; lcm-tui {__version__}.",
+    ]
+    data: dict[str, Json] = {
+        "conversations": len(counts),
+        "messages": messages,
+        "summaries": summaries,
+        "contextItems": items,
+        "lastMessageAt": newest,
+        "readOnly": True,
+        "writtenBy": reader.schema.version,
+        "version": __version__,
+    }
+    return answered(scope.name, lines, data)
+
+
+# -- search ------------------------------------------------------------------------------------------------
+
+
+async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
+    query = parse(given.text("query") or "", Mode(given.text("mode") or Mode.WORDS))
+    scope = await scope_of(reader, memory.allowed, given.number("conversation"))
+    wanted = _filter(scope, memory.allowed, given)
+    found = await reader.run(
+        lambda rows: search(
+            rows,
+            reader.schema,
+            query,
+            wanted,
+            memory.settings,
+            limit=given.count("limit"),
+            offset=_cursor(given),
+            seconds=_SEARCH_SECONDS,
+            near_seconds=_NEAR_SECONDS,
+        )
+    )
+    data = found_document(query.text, scope.name, found)
+    return answered(scope.name, _found_lines(found), {**data, "hits": _short_hits(found)})
+
+
+def _filter(scope: Scope, allowed: Allowed, given: Given) -> Filter:
+    kind, role, tool = given.text("kind"), given.text("role"), given.text("tool")
+    everything = allowed.everything and given.number("conversation") is None
+    return Filter(
+        None if everything else scope.ids,
+        tuple(DocumentKind) if kind is None else (DocumentKind(kind),),
+        () if role is None else (role,),
+        () if tool is None else (tool,),
+        since=_moment(given, "since"),
+        before=_moment(given, "before"),
+    )
+
+
+def _moment(given: Given, name: str) -> str | None:
+    text = given.text(name)
+    if text is None:
+        return None
+    moment = parse_utc(text)
+    if moment is None:
+        raise UsageError(f"The argument {name} must be a time in ISO, such as 2026-03-01T12:00:00Z.")
+    return iso_z(moment)
+
+
+def _short_hits(found: Found) -> list[Json]:
+    """The hits as data; short stored values are cut as they are in the text."""
+    hits = found_document("", "", found)["hits"]
+    assert isinstance(hits, list)
+    return [
+        {name: short(one) if name in ("id", "label", "at") else one for name, one in hit.items()}
+        for hit in hits
+    ]
+
+
+def _found_lines(found: Found) -> list[str]:
+    coverage = found.coverage
+    searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
+    whole = "full" if coverage.is_full else f"bounded; not searched: {'; '.join(coverage.not_searched)}"
+    lines = [
+        f"{len(found.hits)} of {found.total:,} hits, the best first.",
+        f"Searched: {searched}. Coverage: {whole}. {coverage.seconds:.2f} s.",
+    ]
+    for hit in found.hits:
+        lines += _hit_lines(hit)
+    for near in found.near:
+        count = f"alone is in {near.found:,}" if near.found else "was found nowhere in what was searched"
+        alike = (
+            f"; words that look like it: {', '.join(map(short, near.spellings))}" if near.spellings else ""
+        )
+        lines += quoted(f'"{short(near.term)}" {count}{alike}')
+    return lines + _more(None if found.next is None else str(found.next))
+
+
+def _hit_lines(hit: Hit) -> list[str]:
+    by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
+    over = f"; covered by {short(hit.way[-1])}" if hit.way and hit.way[-1] != hit.id else ""
+    here = "; in the context" if hit.in_context else ""
+    head = (
+        f"{short(hit.citation)}, {hit.kind} of conversation {hit.conversation_id}, {short(hit.at, 40)}, "
+        f"{hit.place}; found by {by}{over}{here}"
+    )
+    return ["", head, *quoted(f"{short(hit.label, 40)}: {short(hit.snippet, 600)}")]
+
+
+# -- describe and expand -----------------------------------------------------------------------------------
+
+
+async def _describe(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
+    name = given.text("id") or ""
+    scope = await scope_of(reader, memory.allowed)
+    verdict, document = await reader.run(
+        lambda rows: verify(rows, reader.schema, name, memory.settings, within=scope.ids)
+    )
+    if document is None:
+        raise NotFoundError(f"{short(name)} is not in the scope of this server ({memory.allowed.name}).")
+    whole = text_of(document)
+    text = _beginning(whole, given.count("tokens"))
+    cut = len(text) < len(whole)
+    data = {
+        **described_document(name, verdict, document),
+        "texts": [{"place": "all", "text": text}],
+        "characters": len(whole),
+        "cut": cut,
+    }
+    lines = [
+        f"{short(cite(document))}, {document.kind} of conversation {document.conversation_id}, "
+        f"{short(document.at, 40)}, {len(whole):,} characters.",
+    ]
+    if "@" in name:
+        lines.append(f"The citation {short(name)}: {verdict}.")
+    lines += [*quoted(short(document.label)), *quoted(text)]
+    if cut:
+        lines.append(f"Cut after {len(text):,} characters: expand reads all of it, page by page.")
+    return answered(scope.name, lines, data)
+
+
+async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
+    scope = await scope_of(reader, memory.allowed)
+    page = await reader.run(
+        lambda rows: read_below(
+            rows,
+            reader.schema,
+            given.text("id") or "",
+            memory.settings,
+            tokens=given.count("tokens"),
+            cursor=given.text("cursor"),
+            with_messages=not given.flag("summaries_only"),
+            within=scope.ids,
+        )
+    )
+    lines = [f"{len(page.passages)} passages, about {page.tokens:,} tokens."]
+    for one in page.passages:
+        part = f", from character {one.start:,}" if one.start else ""
+        part += "" if one.complete else ", goes on"
+        lines += [
+            "",
+            f"{short(one.citation)}, level {one.level}, {one.kind} of conversation {one.conversation_id}, "
+            f"{short(one.at, 40)}{part}",
+            *quoted(f"{short(one.label, 40)}:"),
+            *quoted(one.text),
+        ]
+    data: dict[str, Json] = {
+        "id": given.text("id"),
+        "tokens": page.tokens,
+        "passages": [passage_document(one) for one in page.passages],
+        "nextCursor": page.next,
+    }
+    return answered(scope.name, lines + _more(page.next), data)
+
+
+def _beginning(text: str, tokens: int) -> str:
+    """A beginning of a text of about so many tokens at most."""
+    text = text[: 4 * tokens]
+    while text and (now := estimate(text, Estimator.WEIGHTED)) > tokens:
+        text = text[: len(text) * tokens // now - 1]
+    return text
+
+
+# -- context -----------------------------------------------------------------------------------------------
+
+
+async def _context(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
+    scope = await scope_of(reader, memory.allowed, given.number("conversation"))
+    [owner] = scope.ids
+    items = await context_items(reader, owner)
+    first, limit = _cursor(given), given.count("limit")
+    page = await context_entries(reader, list(islice(items, first, first + limit)))
+    lines = [f"{len(page)} of {len(items):,} items of the context, in order: what the model is given."]
+    rows: list[Json] = []
+    for entry in page:
+        item = entry.item
+        foreign = entry.conversation_id not in (None, owner)  # damage: a row of another conversation
+        name = f"msg#{item.message_id}" if item.summary_id is None else short(item.summary_id)
+        preview = "" if foreign else short(entry.preview, _PREVIEW)
+        label = "" if foreign else short(entry.role if item.summary_id is None else entry.kind, 40)
+        rows.append(
+            {
+                "ordinal": item.ordinal,
+                "id": name,
+                "type": "message" if item.summary_id is None else "summary",
+                "label": label,
+                "tokens": entry.tokens,
+                "at": entry.said_at,
+                "preview": preview,
+                "missing": entry.dangling,
+            }
+        )
+        gone = "; its row is gone" if entry.dangling else f", {entry.tokens:,} tokens"
+        lines += ["", f"{item.ordinal}: {name}{gone}", *quoted(f"{label}: {preview}")]
+    after = first + len(page)
+    more = str(after) if after < len(items) else None
+    data: dict[str, Json] = {"conversationId": owner, "total": len(items), "items": rows, "nextCursor": more}
+    return answered(scope.name, lines + _more(more), data)
+
+
+def _cursor(given: Given) -> int:
+    text = given.text("cursor")
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise UsageError("The argument cursor is none: take the one of the answer before, or leave it out.")
+    return int(text)
+
+
+def _more(cursor: str | None) -> list[str]:
+    return ["", f'More follow: cursor "{cursor}".'] if cursor is not None else [""]
+
+
+# -- all of them -------------------------------------------------------------------------------------------
+
+_CURSOR: Final = Text("Where the next page begins, as the answer before named it.", longest=40)
+TOOLS: Final = (
+    Tool(
+        "conversations",
+        "List the conversations that may be read: ids, session keys, titles, sizes, last activity.",
+        {"limit": Whole("Conversations of a page.", 20, 1, 100), "cursor": _CURSOR},
+        _conversations,
+    ),
+    Tool(
+        "search",
+        "Find where something was said: messages, tool inputs and outputs, summaries, focus briefs and large "
+        "files, also of old and archived conversations. All words are wanted. Hits have ids for describe and "
+        "expand; the answer says what was searched.",
+        {
+            "query": Text('Words, "a phrase", the beginning of a word*; all are wanted.', True),
+            "mode": Text("How the query is read; words by default.", words=tuple(Mode)),
+            "conversation": _CONVERSATION,
+            "kind": Text("Only of this kind.", words=tuple(DocumentKind)),
+            "role": Text("Only messages of this role, such as user or assistant.", longest=100),
+            "tool": Text("Only messages that call this tool.", longest=200),
+            "since": Text("Not before this time, in ISO.", longest=40),
+            "before": Text("Before this time, in ISO.", longest=40),
+            "limit": Whole("Hits of a page.", 10, 1, 50),
+            "cursor": _CURSOR,
+        },
+        _search,
+    ),
+    Tool(
+        "describe",
+        "Show one message, summary, focus brief or large file by its id; of a citation, if it holds.",
+        {"id": _ID, "tokens": _TOKENS},
+        _describe,
+    ),
+    Tool(
+        "expand",
+        "Read down from a summary to the summaries and messages below it, page by page, with citations.",
+        {
+            "id": _ID,
+            "tokens": _TOKENS,
+            "cursor": _CURSOR,
+            "summaries_only": Switch("Leave the messages out."),
+        },
+        _expand,
+    ),
+    Tool(
+        "context",
+        "List what stands in the context of a conversation now: summaries and messages in order.",
+        {
+            "conversation": Whole("The conversation, by its id.", needed=True),
+            "limit": Whole("Items of a page.", 30, 1, 100),
+            "cursor": _CURSOR,
+        },
+        _context,
+    ),
+    Tool("status", "Say what this server may read, and how much of it there is.", {}, _status),
+)
