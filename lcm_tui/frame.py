@@ -416,7 +416,13 @@ class CommandScreen(Screen[None]):
         self._settle(None)
         self._asked_from, self._typed = self.focused, typed
         self._asked = asyncio.get_running_loop().create_future()
-        self.open_prompt(label, value)
+        prompt = self.query_one(Prompt)
+        prompt.placeholder = label
+        prompt.display = True
+        self.add_class("-asking")
+        with prompt.prevent(Input.Changed):
+            prompt.value = value
+        self.set_focus(prompt)
         return self._asked
 
     def _settle(self, text: str | None) -> None:
@@ -425,23 +431,10 @@ class CommandScreen(Screen[None]):
         if waiting is not None and not waiting.done():
             waiting.set_result(text)
 
-    def open_prompt(self, label: str, value: str = "") -> None:
-        """Open the prompt; `answered` gets each change and the answer."""
-        prompt = self.query_one(Prompt)
-        prompt.placeholder = label
-        prompt.display = True
-        self.add_class("-asking")
-        with prompt.prevent(Input.Changed):
-            prompt.value = value
-        self.set_focus(prompt)  # at once: the next key belongs to it
-
     @property
     def asking(self) -> bool:
         """Whether the prompt is open."""
         return any(prompt.display for prompt in self.query(Prompt))
-
-    def answered(self, text: str, *, done: bool) -> None:
-        """The prompt changed, or was confirmed when *done*."""
 
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
@@ -457,20 +450,13 @@ class CommandScreen(Screen[None]):
 
     @on(Input.Changed, "#prompt")
     def _prompt_changed(self, event: Input.Changed) -> None:
-        if self._asked is not None:
-            if self._typed is not None:
-                self._typed(event.value)
-            return
-        self.answered(event.value, done=False)
+        if self._typed is not None:
+            self._typed(event.value)
 
     @on(Input.Submitted, "#prompt")
     def _prompt_submitted(self, event: Input.Submitted) -> None:
-        if self._asked is not None:
-            self._settle(event.value)
-            self.close_prompt()
-            return
+        self._settle(event.value)
         self.close_prompt()
-        self.answered(event.value, done=True)
 
     # -- the state of the file ---------------------------------------------------------------------------
 
@@ -478,8 +464,7 @@ class CommandScreen(Screen[None]):
         """Say where this is, show what the file does, and give the keys to the main pane."""
         self.say_where()
         self.show_live()
-        if self.actions():
-            self.main_widget().focus()
+        self.main_widget().focus()
         self.call_after_refresh(self._note_painted)
 
     def on_screen_resume(self) -> None:
