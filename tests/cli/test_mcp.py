@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.errors import ExitCode
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult
@@ -225,3 +227,21 @@ def test_a_scope_that_is_not_there_is_refused_at_the_start(memory: Path) -> None
         refused = run("mcp", *scope, "--db", memory)
         assert refused.code == 3
         assert scope[1] in refused.err
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_its_input_is_open(memory: Path, kind: signal.Signals):
+    server = subprocess.Popen(
+        [sys.executable, *line(memory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        # A parent that ignores them, such as nohup, must not decide.
+        preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM)],
+    )
+    with server:
+        assert server.stderr is not None
+        assert b"serving" in server.stderr.readline()
+        server.send_signal(kind)
+        assert b"nothing was changed" in server.stderr.read()
+        assert server.wait(60) == ExitCode.CANCELLED

@@ -37,8 +37,11 @@ SessionKeys: TypeAlias = Annotated[
 def mcp(run: Run, *, conversation_id: Conversations = (), session_key: SessionKeys = ()) -> Outcome:
     """Serve the memory, read only, to an agent that speaks the Model Context Protocol (stdio)."""
     import asyncio
+    import os
+    import signal
+    import sys
 
-    from lcm_core.errors import ConfigurationError
+    from lcm_core.errors import ConfigurationError, ExitCode
     from lcm_core.recall.settings import recall_settings
 
     from lcm_tui.mcp.scope import Allowed
@@ -50,5 +53,14 @@ def mcp(run: Run, *, conversation_id: Conversations = (), session_key: SessionKe
             "lcm-tui mcp needs the package mcp: install lcm-tui with the extra [mcp].", code="EXTRA_MISSING"
         ) from None
     allowed = Allowed(tuple(dict.fromkeys(conversation_id)), tuple(dict.fromkeys(session_key)))
-    asyncio.run(serve(run.settings.database.value, recall_settings(run.settings), allowed))
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # As the other signals: asyncio's own handler would wait for the reader of the input.
+        signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
+    try:
+        asyncio.run(serve(run.settings.database.value, recall_settings(run.settings), allowed))
+    except KeyboardInterrupt:  # by SIGTERM and SIGHUP, too
+        # The database is closed. A thread of the SDK still waits for a line, and the interpreter for it.
+        sys.stderr.write("Cancelled; nothing was changed.\n")
+        sys.stderr.flush()
+        os._exit(int(ExitCode.CANCELLED))
     return 0
