@@ -1,1 +1,1 @@
-"""One screen a file: each asks core for records and shows them."""
+"""A folder a screen: what it reads, its panes, and the screen that composes them. None imports another."""
