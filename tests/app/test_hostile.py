@@ -110,8 +110,8 @@ async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_hom
         screen = await open_screen(pilot, "HistoryScreen")
         assert isinstance(screen, HistoryScreen)
         copied = []
-        for key in screen.table.keys:
-            screen.table.select(key)
+        for key in screen.list.table.keys:
+            screen.list.table.select(key)
             screen.action_copy_id()
             copied.append(pilot.app.clipboard)
         await settled(pilot)

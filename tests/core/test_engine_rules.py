@@ -186,7 +186,11 @@ READ_ELSEWHERE = {
     "summary_provider": "core/lcm_core/settings/summary.py",
     "summary_model": "core/lcm_core/settings/summary.py",
     "summary_timeout_ms": "core/lcm_core/settings/summary.py",
+    "max_expand_tokens": "core/lcm_core/recall/settings.py",
+    "delegation_timeout_ms": "core/lcm_core/recall/settings.py",
 }
+#: Handed to the model that a program brings for `expand_query`; no command asks one: no effect here.
+FOR_A_PROGRAM = {"expansion_provider", "expansion_model"}
 
 
 def values_of(rules: EngineRules) -> dict[str, object]:
@@ -224,7 +228,7 @@ def test_what_goes_by_a_setting_is_there_and_nothing_goes_by_those_without_effec
     }
     unread = [name for name, file in READ_ELSEWHERE.items() if not re.search(rf"\.{name}\b", code[file])]
     assert unread == []
-    for attribute in (name for name, key in KEYS.items() if not key.has_effect):
+    for attribute in {name for name, key in KEYS.items() if not key.has_effect} - FOR_A_PROGRAM:
         assert [file for file, text in code.items() if re.search(rf"\.{attribute}\b", text)] == []
     for name in values_of(RULES_PRESENT):  # and every rule is asked somewhere
         assert any(
