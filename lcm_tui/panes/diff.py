@@ -10,8 +10,10 @@ class DiffFinder:
 
     label = "search in the lines that are shown"
 
-    def __init__(self, view: DiffView) -> None:
+    def __init__(self, view: DiffView, *, as_typed: bool = True) -> None:
+        """*as_typed*: go to the first match while it is typed; a long diff is only marked until then."""
         self._view = view
+        self._as_typed = as_typed
         self.needle = ""
 
     def why_not_search(self) -> str | None:
@@ -22,20 +24,21 @@ class DiffFinder:
         """It is searched from its first line on."""
 
     def typed(self, text: str) -> None:
-        """Go to the first line that holds it."""
+        """Mark it, or go to the first line that holds it."""
         self.needle = text
-        self._view.find(text, first=True)
+        if self._as_typed:
+            self._view.find(text, first=True)
+        else:
+            self._view.look_for(text)
 
     async def confirm(self, text: str) -> str | None:
         """Say so when no line holds it."""
         self.needle = text
-        found = self._view.find(text, first=True)
-        return f"“{text}” does not stand in the lines that are shown." if text and not found else None
+        return self._problem(found=self._view.find(text, first=True))
 
     async def go(self, *, forward: bool) -> str | None:
         """Go on, round the end of the diff."""
-        self._view.find(self.needle, direction=1 if forward else -1)
-        return None
+        return self._problem(found=self._view.find(self.needle, direction=1 if forward else -1))
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
@@ -44,3 +47,8 @@ class DiffFinder:
     def leave(self) -> bool:
         """What was found stays marked."""
         return False
+
+    def _problem(self, *, found: bool) -> str | None:
+        if found or not self.needle:
+            return None
+        return f"“{self.needle}” does not stand in the lines that are shown."

@@ -9,16 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widget import Widget
 
-from lcm_tui.panes.finding import Filter
+from lcm_tui.panes.finding import Filter, Finder, TextFinder
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
+from lcm_tui.widgets.text import TextView
 
 K = TypeVar("K", bound=Hashable)
 
@@ -175,5 +175,20 @@ class Beside(Vertical):
     .-wide Beside > TextView:focus { border-left: solid $accent; }
     """
 
-    def __init__(self, *panes: Widget) -> None:
-        super().__init__(*panes, id="panes")
+    def __init__(self, listed: ListPane[Any], text: TextView) -> None:
+        super().__init__(listed, text, id="panes")
+        self._list = listed
+        self._text = text
+        self._in_text = TextFinder(text)
+
+    @property
+    def finder(self) -> Finder:
+        """The filter of the list, or the search in the text when the keys are there."""
+        return self._in_text if self._text.has_focus else self._list.filter
+
+    def leave_text(self) -> bool:
+        """Give the keys back to the list; False when it has them."""
+        if not self._text.has_focus:
+            return False
+        self._list.table.focus()
+        return True

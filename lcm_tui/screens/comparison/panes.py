@@ -12,7 +12,6 @@ from textual.strip import Strip
 
 from lcm_tui.places import Side
 from lcm_tui.views.sent import fitted
-from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.spans import Line, Span, strip_of
 
@@ -95,47 +94,3 @@ def doubt_of(taken: SnapshotOrigin) -> str:
         f"{taken.not_kept:,} not kept" if taken.not_kept else "",
     ]
     return ", ".join(filter(None, lost)) or ("" if taken.exact else "rows changed")
-
-
-class DiffFinder:
-    """Searches the lines of a diff that are shown: what is typed is marked, and found once confirmed."""
-
-    label = "search in the lines that are shown"
-
-    def __init__(self, view: DiffView) -> None:
-        self._view = view
-        self.needle = ""
-
-    def why_not_search(self) -> str | None:
-        """Lines can always be searched."""
-        return None
-
-    def begin(self) -> None:
-        """The first match is the first one from the top."""
-
-    def typed(self, text: str) -> None:
-        """Mark it wherever it stands."""
-        self.needle = text
-        self._view.look_for(text)
-
-    async def confirm(self, text: str) -> str | None:
-        """Go to the first line that holds it."""
-        self.needle = text
-        return self._outcome(self._view.find(text, first=True))
-
-    async def go(self, *, forward: bool) -> str | None:
-        """Go on, round the end."""
-        return self._outcome(self._view.find(self.needle, direction=1 if forward else -1))
-
-    def why_not_next(self) -> str | None:
-        """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
-
-    def leave(self) -> bool:
-        """What was found stays marked."""
-        return False
-
-    def _outcome(self, found: bool) -> str | None:
-        if found or not self.needle:
-            return None
-        return f"“{self.needle}” does not stand in the lines that are shown."

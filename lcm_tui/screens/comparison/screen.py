@@ -14,9 +14,10 @@ from textual.binding import BindingType
 
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
+from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.places import Side
-from lcm_tui.screens.comparison.panes import ComparisonHead, DiffFinder
+from lcm_tui.screens.comparison.panes import ComparisonHead
 from lcm_tui.screens.comparison.reads import load_comparison
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming
@@ -57,7 +58,7 @@ in the database today. "rows changed" and "gone" say that what was sent then was
         self.left, self.right = left, right
         self.head = ComparisonHead(left, right)
         self.table = DiffView(empty="Assembling …", id="list", changes=False)
-        self._finder = DiffFinder(self.table)
+        self._finder = DiffFinder(self.table, as_typed=False)
         self._data: ContextDiff | None = None
 
     def compose_body(self) -> ComposeResult:

@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
-from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import BREAKPOINTS, Beside, Paging
 from lcm_tui.screens.files.panes import FileList
 from lcm_tui.screens.files.reads import FilePage, load_files, stored_file
@@ -50,14 +50,14 @@ side (tab) it searches.
         self._conversation = conversation
         self.list = FileList(self._filtered, everywhere=conversation is None)
         self.text = TextView(id="text")
-        self._in_text = TextFinder(self.text)
+        self._panes = Beside(self.list, self.text)
         self._paging = Paging()
         self._references: dict[FileId, FileReferences] = {}
         self._described: FileId | None = None
 
     def compose_body(self) -> ComposeResult:
         """The list, and what is known of the selected file."""
-        yield Beside(self.list, self.text)
+        yield self._panes
 
     def actions(self) -> Sequence[Action]:
         """Opening a file."""
@@ -75,14 +75,11 @@ side (tab) it searches.
 
     def finder(self) -> Finder:
         """The filter of the list, or the search in the text when the keys are there."""
-        return self._in_text if self.text.has_focus else self.list.filter
+        return self._panes.finder
 
     def step_back(self) -> bool:
         """Leave the text, then take the filter away."""
-        if self.text.has_focus:
-            self.list.table.focus()
-            return True
-        return super().step_back()
+        return self._panes.leave_text() or super().step_back()
 
     def selected_id(self) -> str | None:
         """The file's id."""

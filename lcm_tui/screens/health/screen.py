@@ -17,7 +17,7 @@ from lcm_tui import places
 from lcm_tui.actions.drafts import repair_action
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import CommandScreen
-from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import BREAKPOINTS, Beside
 from lcm_tui.screens.health.examining import Examiner
 from lcm_tui.screens.health.fixing import Fixer
@@ -73,14 +73,14 @@ the file changes, nothing is run again by itself: ctrl+r does.
             self, owner if only else None, found=self._show_findings, moved=self._say_state
         )
         self._fixer = Fixer(self, self.list.chosen, planning=self._say_planning, fixed=self._check_fixed)
-        self._text_finder = TextFinder(self.text)
+        self._panes = Beside(self.list, self.text)
         self._repeated: dict[ConversationId, list[Repetition]] = {}
         self._described: HealthKey | None = None
 
     def compose_body(self) -> ComposeResult:
         """How far the checks are, the findings, and what is known of one beside or below them."""
         yield self.head
-        yield Beside(self.list, self.text)
+        yield self._panes
 
     def on_mount(self) -> None:
         """Begin with the checks."""
@@ -111,7 +111,7 @@ the file changes, nothing is run again by itself: ctrl+r does.
 
     def finder(self) -> Finder:
         """The filter of the list, or the search in the text when the keys are there."""
-        return self._text_finder if self.text.has_focus else self.list.filter
+        return self._panes.finder
 
     def selected_id(self) -> str | None:
         """The id of the finding, as `doctor --fix` takes it; of a check that was not run, its own."""
@@ -120,13 +120,12 @@ the file changes, nothing is run again by itself: ctrl+r does.
 
     def step_back(self) -> bool:
         """Leave the text, stop the checks, or take the filter away."""
-        if self.text.has_focus:
-            self.list.table.focus()
-        elif self.examiner.running:
+        if self._panes.leave_text():
+            return True
+        if self.examiner.running:
             self.examiner.stop()
-        else:
-            return super().step_back()
-        return True
+            return True
+        return super().step_back()
 
     def data_changed(self) -> None:
         """Say that what is shown is older than the file; the checks run again when the operator wants it."""

@@ -16,7 +16,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
-from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import BREAKPOINTS, Beside
 from lcm_tui.places import Side
 from lcm_tui.screens.snapshots.panes import SnapshotList
@@ -54,11 +54,11 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
         self.conversation = conversation
         self.list = SnapshotList(self._changed)
         self.text = TextView(id="text")
-        self._text_finder = TextFinder(self.text)
+        self._panes = Beside(self.list, self.text)
 
     def compose_body(self) -> ComposeResult:
         """The list, and what was noted of the selected one."""
-        yield Beside(self.list, self.text)
+        yield self._panes
 
     def actions(self) -> Sequence[Action]:
         """Looking at one, and comparing."""
@@ -79,14 +79,11 @@ same budget (+); with two marked (space), the older one (-) with the newer one (
 
     def finder(self) -> Finder:
         """The filter; in the text the search in it."""
-        return self._text_finder if self.text.has_focus else self.list.filter
+        return self._panes.finder
 
     def step_back(self) -> bool:
         """Out of the text, then the filter away."""
-        if self.text.has_focus:
-            self.list.table.focus()
-            return True
-        return super().step_back()
+        return self._panes.leave_text() or super().step_back()
 
     def selected_id(self) -> str | None:
         """The snapshot's id."""
