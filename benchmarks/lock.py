@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -112,9 +113,9 @@ async def _measure(name: str, case: Case, options: Options) -> Row:
             first = commit(ours, plan)
             _settle(ours)
             operation = first.id
-            plan = await _planned(ours, lambda reader, one=operation: plan_undo(reader, one))  # type: ignore[misc]
+            plan = await _planned(ours, partial(_undo_of, operation=operation))
         shutil.copyfile(ours, theirs)
-        shown = await _planned(ours, lambda reader, one=plan: preview_plan(reader, one))  # type: ignore[misc]
+        shown = await _planned(ours, partial(preview_plan, plan=plan))
         done = commit(ours, plan)
         statements = list(_statements(theirs, shown, done))
         written = sum(len(values) for _, values in statements)
@@ -142,6 +143,10 @@ def _journaled(path: Path) -> None:
     edit = RowChange("conversations", row, Cells.of({"title": None}), Cells.of({"title": "measured"}))
     commit(path, Plan("measure", "Name a conversation", 1, (edit,)))
     _settle(path)
+
+
+async def _undo_of(reader: Reader, operation: str) -> Plan:
+    return await plan_undo(reader, operation)
 
 
 async def _planned(path: Path, plan: Callable[[Reader], Awaitable[_T]]) -> _T:

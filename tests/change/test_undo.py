@@ -30,7 +30,7 @@ def path(database_copy: DatabaseFactory) -> Path:
 
 
 def do(path: Path, *edits: object, title: str = "A change") -> Committed:
-    return commit(path, Plan("test", title, 1, edits))  # type: ignore[arg-type]
+    return commit(path, Plan("test", title, 1, edits))
 
 
 def recount(path: Path, summary: str, tokens: int, **more: object) -> Committed:

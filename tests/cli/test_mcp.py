@@ -17,7 +17,7 @@ import pytest
 from lcm_core.errors import ExitCode
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
 from tests.cli.support import run
 from tests.databases import building, new_database
@@ -55,16 +55,22 @@ async def client_of(path: Path, *options: str) -> AsyncIterator[Client]:
             yield client
 
 
+def text_of(answer: CallToolResult) -> str:
+    [content] = answer.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
 async def ask(client: Client, tool: str, **arguments: object) -> tuple[str, Any]:
     answer = await asked(client, tool, arguments)
     assert not answer.is_error, answer.content
-    return answer.content[0].text, answer.structured_content  # type: ignore[union-attr]
+    return text_of(answer), answer.structured_content
 
 
 async def refusal(client: Client, tool: str, **arguments: object) -> str:
     answer = await asked(client, tool, arguments)
     assert answer.is_error
-    text: str = answer.content[0].text  # type: ignore[union-attr]
+    text = text_of(answer)
     assert answer.structured_content["error"]["message"] == text
     return text
 

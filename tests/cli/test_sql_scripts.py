@@ -63,7 +63,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     def beside(path: Path, plan: Plan, *rest: Any) -> Any:
         other = copy_of(path, "beside.db")
-        seen = asyncio.run(planned(other, preview_plan, plan))  # type: ignore[arg-type]
+        seen = asyncio.run(planned(other, preview_plan, plan))
         script = "\n".join(seen.sql())
         done = commit(path, plan, *rest)
         executed(other, script)

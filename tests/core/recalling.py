@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 
 def settings_in(home: Path, **values: object) -> RecallSettings:
     """Settings with the files of a state folder, in UTC."""
-    return RecallSettings(home / "lcm-files", home, ZoneInfo("UTC"), **values)  # type: ignore[arg-type]
+    return RecallSettings(home / "lcm-files", home, ZoneInfo("UTC"), **values)
 
 
 async def recall(path: Path, ask: Callable[[RecalledRows], T]) -> T:

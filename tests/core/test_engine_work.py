@@ -78,7 +78,7 @@ def debt(**columns: object) -> DebtRow:
         **dict.fromkeys(("reason", "failure", "next_attempt_after", "resolution", "resolved_at")),
         **dict.fromkeys(("requested_at", "started_at", "finished_at")),
     }
-    return DebtRow(ONE, **{**values, **columns})  # type: ignore[arg-type]
+    return DebtRow(ONE, **{**values, **columns})
 
 
 def worked(
@@ -98,7 +98,7 @@ def worked(
 
 
 def need(*args: Sequence[object], **options: object) -> Need:
-    return worked(*args, **options).conversations[0].need  # type: ignore[arg-type]
+    return worked(*args, **options).conversations[0].need
 
 
 @pytest.mark.parametrize("form", FORMS)

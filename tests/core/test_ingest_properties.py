@@ -155,7 +155,7 @@ def test_any_message_is_stored_whole_or_not_at_all(message: dict[str, Any], thre
     content = message.get("content")
     if not stored.payloads and isinstance(content, list) and content:
         assert len(stored.parts) == len(content)
-        raws = [js_json(read_json(part.metadata)["raw"]) for part in stored.parts]  # type: ignore[index]
+        raws = [js_json(read_json(part.metadata)["raw"]) for part in stored.parts]
         renamed = [isinstance(one, dict) and isinstance(one.get("rawType"), str) for one in content]
         kept = [
             (raw, js_json(one)) for raw, one, other in zip(raws, content, renamed, strict=True) if not other

@@ -152,7 +152,7 @@ async def test_every_kind_is_searched_and_filters_narrow(tmp_path: Path) -> None
     assert ways["msg#3"] == ()
 
     async def ids(**conditions: object) -> set[str]:
-        hits = (await found(path, "needle", wanted=Filter(**conditions))).hits  # type: ignore[arg-type]
+        hits = (await found(path, "needle", wanted=Filter(**conditions))).hits
         return {hit.citation for hit in hits}
 
     assert await ids(conversations=(two,)) == {"msg#3"}

@@ -140,7 +140,7 @@ async def test_expansions_are_those_recorded(database_file: Callable[[str], Path
 
 async def test_lcm_expand_answers_as_recorded_under_one_grant(openclaw_home: Path) -> None:
     grants = Grants(lambda: NOW)
-    grants.create(MAIN, [1], session="agent:main:subagent:abc")  # type: ignore[list-item]
+    grants.create(MAIN, [1], session="agent:main:subagent:abc")
 
     def ask(rows: RecalledRows) -> None:
         for call in RECORDED["tools"]["expandToolAuth"]:
@@ -269,7 +269,7 @@ async def test_a_grant_lives_as_recorded(database_file: Callable[[str], Path]) -
                 found, wanted = grants.cleanup(), step["result"]
             else:
                 assert step["op"] == "validate"
-                found, wanted = grants.problem(made, 1, []), step["result"]["reason"]  # type: ignore[arg-type]
+                found, wanted = grants.problem(made, 1, []), step["result"]["reason"]
             assert found == wanted, step
 
     await recall(database_file("0.15.3"), ask)

@@ -179,7 +179,7 @@ class _Table:
             label=row[self._label] or "",
             at=Timestamp(row["created_at"] or ""),
             content=row["content"] or "",
-            snippet=row["snippet"] if "snippet" in row.keys() else None,  # noqa: SIM118
+            snippet=row["snippet"] if "snippet" in set(row.keys()) else None,
         )
 
 
