@@ -1,1 +1,1 @@
-"""What stands over a screen until it is answered or left."""
+"""Questions and texts over a screen."""
