@@ -67,6 +67,12 @@ if TYPE_CHECKING:
     from lcm_core.operations.prune import plan_archive
     from lcm_core.operations.repair import BadKind, RepairList
     from lcm_core.operations.transplant import plan_transplant
+    from lcm_core.recall.answer import ToolAnswer
+    from lcm_core.recall.declared import RECALL_BLOCK, RECALL_TOOLS, RecallTool
+    from lcm_core.recall.find import Found
+    from lcm_core.recall.grants import Grants
+    from lcm_core.recall.read import Page, Verdict
+    from lcm_core.recall.settings import RecallSettings
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
@@ -75,6 +81,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 __all__ = [
+    "RECALL_BLOCK",
+    "RECALL_TOOLS",
     "Assembled",
     "Backup",
     "BadKind",
@@ -95,6 +103,8 @@ __all__ = [
     "ExtractiveSummarizer",
     "Finding",
     "Folders",
+    "Found",
+    "Grants",
     "LcmDatabase",
     "LcmError",
     "Limits",
@@ -106,9 +116,11 @@ __all__ = [
     "NotFoundError",
     "Operation",
     "Options",
+    "Page",
     "Plan",
     "Planned",
     "Preview",
+    "RecallTool",
     "RefusedError",
     "RepairList",
     "Report",
@@ -122,7 +134,9 @@ __all__ = [
     "SummaryGraph",
     "SummaryId",
     "SummaryText",
+    "ToolAnswer",
     "UsageError",
+    "Verdict",
     "api_request",
     "limits_of",
     "migrate",
@@ -143,6 +157,8 @@ __all__ = [
 _MOST_ROWS: Final = 2**31
 #: Where a name is loaded from when it is first used: reading a database needs none of them.
 _LATER: Final = {
+    "RECALL_BLOCK": "lcm_core.recall.declared",
+    "RECALL_TOOLS": "lcm_core.recall.declared",
     "Assembled": "lcm_core.assemble.result",
     "Backup": "lcm_core.change.backup",
     "BadKind": "lcm_core.operations.repair",
@@ -155,14 +171,19 @@ _LATER: Final = {
     "ExtractiveSummarizer": "lcm_core.summarize.models.extractive",
     "Finding": "lcm_core.findings",
     "Folders": "lcm_core.checks",
+    "Found": "lcm_core.recall.find",
+    "Grants": "lcm_core.recall.grants",
     "Limits": "lcm_core.checks",
     "Migrated": "lcm_core.change.migrate",
     "Migration": "lcm_core.change.migrate",
     "Operation": "lcm_core.change.journal",
     "Options": "lcm_core.settings.resolve",
+    "Page": "lcm_core.recall.read",
     "Plan": "lcm_core.change.plan",
     "Planned": "lcm_core.change.planning",
     "Preview": "lcm_core.change.preview",
+    "RecallSettings": "lcm_core.recall.settings",
+    "RecallTool": "lcm_core.recall.declared",
     "RepairList": "lcm_core.operations.repair",
     "Report": "lcm_core.findings",
     "RestorePreview": "lcm_core.change.restore",
@@ -172,6 +193,8 @@ _LATER: Final = {
     "StalePlanError": "lcm_core.change.errors",
     "Summarizer": "lcm_core.summarize.request",
     "SummaryGraph": "lcm_core.dag.graph",
+    "ToolAnswer": "lcm_core.recall.answer",
+    "Verdict": "lcm_core.recall.read",
     "api_request": "lcm_core.assemble.export",
     "migrate": "lcm_core.change.migrate",
     "plan_archive": "lcm_core.operations.prune",
@@ -225,17 +248,25 @@ class LcmDatabase:
     context manager, or `close` it. One object serves many tasks of one event loop.
     """
 
-    def __init__(self, database: Database, settings: EngineSettings) -> None:
+    def __init__(self, database: Database, settings: EngineSettings, large_files: Path | None = None) -> None:
         self._database = database
         self._settings = settings
+        self._large_files = large_files
 
     @classmethod
     async def open(
-        cls, path: Path, *, settings: EngineSettings | None = None, busy_seconds: float = 5.0
+        cls,
+        path: Path,
+        *,
+        settings: EngineSettings | None = None,
+        busy_seconds: float = 5.0,
+        large_files: Path | None = None,
     ) -> Self:
         """Open a file that is there; it is never created.
 
         *settings* are the engine's, as an operator has them (`resolve` reads them); None: its defaults.
+        *large_files*: the folder of the texts that the host keeps beside it, which are searched, too; None:
+        ``lcm-files`` beside the file.
         *busy_seconds*: for how long another process's lock is waited for.
 
         Raises:
@@ -244,7 +275,8 @@ class LcmDatabase:
         """
         from lcm_core.settings.engine import EngineSettings
 
-        return cls(await Database.open(path, busy_seconds=busy_seconds), settings or EngineSettings())
+        database = await Database.open(path, busy_seconds=busy_seconds)
+        return cls(database, settings or EngineSettings(), large_files)
 
     async def __aenter__(self) -> Self:
         return self
@@ -365,6 +397,90 @@ class LcmDatabase:
 
         name = self._settings.timezone.value
         return None if name is None else ZoneInfo(name)
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    async def search(
+        self,
+        query: str,
+        *,
+        conversations: Collection[ConversationId] | None = None,
+        limit: int = 20,
+        offset: int = 0,
+    ) -> Found:
+        """Where something was said: messages with their tool calls, summaries, focus briefs, large files.
+
+        All words of *query* are wanted (docs/recall.md, "Queries"); the answer says what was searched.
+        *conversations*: only these; None: all. *limit* hits of a page, which begins with number *offset*.
+
+        Raises:
+            UsageError: the query is empty or too long, or a page has no hit.
+        """
+        from lcm_core.recall.find import search
+        from lcm_core.recall.terms import parse
+        from lcm_core.store.searched import Filter
+
+        if limit < 1 or offset < 0:
+            raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
+        asked = parse(query)
+        wanted = Filter(None if conversations is None else tuple(conversations))
+
+        async def load(reader: Reader) -> Found:
+            return await reader.run(
+                search, reader.schema, asked, wanted, self._recalling(), limit=limit, offset=offset
+            )
+
+        return await self._database.read(load)
+
+    async def expand(
+        self,
+        name: str,
+        *,
+        tokens: int = 4_000,
+        cursor: str | None = None,
+        conversations: Collection[ConversationId] | None = None,
+    ) -> Page:
+        """Read down from a summary, message, brief or file: a page of *tokens*, each passage with a citation.
+
+        *cursor*: that of the page before. Of other than these *conversations* nothing is read; None: of all.
+
+        Raises:
+            NotFoundError: there is nothing of this id.
+            UsageError: the cursor is none.
+        """
+        from lcm_core.recall.read import read_below
+
+        async def load(reader: Reader) -> Page:
+            return await reader.run(
+                read_below,
+                reader.schema,
+                name,
+                self._recalling(),
+                tokens=tokens,
+                cursor=cursor,
+                within=conversations,
+            )
+
+        return await self._database.read(load)
+
+    async def verify(self, citation: str) -> Verdict:
+        """Whether what a citation names is still the text that was read (docs/recall.md, "Citations").
+
+        Raises:
+            UsageError: it is no citation.
+        """
+        from lcm_core.recall.read import verify
+
+        async def load(reader: Reader) -> Verdict:
+            return (await reader.run(verify, reader.schema, citation, self._recalling()))[0]
+
+        return await self._database.read(load)
+
+    def _recalling(self) -> RecallSettings:
+        from lcm_core.recall.settings import engine_recall
+
+        beside = self.path.parent
+        return engine_recall(self._settings, self._large_files or beside / "lcm-files", beside)
 
     # -- checking ----------------------------------------------------------------------------------------
 

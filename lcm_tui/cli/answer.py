@@ -16,7 +16,7 @@ from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
-    from lcm_core.store.database import Reader
+    from lcm_core.store.database import Database, Reader
     from lcm_core.store.listing import Position
 
     from lcm_tui.views.blocks import Block
@@ -95,6 +95,10 @@ class Run:
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Open the database and run *load* in one read transaction."""
+        return self.work(lambda database: database.read(load, *args, **kwargs))
+
+    def work(self, task: Callable[[Database], Awaitable[T]]) -> T:
+        """Open the database for a task that reads it several times, or does other things in between."""
 
         import asyncio
 
@@ -106,7 +110,7 @@ class Run:
             async with await Database.open(
                 self.settings.database.value, busy_seconds=BUSY_SECONDS
             ) as database:
-                found.append(await database.read(load, *args, **kwargs))
+                found.append(await task(database))
 
         # Not as the result of the task: `asyncio.run` writes that out (`repr`) when it gives ctrl-C back.
         asyncio.run(once())

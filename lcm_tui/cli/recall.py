@@ -11,12 +11,10 @@ from lcm_core.javascript import Json, JsonObject
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
 from lcm_core.recall.find import NAMES, Found, Hit, search
-from lcm_core.recall.grants import Grants
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
-from lcm_core.recall.scope import Caller
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import Query
-from lcm_core.recall.tools import call_tool
+from lcm_core.recall.tools import RecallTools
 from lcm_core.records import SummaryId
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
@@ -170,9 +168,8 @@ def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:
 
 
 def _as_engine(run: Run, name: str, tool: str, given: JsonObject, session_key: str | None) -> Answer:
-    caller = Caller(session_key, None, Grants())
     settings = recall_settings(run.settings)
-    answer = run.read(lambda reader: call_tool(reader, tool, given, caller, settings))
+    answer = run.work(lambda database: RecallTools(database, settings).call(tool, given, session_key))
     data: JsonObject = {"text": answer.text, "details": answer.details}
     return run.answer(name, data, [Prose(answer.text)])
 

@@ -3,6 +3,8 @@
 ``base.j2`` frames all of them: the system prompt, the operator's own instructions, the rules for the answer
 and the tags around the source. The other four say what to keep at their depth. Each says its
 version in its first line, which is raised with any change that alters what a model reads, in the frame too.
+``recall-block.txt`` is what a host says of the memory in its own system prompt: a constant, so that caches of
+prompts stay warm.
 """
 
 from __future__ import annotations
@@ -26,3 +28,8 @@ def template_source(name: str) -> str:
     if name != BASE and name not in TEMPLATES:
         raise KeyError(name)
     return files("lcm_prompts").joinpath(name + SUFFIX).read_text("utf-8")
+
+
+def recall_block() -> str:
+    """What a host's system prompt says of the memory and its tools."""
+    return files("lcm_prompts").joinpath("recall-block.txt").read_text("utf-8").strip()

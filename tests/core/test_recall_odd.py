@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lcm_core.recall.answer import ToolAnswer
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.scope import Caller
-from lcm_core.recall.tools import TOOLS, call_tool
-from lcm_core.store.database import Database, Reader
+from lcm_core.recall.tools import TOOLS, RecallTools
+from lcm_core.store.database import Database
 
 from tests.core.recalling import NOW, settings_in
 from tests.databases import value
@@ -39,12 +39,10 @@ SUB_AGENT = "agent:main:subagent:x"
 
 
 def call(path: Path, name: str, asked: dict[str, Any], caller: Caller) -> ToolAnswer:
-    async def load(reader: Reader) -> ToolAnswer:
-        return await call_tool(reader, name, asked, caller, settings_in(path.parent))
-
     async def once() -> ToolAnswer:
         async with await Database.open(path) as database:
-            return await database.read(load)
+            tools = RecallTools(database, settings_in(path.parent), grants=caller.grants)
+            return await tools.call(name, asked, caller.session_key, caller.session_id)
 
     return asyncio.run(once())
 

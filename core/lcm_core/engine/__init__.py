@@ -44,6 +44,10 @@ from lcm_core.operations.reconciling import (
     stored_session,
     without_repeated,
 )
+from lcm_core.recall.answer import ToolAnswer
+from lcm_core.recall.grants import Grants
+from lcm_core.recall.settings import engine_recall
+from lcm_core.recall.tools import TOOLS, RecallTools
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database
@@ -86,6 +90,8 @@ class Engine:
         self._snapshots = Snapshots(database, snapshots)
         self._appender = Appender(database, large_files, clock)
         self._transcripts = Transcripts(database, self._appender)
+        recalling = engine_recall(settings, large_files, database.path.parent)
+        self._recall = RecallTools(database, recalling)
         self._settings = settings
         name = settings.timezone.value
         self._zone = None if name is None else ZoneInfo(name)
@@ -309,6 +315,30 @@ class Engine:
                 pass
             await runner.note()
         return runner
+
+    # -- what the model asks for -------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> Grants:
+        """What sub-agents may expand, while this engine is open (docs/engine/recall.md, "Grants").
+
+        ``grants.create(issuer, conversations, session=key)`` gives one to the session of that key.
+        """
+        return self._recall.grants
+
+    async def call_tool(self, session: Session, name: str, parameters: JsonObject) -> ToolAnswer:
+        """What ``lcm_grep``, ``lcm_describe``, ``lcm_expand`` or ``lcm_expand_query`` answers to a session.
+
+        What a tool refuses is an answer too, with ``error`` in its details. A session whose key is that of a
+        sub-agent may only what it was granted. `RECALL_TOOLS` declares the four for a model.
+
+        Raises:
+            UsageError: there is no such tool.
+            LcmError: the database cannot be read.
+        """
+        if name not in TOOLS:
+            raise UsageError(f"There is no tool {name}; there are {', '.join(TOOLS)}.")
+        return await self._recall.call(name, parameters, session.session_key, session.session_id)
 
     async def _conversation(self, session: Session) -> ConversationId:
         holding = await self.database.read(find_holding, session.session_id, session.session_key)

@@ -8,6 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from lcm_core.settings import Settings
+from lcm_core.settings.engine import EngineSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,15 @@ class RecallSettings:
 
 def recall_settings(settings: Settings) -> RecallSettings:
     """Those of an operator."""
-    engine = settings.engine
+    return engine_recall(settings.engine, settings.large_files_dir.value, settings.state_dir.value)
+
+
+def engine_recall(engine: EngineSettings, large_files_dir: Path, state_dir: Path) -> RecallSettings:
+    """Those of an engine whose files lie in these folders."""
     name = engine.timezone.value
     return RecallSettings(
-        large_files_dir=settings.large_files_dir.value,
-        state_dir=settings.state_dir.value,
+        large_files_dir=large_files_dir,
+        state_dir=state_dir,
         zone=None if name is None else ZoneInfo(name),
         max_expand_tokens=engine.max_expand_tokens.value,
         delegation_timeout_ms=engine.delegation_timeout_ms.value,

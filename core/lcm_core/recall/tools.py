@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from lcm_core.javascript import JsonObject
 from lcm_core.recall.answer import ToolAnswer
-from lcm_core.recall.delegation import Delegations, QueryPlan, Task, answer_query, plan_query
+from lcm_core.recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
 from lcm_core.recall.describe import describe
 from lcm_core.recall.evidence import evidence_reply
 from lcm_core.recall.expand import expand
@@ -16,8 +16,10 @@ from lcm_core.recall.grep import grep
 from lcm_core.recall.scope import Caller
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.connecting import Rows
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.recalled import RecalledRows
+
+T = TypeVar("T")
 
 EXPAND_QUERY: Final = "lcm_expand_query"
 _Tool = Callable[[RecalledRows, JsonObject, Caller, RecallSettings], ToolAnswer]
@@ -29,28 +31,59 @@ _READING: Final[Mapping[str, _Tool]] = {
 TOOLS: Final = (*_READING, EXPAND_QUERY)
 
 
-async def call_tool(
-    reader: Reader, name: str, given: JsonObject, caller: Caller, settings: RecallSettings
-) -> ToolAnswer:
-    """The answer of one of `TOOLS`, within one read transaction; no model is asked.
+class RecallTools:
+    """The tools over one database, with the grants and the questions of this process.
 
-    Raises:
-        KeyError: there is no tool of this name.
+    *delegate* answers the questions of ``lcm_expand_query``; None: the evidence itself does, and no model is
+    asked.
     """
-    tool = None if name == EXPAND_QUERY else _READING[name]
 
-    def ask(rows: Rows) -> ToolAnswer | QueryPlan:
-        recalled = RecalledRows(rows, reader.schema)
-        if tool is None:
-            return plan_query(recalled, given, caller, settings)
-        return tool(recalled, given, caller, settings)
+    def __init__(
+        self,
+        database: Database,
+        settings: RecallSettings,
+        *,
+        grants: Grants | None = None,
+        delegate: Delegate | None = None,
+    ) -> None:
+        self.grants = grants or Grants()
+        self._database = database
+        self._settings = settings
+        self._delegations = Delegations(self.grants)
+        self._delegate = delegate or self._evidence
 
-    found = await reader.run(ask)
-    if isinstance(found, ToolAnswer):
-        return found
+    async def call(
+        self, name: str, given: JsonObject, session_key: str | None = None, session_id: str | None = None
+    ) -> ToolAnswer:
+        """The answer of one of `TOOLS` to a session; what a tool refuses is an answer, too.
 
-    async def evidence(task: Task) -> str:
-        return await reader.run(lambda rows: evidence_reply(RecalledRows(rows, reader.schema), task))
+        Each reads in one transaction; none is open while a question is answered.
 
-    delegations = Delegations(caller.grants or Grants())
-    return await answer_query(found, caller, settings, delegations, evidence)
+        Raises:
+            KeyError: there is no tool of this name.
+            DatabaseError: the file cannot be read.
+        """
+        caller = Caller(session_key, session_id, self.grants)
+        tool = None if name == EXPAND_QUERY else _READING[name]
+
+        def ask(rows: RecalledRows) -> ToolAnswer | QueryPlan:
+            if tool is None:
+                return plan_query(rows, given, caller, self._settings)
+            return tool(rows, given, caller, self._settings)
+
+        found = await self._read(ask)
+        if isinstance(found, ToolAnswer):
+            return found
+        return await answer_query(found, caller, self._settings, self._delegations, self._delegate)
+
+    async def _evidence(self, task: Task) -> str:
+        return await self._read(lambda rows: evidence_reply(rows, task))
+
+    async def _read(self, ask: Callable[[RecalledRows], T]) -> T:
+        async def load(reader: Reader) -> T:
+            def asked(rows: Rows) -> T:
+                return ask(RecalledRows(rows, reader.schema))
+
+            return await reader.run(asked)
+
+        return await self._database.read(load)

@@ -12,7 +12,7 @@ from lcm_tui.cli.kinds import Completed, Raw, StoredText
 if TYPE_CHECKING:
     from lcm_core.javascript import JsonObject
     from lcm_core.recall.answer import ToolAnswer
-    from lcm_core.store.database import Reader
+    from lcm_core.store.database import Database
 
     from lcm_tui.cli.answer import Answer, Run
 
@@ -39,10 +39,8 @@ def tool(
     session_id: SessionId = None,
 ) -> Answer:
     """Call a recall tool as an agent does: its text and details, its own errors among them."""
-    from lcm_core.recall.grants import Grants
-    from lcm_core.recall.scope import Caller
     from lcm_core.recall.settings import recall_settings
-    from lcm_core.recall.tools import call_tool
+    from lcm_core.recall.tools import RecallTools
 
     from lcm_tui.views.blocks import Prose
 
@@ -52,13 +50,12 @@ def tool(
             details={"option": "TOOL", "value": name},
         )
     given = _object(parameters)
-    caller = Caller(session_key, session_id, Grants())
     settings = recall_settings(run.settings)
 
-    async def load(reader: Reader) -> ToolAnswer:
-        return await call_tool(reader, name, given, caller, settings)
+    async def call(database: Database) -> ToolAnswer:
+        return await RecallTools(database, settings).call(name, given, session_key, session_id)
 
-    found = run.read(load)
+    found = run.work(call)
     return run.answer(f"tool.{name}", {"text": found.text, "details": found.details}, [Prose(found.text)])
 
 
