@@ -228,6 +228,13 @@ class LcmApp(App[int]):
                 session.pressed_at = None
             self._typed.dealt_with()
 
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Do what a key is bound to; say so when it means something elsewhere but not on this screen."""
+        done = await super()._check_bindings(key, priority)
+        if not (done or priority) and isinstance(screen := self.screen, CommandScreen):
+            screen.say_unknown_key(key)
+        return done
+
     def on_handled(self, message: Handled) -> None:
         """A widget has kept a key, as a prompt does."""
         self._typed.dealt_with(message.number)

@@ -40,7 +40,8 @@ class Action:
 
 _ALL = (
     Command("open", "enter", "Open", "Open what is selected, or unfold it."),
-    Command("back", "escape,q", "Back", "Go back to where you came from; on the first screen: quit."),
+    Command("back", "escape", "Back", "Go back to where you came from; it never quits."),
+    Command("quit", "q", "Back/quit", "Go back; on the first screen, quit.", hidden=True),
     Command("context", "c", "Context", "Show what the model sees of this conversation, in order."),
     Command("summaries", "s", "Summaries", "Show the summary DAG; on a message, the summary that covers it."),
     Command("previous", "p", "Previous", "Show the previous context that this summary was made with."),
@@ -98,7 +99,7 @@ _ALL = (
     Command("backfill", "i", "Import", "Preview importing this session into the database.", hidden=True),
     Command("health", "H", "Health", "Show what the checks find here, and fix what needs no model."),
     Command("fix", "x", "Fix", "Preview one plan that mends what is selected, or all that is marked."),
-    Command("whole-file", "F", "Whole file", "Run the checks that read the whole file too."),
+    Command("whole-file", "1", "Whole file", "Run the checks that read the whole file too."),
     Command("history", "U", "History", "Show what was changed by lcm-tui; undo it there."),
     Command("apply", "a", "Apply", "Apply exactly what is previewed."),
     Command("undo", "u", "Undo", "Preview taking the selected operation back, or making it again."),
@@ -117,7 +118,18 @@ _ALL = (
 COMMANDS = MappingProxyType({command.id: command for command in _ALL})
 
 #: What every screen has, after its own commands.
-EVERYWHERE = ("search", "next", "previous-match", "copy-id", "pane", "reload", "help", "palette", "back")
+EVERYWHERE = (
+    "search",
+    "next",
+    "previous-match",
+    "copy-id",
+    "pane",
+    "reload",
+    "help",
+    "palette",
+    "back",
+    "quit",
+)
 
 
 def bindings(*ids: str) -> list[Binding]:

@@ -212,9 +212,22 @@ class CommandScreen(Screen[None]):
         """What the key bar shows."""
         return [
             KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
-            for name in self.commands
-            if not COMMANDS[name].hidden
+            for name in self.in_key_bar()
         ]
+
+    def in_key_bar(self) -> list[str]:
+        """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""
+        shown = [name for name in self.commands if not COMMANDS[name].hidden]
+        return [("quit" if name == "back" and self.is_first else name) for name in shown]
+
+    def say_unknown_key(self, key: str) -> None:
+        """Say that a key has no meaning here, when another screen gives it one."""
+        keys = self.session.settings.keys
+        elsewhere = (one for one in COMMANDS.values() if key in keys.get(one.id, one.key).split(","))
+        found = next((one for one in elsewhere if one.id not in self.commands), None)
+        if found is not None and not self.asking:
+            said = f"{key_title(key)} ({found.title}) is not a key here; {self.key_of('palette')} lists all."
+            self.app.notify(said, timeout=3)
 
     async def action_run(self, command: str) -> None:
         """Run a command of the registry, or say why it cannot be run."""
@@ -315,18 +328,30 @@ class CommandScreen(Screen[None]):
     # -- commands that every screen has ---------------------------------------------------------------
 
     async def action_back(self) -> None:
-        """Close the prompt, else take back one step, else leave the screen; the last one closes the app."""
+        """Close the prompt, else take back one step, else leave the screen; the first one stays."""
         if self.asking:
             self.close_prompt()
             finder = self.finder()
             if self._finding is not None and self._finding is finder:
                 finder.leave()
-        elif self.step_back() or not await self.before_leaving() or self.app.screen is not self:
+        elif self.step_back():
             return
-        elif len(self.app.screen_stack) > 2:
+        elif self.is_first:
+            self.app.notify(f"This is the first screen; {self.key_of('quit')} quits.", timeout=3)
+        elif await self.before_leaving() and self.app.screen is self:
             self.app.pop_screen()
-        else:
+
+    async def action_quit(self) -> None:
+        """Go back; leave the app where there is nothing to go back to."""
+        if self.asking or not self.is_first:
+            await self.action_back()
+        elif not self.step_back() and await self.before_leaving() and self.app.screen is self:
             self.app.exit(0)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no screen of ours is below this one."""
+        return len(self.app.screen_stack) <= 2
 
     def step_back(self) -> bool:
         """Take back one step here, such as a filter; False: there is none, so the screen is left."""

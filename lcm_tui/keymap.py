@@ -75,7 +75,7 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
                 else f"The config file gives {key!r} to {action!r}, and so takes it from {other!r}: "
                 f"give {other!r} another key."
                 for other, keys in taken.items()
-                if name in keys
+                if name in keys and not _side_by_side(action, other, known)
             ]
     return problems
 
@@ -108,6 +108,11 @@ def _default_keys() -> dict[str, str]:
 
 def _split(keys: str) -> list[str]:
     return [key.strip() for key in keys.split(",") if key.strip()]
+
+
+def _side_by_side(action: str, other: str, known: Mapping[str, str]) -> bool:
+    """Whether two actions have a key in common from the beginning: no screen has both."""
+    return not set(_split(known[action])).isdisjoint(_split(known[other]))
 
 
 def _like(action: str, known: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
-ALWAYS = frozenset({"help", "back"})
+ALWAYS = frozenset({"help", "back", "quit"})
 
 
 class _Bar(Drawn):

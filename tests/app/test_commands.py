@@ -23,7 +23,7 @@ from lcm_tui.widgets.text import TextView
 TABLE = {
     "enter": "open",
     "escape": "back",
-    "q": "back",
+    "q": "quit",
     "slash": "search",
     "n": "next",
     "N": "previous-match",

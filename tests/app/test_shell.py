@@ -15,6 +15,7 @@ from lcm_tui.dialogs.help import HelpScreen
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.files.screen import FilesScreen
+from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
 from tests.app.screens import WAYS, open_screen
@@ -31,6 +32,7 @@ from tests.app.support import (
     strips,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 
@@ -58,12 +60,42 @@ def write_config(**tables: dict[str, str]) -> None:
 # -- leaving -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["q", "escape", "ctrl+c"])
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_the_first_screen_is_left_with_the_app(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press(key)
         await wait_for(pilot, lambda: pilot.app._exit, "the end")
     assert pilot.app.return_value == 0
+
+
+async def test_escape_never_quits(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await pilot.press("escape", "escape")
+        await wait_until_said(pilot, "This is the first screen; q quits.")
+        assert not pilot.app._exit
+
+
+async def test_a_key_that_only_another_screen_has_says_so(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await pilot.press("W")
+        await wait_until_said(
+            pilot, f"W ({COMMANDS['rewrite-subtree'].title}) is not a key here; : lists all."
+        )
+        count = len(said(pilot))
+        await pilot.press(
+            "less_than_sign", "slash", "W", "escape"
+        )  # nobody's key, and a letter of the prompt
+        await settled(pilot)
+        assert len(said(pilot)) == count
+
+
+async def test_a_key_of_the_user_for_the_full_check_stays(database_file: DatabaseFactory):
+    write_config(keys={"whole-file": "F"})
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        assert not said(pilot)
+        screen = await go_to(pilot, HealthScreen())
+        assert screen.key_of("whole-file") == "F"
 
 
 @pytest.mark.parametrize("key", ["q", "escape"])
@@ -127,7 +159,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert {action.command for action in screen.actions()} <= set(screen.commands)
         bar = f"{shown_lines(pilot)[-1]} "
         shown = [hint for hint in screen.key_hints() if f" {hint.key} {hint.title} " in bar]
-        assert {"help", "back"} <= {hint.command for hint in shown}
+        assert {"help", "quit" if screen.is_first else "back"} <= {hint.command for hint in shown}
         missing = [hint for hint in screen.key_hints() if hint not in shown]
         room = 160 - len(bar.rstrip())
         assert all(len(f" {hint.key} {hint.title} ") > room for hint in missing)
@@ -180,9 +212,8 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         await settled(pilot)
         pilot.app.clear_notifications()  # 'e' was taken from another command
         await wait_for(pilot, lambda: " F7 Files " in shown_lines(pilot)[-1])
-        assert " [ Back" in shown_lines(pilot)[-1]
         assert any(line.split()[:2] == ["F7", "Files"] for line in (await help_text(pilot)).splitlines())
-        await pilot.press("f", "q", "escape")
+        await pilot.press("f", "escape")
         await settled(pilot)
         assert pilot.app.screen is first
         assert not pilot.app._exit

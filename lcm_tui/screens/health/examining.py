@@ -23,7 +23,7 @@ from lcm_tui.views.examination import Examination
 #: How often the progress is drawn (seconds).
 DRAWN_SECONDS: Final = 0.2
 STOPPED: Final = "the checks were stopped before it"
-NOT_ASKED: Final = "it reads the whole file, which was not asked for; F does"
+NOT_ASKED: Final = "it reads the whole file, which was not asked for; {} does"
 
 
 class Examiner:
@@ -80,7 +80,7 @@ class Examiner:
         if self._wants_whole():
             phases.append(WHOLE_FILE)
         else:
-            self.examination.leave_out(WHOLE_FILE, NOT_ASKED)
+            self.examination.leave_out(WHOLE_FILE, NOT_ASKED.format(self._screen.key_of("whole-file")))
         self._begin(phases)
 
     def check_again(self, fixed: Collection[str]) -> None:

@@ -43,7 +43,7 @@ class HealthScreen(CommandScreen):
     HELP = """
 What is wrong with this database, or with one conversation of it (T switches). The checks run beside the keys;
 esc stops them. First comes what needs no text, then what does, then what reads the whole file: SQLite's own
-check and the search tables. For one conversation, or a file of more than 1 GB, those wait until F asks.
+check and the search tables. For one conversation, or a file of more than 1 GB, those wait until 1 asks.
 
 ✗ broken: no engine leaves it so. ? suspicious: damage, or something that somebody meant. · by design: looks
 like damage and is none. "grade" says what such damage would mean. "fix" says that there is a fix that needs
