@@ -124,7 +124,8 @@ class LcmApp(App[int]):
             self.theme = str(settings.theme.value)
         elif settings.theme.value is not None:
             self._mistakes.append(
-                f"There is no theme {str(settings.theme.value)!r}; the command palette (:) lists them."
+                f"There is no theme {str(settings.theme.value)!r}; choose one of "
+                f"{', '.join(sorted(self.available_themes))}."
             )
         self.set_keymap(dict(settings.keys))
 

@@ -36,8 +36,8 @@ class Rule(StrEnum):
     """What becomes of a draft before it is committed."""
 
     ACCEPT = "accept all"
-    ASK = "ask before each"
-    NO_FALLBACK = "no cut text"
+    ASK = "ask each"
+    NO_FALLBACK = "stop on truncation"
 
 
 @dataclass(frozen=True, slots=True)

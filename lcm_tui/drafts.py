@@ -97,7 +97,7 @@ def is_offline(author: Modelling) -> bool:
 
 def key_text(author: Modelling) -> str:
     """Where the key came from, masked."""
-    return f"key {author.key}" if author.key else "no key is used"
+    return f"key {author.key}" if author.key else "no API key needed"
 
 
 def setting_of(session: Session) -> DraftSetting:
@@ -108,7 +108,7 @@ def setting_of(session: Session) -> DraftSetting:
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     """What a batch takes, and at most, for people; the limits of *budget* hold."""
     if not forecast.once.calls:
-        return "no call: nothing is sent to anybody, and nothing is paid"
+        return "offline: no network call, no cost"
     most = budget.at_most(forecast)
     calls = "1 call" if forecast.once.calls == 1 else f"{forecast.once.calls:,} calls"
     about = "~" if forecast.once.cost_usd else ""

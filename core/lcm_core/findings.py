@@ -38,11 +38,11 @@ class Confidence(StrEnum):
         made._value_, made.meaning = value, meaning
         return made
 
-    BROKEN = ("broken", "No engine leaves it so.")
-    SUSPICIOUS = ("suspicious", "Damage, or something unusual that somebody meant; the rows tell.")
+    BROKEN = ("broken", "Certain: no engine version writes this.")
+    SUSPICIOUS = ("suspicious", "Damage, or something unusual that someone intended; check the rows.")
     BY_DESIGN = (
         "by design",
-        "It looks like damage and is none: the engine, its host or an older version does this.",
+        "Looks like damage but is not: the engine, its host or an older version does this.",
     )
 
 

@@ -10,6 +10,7 @@ from lcm_core.records import ConversationId
 _PLURALS: Final = {
     "summary": "summaries",
     "leaf": "leaves",
+    "copied summary": "copied summaries",
     "entry": "entries",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",

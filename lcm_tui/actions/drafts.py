@@ -35,9 +35,9 @@ def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
         if answer:
             _open_repair(screen, conversation if answer == "enter" else None)
 
-    here = f"in conversation {conversation.conversation_id}, {conversation.lane}"
-    said = Block("What is broken is listed first; nobody is asked and nothing is changed before you say so.")
-    answers = (("enter", here), ("a", "in the whole file"))
+    here = f"only conversation {conversation.conversation_id} ({conversation.lane})"
+    said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
+    answers = (("enter", here), ("a", "every conversation of the database"))
     question = Question("Repair broken summaries", (said,), answers, decides=False)
     screen.app.push_screen(question, answered)
 
@@ -47,7 +47,7 @@ def _open_repair(screen: CommandScreen, conversation: Conversation | None) -> No
     from lcm_tui.drafts import Wanted
 
     wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
-    where = "the whole file"
+    where = "the whole database"
     if conversation is not None:
         where = f"conversation {conversation.conversation_id}  {conversation.lane}"
     screen.open(places.Drafting(wanted, f"Repair {where}"))

@@ -14,8 +14,8 @@ from lcm_core.store.database import Reader
 from lcm_tui.changes.change import Change, Then
 
 ABOUT: Final = """
-Archiving marks conversations as ended, as the host does itself at a reset: every row stays, and the host
-begins a new conversation at the next message of the session.
+Archiving marks conversations as ended, as the host does at a reset. No data is deleted; the host starts a new
+conversation at the session's next message.
 """
 
 

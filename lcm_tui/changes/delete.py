@@ -27,13 +27,13 @@ from lcm_tui.changes.change import Change, Choice, Confirmation, Notice, Surroun
 MOST_ROWS: Final = 30_000
 
 ABOUT: Final = """
-a exports each conversation to a file, then deletes every row of it; U, then u brings it back from the
-history, lcm-tui import from the file.
+a exports each conversation to a file, then deletes every row of it. U, then u restores it from the history;
+lcm-tui import restores it from the file.
 
-1 turns this into forgetting, for privacy: nothing is exported, what lcm-tui noted about the conversations
-(history, snapshots, drafts) goes too, the deleted bytes are overwritten and the file is written anew. That
-CANNOT be undone, so a has you type the number of the conversation, or how many there are. Copies that lie
-elsewhere, such as backups, are listed and not touched.
+1 switches to permanent erasure, for privacy: nothing is exported, lcm-tui's own records of the conversations
+(history, snapshots, drafts) are erased too, the deleted bytes are overwritten and the file is rewritten
+(VACUUM). This CANNOT be undone, so a asks you to type the conversation's number, or how many there are.
+Copies elsewhere, such as backups, are listed and not touched.
 """
 
 
@@ -41,7 +41,7 @@ class _Deleting(Surroundings):
     """The exports of what is deleted, and the traces of what is forgotten."""
 
     def __init__(self, conversations: Sequence[ConversationId]) -> None:
-        self.kept = Choice("kept", ("an export and the history", "NOTHING: forgotten for good"))
+        self.kept = Choice("mode", ("delete with export and undo", "erase permanently (NO UNDO)"))
         self._conversations = tuple(conversations)
         self._exports: list[Exported] = []
         self._untraced: set[int] = set()  #: the history does not know them any more
@@ -63,7 +63,7 @@ class _Deleting(Surroundings):
         several = len(self._conversations)
         wanted = several if several > 1 else self._conversations[0]
         what = "how many they are" if several > 1 else "the number of the conversation"
-        return Confirmation(str(wanted), f"type {what} to forget for good ({wanted}); esc leaves")
+        return Confirmation(str(wanted), f"type {what} to erase permanently ({wanted}); esc cancels")
 
     @property
     def wants_backup(self) -> bool:
@@ -112,10 +112,12 @@ class _Deleting(Surroundings):
         except LcmError as error:
             done = Scrubbed((), False, False, (error.message.rstrip("."),))
         await database.refresh()
-        gone = f"Operations taken out of the history: {self._traces.operations:,}"
-        anew = ". The file was written anew" if done.rewritten else ""
-        problems = (Notice("Not all is gone", f"{problem}.", warns=True) for problem in done.problems)
-        return (Notice("Forgotten", f"{gone}{anew}."), *problems)
+        gone = f"Operations removed from the history: {self._traces.operations:,}"
+        anew = ". The file was rewritten (VACUUM)" if done.rewritten else ""
+        problems = (
+            Notice("Not everything was erased", f"{problem}.", warns=True) for problem in done.problems
+        )
+        return (Notice("Erased", f"{gone}{anew}."), *problems)
 
 
 def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
@@ -134,7 +136,7 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
                 f"part: lcm-tui prune {ids} --{'forget' if forget else 'delete'}"
             )
         if not deletion.plans:
-            raise RefusedError("These conversations are gone already.")
+            raise RefusedError("These conversations were already deleted.")
         notes: tuple[str, ...] = (f"Each is exported to {default_folder()} before it is deleted",)
         if forget:
             notes = await asyncio.to_thread(forgetting_means, path, wanted)

@@ -1,4 +1,4 @@
-"""Putting what condensed summaries were made from in their place."""
+"""Replacing condensed summaries with their sources."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lcm_core.store.database import Reader
 from lcm_tui.changes.change import Change, Choice, Then
 
 ABOUT: Final = """
-Dissolving gives a condensed summary's place in the context back to the summaries that it was made from. The
-node goes, with its lines and search rows, unless 1 keeps it in the DAG; 2 dissolves condensed sources too, so
-many levels down. Where something else needs the node it is refused, with the reason.
+Dissolving a condensed summary puts its sources back in its place in the context. The summary is deleted, with
+its links and search rows, unless 1 keeps it in the database; 2 also dissolves condensed sources, that many
+levels down. Where something else needs the summary, dissolving is refused with the reason.
 """
 #: What can be chosen for the levels, and what it stands for.
 LEVELS: Final = {"1": 1, "2": 2, "3": 3, "all": 1_000}
@@ -25,7 +25,7 @@ def dissolving(
     conversation: Conversation, chosen: Sequence[SummaryId], budget: int, then: Then | None = None
 ) -> Change:
     """Dissolve the *chosen* summaries of a conversation. *budget* in tokens."""
-    keep = Choice.switch("keep the nodes in the DAG")
+    keep = Choice.switch("keep the dissolved summary in the database")
     levels = Choice("levels", tuple(LEVELS))
     owner = conversation.conversation_id
 

@@ -14,15 +14,16 @@ from lcm_core.store.database import Reader
 from lcm_tui.changes.change import Change, Choice
 
 ABOUT: Final = """
-A merge makes one conversation again of a session that a rollover split: messages, summaries and context of
-the older ones come before those of the active one, and the older ones stay, empty. What somebody ended on
-purpose is never merged. Where no cause is recorded only you can know: 1 says that it was a rollover.
+A merge rejoins a session that a rollover split into several conversations: messages, summaries and context of
+the older ones are put before those of the active one; the older conversations remain, empty. A session that
+was reset or ended on purpose is never merged. Where no cause is recorded, only you can know: 1 treats it as a
+rollover.
 """
 
 
 def merging(conversation: Conversation, budget: int, done: Callable[[ConversationId], object]) -> Change:
     """Merge the session of a conversation; *done* gets the conversation that is left. *budget* in tokens."""
-    assume = Choice.switch("assume a rollover where no cause is recorded")
+    assume = Choice.switch("treat as a rollover when the cause was not recorded")
     into = [conversation.conversation_id]
 
     async def plan(reader: Reader) -> Plan:

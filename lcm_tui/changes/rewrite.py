@@ -11,9 +11,9 @@ from lcm_tui.changes.change import Change, Then
 from lcm_tui.drafts import Work
 
 ABOUT: Final = """
-The text of the summary gives way to the draft, whole as it was shown. With it go its tokens, its model (where
-that is recorded), its file ids and its search rows, and the counters of every summary above it; no context
-changes. What was made from the old text is marked stale in the DAG until it is written again too.
+The draft replaces the summary's text exactly as shown. Its tokens, its model (where recorded), its file ids,
+its search rows and the counters of every summary above it are updated; no context changes. Summaries made
+from the old text are marked stale in the DAG until they are rewritten too.
 """
 
 

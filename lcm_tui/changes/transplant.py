@@ -13,9 +13,9 @@ from lcm_tui.changes.change import Change, Choice, Then
 
 ABOUT: Final = """
 A transplant copies the summaries of one context, with every summary, message, part and large file below them,
-under new ids to the front of another one, in order of time. The conversation that is copied from stays as it
-is, and the host finds its own newest message where it left it. What the target holds already is listed and
-refused; 1 leaves it out.
+to the front of another context, under new ids and in time order. The source conversation does not change, and
+the host's newest message stays where the host left it. Summaries the target already has are listed and
+refused; 1 skips them.
 """
 
 

@@ -23,8 +23,8 @@ from lcm_core.store.database import Reader
 from lcm_tui.changes.change import Change, Choice
 
 ABOUT: Final = """
-An undo puts back what an operation replaced, a redo makes it again, whichever it is in the history. Every row
-is compared first: when one has changed since, it is refused with the reason. Both are operations as well.
+Undo restores the rows that an operation replaced; redo applies it again. Every row is compared first: if one
+has changed since, the undo is refused with the reason. Both are operations in the history, too.
 """
 
 

@@ -36,7 +36,7 @@ from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, w
 #: How often a plan that went stale is made again when nobody looks at it (``--yes``).
 ATTEMPTS = 3
 
-_STOPPED = "Cancelled; what was done before stays."
+_STOPPED = "Cancelled. Earlier changes stay."
 ABOUT_SQL = (
     "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, so that an "
     "error ends it with nothing changed. Unlike --apply it leaves no entry in the history."

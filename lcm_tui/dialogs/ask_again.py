@@ -47,19 +47,19 @@ class AskAgain(ModalScreen[Asked | None]):
         """*before* names who is asked when nobody is named; *last* is filled in; *cut*: a cut will do."""
         super().__init__()
         self._title = title
-        self._cut = f", or {CUT} (the source, cut short)" if cut else ""
+        self._cut = f", or '{CUT}' (truncate the source)" if cut else ""
         self._before = before
         self._last = last
 
     def compose(self) -> ComposeResult:
         """What can be said, and the keys."""
-        keys = (Span("enter", "key"), Span(" asks   "), Span("tab", "key"), Span(" next line   "))
+        keys = (Span("enter", "key"), Span(" start   "), Span("tab", "key"), Span(" next field   "))
         with Vertical():
             said = TextView(
                 (
                     heading(self._title),
-                    Block(f"Left empty, it is as before: {self._before}."),
-                    Block(spans=(*keys, Span("esc", "key"), Span(" leaves; nothing is done"))),
+                    Block(f"Empty fields keep the last writer: {self._before}."),
+                    Block(spans=(*keys, Span("esc", "key"), Span(" cancel"))),
                 )
             )
             said.can_focus = False

@@ -31,9 +31,9 @@ MIB: Final = 1024 * 1024
 DRAWN_SECONDS: Final = 0.1
 GAUGE: Final = 40
 KEYS: Final = (
-    ("b", "back up, then go on"),
-    ("a enter", "go on without"),
-    ("esc", "leave; nothing is changed"),
+    ("b enter", "back up and continue"),
+    ("a", "continue without a backup"),
+    ("esc", "cancel"),
 )
 
 
@@ -77,8 +77,8 @@ class BackupOffer(Decision[bool]):
     BackupOffer #choices { height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "backup", "Backup", id="offer-backup"),
-        Binding("a,enter", "without", "Go on without", id="offer-without"),
+        Binding("b,enter", "backup", "Backup", id="offer-backup"),
+        Binding("a", "without", "Continue without", id="offer-without"),
         Binding("escape,q", "leave", "Leave", id="offer-leave"),
     ]
 
@@ -105,9 +105,9 @@ class BackupOffer(Decision[bool]):
         return tuple(Block(spans=(Span(f"{key:<9}", "key"), Span(what)), indent=9) for key, what in KEYS)
 
     def _document(self) -> Document:
-        first = "This is the first change of today, and no backup was made today."
+        first = "First change today. Make a backup first?"
         blocks = [
-            heading("A backup first?"),
+            heading("Back up before this change?"),
             Block(self._problem, "error") if self._problem else Block(first),
             Block(),
         ]

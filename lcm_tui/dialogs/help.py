@@ -23,12 +23,12 @@ MOVING = (
     (("up", "down"), "move by one"),
     (("page-up", "page-down"), "move by a page"),
     (("first", "last"), "first and last"),
-    (("fold", "unfold"), "fold and unfold, or left and right"),
+    (("fold", "unfold"), "fold and unfold, or scroll left and right"),
 )
 MOUSE = (
-    ("click", "select; once more: open; a key below or a heading: the same as the key, sort"),
+    ("click", "click: select; click again: open; click a heading: sort; click a key: run it"),
     ("wheel", "scroll"),
-    ("^q ^c", "leave at once"),
+    ("^q ^c", "quit at once"),
 )
 
 

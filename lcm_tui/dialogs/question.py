@@ -38,7 +38,7 @@ class Question(Decision[str]):
         body: Document,
         answers: Sequence[Answer],
         *,
-        leave: str = "leave; nothing is done",
+        leave: str = "cancel",
         decides: bool = True,
     ) -> None:
         """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.

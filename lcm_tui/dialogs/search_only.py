@@ -41,15 +41,13 @@ class SearchOnly(Decision[bool]):
 
     def _document(self) -> Document:
         return (
-            heading("Bring search tables in step"),
-            Block(
-                "No row of a conversation has to change. Rewritten is what is missing, stale or too many in:"
-            ),
+            heading("Rebuild search tables"),
+            Block("No conversation row changes. These search tables will be rebuilt where they are wrong:"),
             Block(", ".join(self._tables), "key", indent=2),
-            Block("A few hundred rows at a time, so a host hardly waits. There is nothing to undo: search"),
-            Block("tables are made from messages and summaries, and hold nothing else."),
+            Block("A few hundred rows at a time, so a host hardly waits. Nothing to undo: search tables are"),
+            Block("built from messages and summaries and contain nothing else."),
             *(Block(f"Left: {one}.", "warn") for one in self._left),
             Block(),
             Block(spans=(Span("a    ", "key"), Span("apply")), indent=5),
-            Block(spans=(Span("esc  ", "key"), Span("leave; nothing is changed")), indent=5),
+            Block(spans=(Span("esc  ", "key"), Span("cancel")), indent=5),
         )

@@ -112,12 +112,11 @@ class Numbered:
 
 
 HELP_VIEW = """
-The head says in words what the change is, how many items of the context come, go or move, what that makes of
-the tokens and of the budget, and the rows per table: + added, ~ changed, - deleted.
+The head describes the change: how many context items are added, removed or moved, the effect on tokens and
+budget, and the rows per table: + added, ~ changed, - deleted.
 
-Below stand the ordinals, old and new side by side: + enters, - leaves, → moves. tab goes on to the edits, one
-row of the database each, and to the SQL they stand for. enter shows the line under the cursor whole, and
-/ searches.
+Below are the ordinals, old and new side by side: + added, - removed, → moves. tab switches to the edits, one
+database row each, and to the SQL. enter opens the line under the cursor, and / finds text.
 """.strip()
 
 
@@ -198,7 +197,7 @@ class ChangePane(Vertical):
             self._entries = {}
             for view in (self.edits, self.sql, self.ordinals):
                 view.empty = empty or "Nothing changes here."
-            self.ordinals.empty = empty or "No context changes: all items keep their ordinals."
+            self.ordinals.empty = empty or "Ordinals do not change; only the summary's text does."
             rows = shown.shift if shown else ()
             # A cursor that nobody has moved stays at the top, also when a heading comes in front of it.
             top = rows[0] if rows and isinstance(rows[0], str) and self.ordinals.cursor == 0 else None

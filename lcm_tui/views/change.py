@@ -228,10 +228,10 @@ def shift_line(row: ShiftRow, entry: ContextEntry | None, held: Held | None, wid
 
 def _standing(row: Shifted) -> tuple[str, str, StyleName]:
     if row.old is None:
-        return "+", "enters", "ok"
+        return "+", "added", "ok"
     if row.new is None:
-        return "-", "leaves", "error"
-    return "→", "moves", "dim"
+        return "-", "removed", "error"
+    return "→", "moved", "dim"
 
 
 def item_name(ref: Ref) -> str:
@@ -312,16 +312,12 @@ def _wrapped(text: str, style: StyleName, width: int) -> list[Line]:
 
 def _items_text(shown: Shown) -> str:
     if not shown.shift:
-        return "items   no context changes"
+        return "items   ordinals do not change"
     where = f" in {shown.contexts} contexts" if shown.contexts > 1 else ""
-    moved = _counted(shown.moving, "move")
+    moved = f"{shown.moving:,} moved"
     if shown.tokens is None and not shown.moving:
-        moved = "others moved along"
-    return f"items   {_counted(shown.leaving, 'leave')}, {_counted(shown.entering, 'enter')}, {moved}{where}"
-
-
-def _counted(count: int, verb: str) -> str:
-    return f"{count:,} {verb}{'s' if count == 1 else ''}"
+        moved = "others moved with them"
+    return f"items   {shown.leaving:,} removed, {shown.entering:,} added, {moved}{where}"
 
 
 def rows_text(rows: Sequence[RowCount]) -> str:

@@ -38,7 +38,7 @@ STEP_WORDS: Final = {
     AssemblyStep.PROMPT: "prompt",
     AssemblyStep.NORMALISE: "empty",
     AssemblyStep.PAIRING: "pairing",
-    AssemblyStep.CLAMP: "clamp",
+    AssemblyStep.CLAMP: "limit",
 }
 
 WIDEST_ID: Final = "sum_0123456789abcdef"
@@ -292,7 +292,7 @@ def brief_text(known: KnownContext) -> str:
         return "focus brief"
     covered = "1 summary" if len(overlay.covered) == 1 else f"{len(overlay.covered):,} summaries"
     brief = overlay.brief
-    return f"focus brief instead of {covered} marked ┆: {brief.tokens:,} tokens, “{brief.prompt}”"
+    return f"focus brief replaces the {covered} marked ┆ ({brief.tokens:,} tokens): “{brief.prompt}”"
 
 
 def _ruler(text: str, width: int, style: StyleName) -> Line:
@@ -319,4 +319,4 @@ def findings_line(known: KnownContext) -> Line:
         if count
     ]
     sent = known.tokens_with_brief()
-    return (*found, Span(f" · with the brief {sent:,}", "brief")) if sent is not None else tuple(found)
+    return (*found, Span(f" · {sent:,} with the focus brief", "brief")) if sent is not None else tuple(found)

@@ -23,7 +23,7 @@ def item_document(
     """An item: what is wrong with it, what is recorded of it, what becomes of it, and its text."""
     items = known.view.items
     running = known.running_total(place)
-    total = "…" if running is None else f"{running:,} up to here"
+    total = "…" if running is None else f"running total {running:,} tokens"
     return (
         *(Block(found.text, "error") for found in known.findings(place)),
         *facts(data, session),
@@ -38,9 +38,9 @@ def item_document(
 def _standing(known: KnownContext, place: int) -> Document:
     overlay = known.view.overlay
     if overlay is not None and known.is_covered(known.view.items.refs[place]):
-        return (field("focus", f"{overlay.brief.brief_id} is sent instead", "brief", width=9),)
+        return (field("replaced", f"by {overlay.brief.brief_id}", "brief", width=9),)
     if known.is_protected(place):
-        return (field("", "in the fresh tail: compaction leaves it alone", "tail", width=9),)
+        return (field("", "in the fresh tail: compaction does not touch it", "tail", width=9),)
     return ()
 
 
@@ -53,9 +53,9 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
             Block(f"{gap_text(gap)[5:].capitalize()}." if gap else ""),
             Block(),
             Block(
-                "The engine numbers a context without gaps after each compaction. A gap is left when a host "
-                "prunes (on /new, or heartbeats), which is legitimate, or when somebody deleted rows. The "
-                "model does not notice: it gets the items in order."
+                "The engine renumbers a context without gaps after each compaction. A gap remains when a "
+                "host prunes (on /new, or heartbeats), which is legitimate, or when someone deleted rows. "
+                "The model does not notice: it receives the items in order."
             ),
         )
     if key == TAIL:

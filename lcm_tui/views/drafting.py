@@ -57,19 +57,21 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
     yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is None:
-        apart = f" · {state.contaminated:,} made from broken ones, not marked" if state.contaminated else ""
+        apart = (
+            f" · {state.contaminated:,} more depend on broken ones (unmarked)" if state.contaminated else ""
+        )
         yield (Span(f" {state.marked:,} marked", "title"), Span(apart, "warn"))
         yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
-        yield (Span(" Nothing has been asked yet: P says what it takes and asks you.", "dim"),)
+        yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)
         return
     yield (Span(" "), *_bar(progress), Span(f"  {pace(progress, running=state.running)}"))
     yield tuple(_counts(progress))
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield (Span(f" The rule of this batch: {state.rule}.", "warn"),)
+        yield (Span(f" Rule: {state.rule}.", "warn"),)
     else:
-        yield (Span(" Nothing is accepted by itself: enter reviews, a previews, A states a rule.", "dim"),)
+        yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
 
 
 def _bar(progress: BatchProgress) -> Line:
@@ -87,7 +89,7 @@ def pace(progress: BatchProgress, *, running: bool) -> str:
         said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
     if not running and progress.counts.get(ItemState.WAITING, 0):
         decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
-        said.append("waits for your decisions" if decide else "paused")
+        said.append(f"{decide:,} to review" if decide else "paused")
     return " · ".join(said)
 
 

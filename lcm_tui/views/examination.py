@@ -28,7 +28,7 @@ SIGNS: Final[Mapping[Confidence, str]] = {
 }
 #: Severities in five cells.
 SEVERITIES: Final[Mapping[Severity, str]] = {**SEVERITY_WORDS, Severity.WARNING: "warn"}
-NOT_RUN: Final = "not run"
+NOT_RUN: Final = "skipped"
 BY_DESIGN: Final = Confidence.BY_DESIGN.value
 #: Groups that are folded until they are opened.
 FOLDED: Final = frozenset({BY_DESIGN, NOT_RUN})

@@ -30,7 +30,7 @@ _SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
 COLUMNS: Final = (
     Column("mark", "", 1, keep=100),
     Column("sign", "", 1, keep=99),
-    Column("severity", "grade", 5, keep=60),
+    Column("severity", "severity", 8, keep=60),
     Column("check", "check", 5, keep=98),
     Column("conversation", "conv", 5, right=True, keep=80),
     Column("rows", "rows", 4, right=True, keep=50),
@@ -71,7 +71,7 @@ def found_line(known: Examination, *, ended: str, reload: str | None) -> Line:
         Span(f" {SIGNS[Confidence.BROKEN]} {broken:,} broken", "error" if broken else "dim"),
         Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
         Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
-        Span(f"  – {left:,} not run", "text" if left else "dim"),
+        Span(f"  – {left:,} skipped", "text" if left else "dim"),
     ]
     if known.results and not broken and not doubtful:
         spans.insert(0, Span(" no damage found", "ok"))
@@ -133,11 +133,11 @@ def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line
     head: Line = (Span("      "), Span(name, "key"))
     if row.entry is None:
         if row.ordinal is not None:
-            return (*head, Span("  nothing stands there", "warn"))
+            return (*head, Span("  no row", "warn"))
         return (*head, Span(f"  {row.name}")) if row.name else head
     if row.gone:
         what = row.summary_id or f"m{row.message_id}"
-        return (*head, Span(f"  {what}: its row is gone", "error"))
+        return (*head, Span(f"  {what}: deleted (row missing)", "error"))
     entry = row.entry
     style: StyleName
     if row.summary_id is not None:
@@ -220,14 +220,14 @@ def finding_document(
         Block(finding.sentence),
         *_named("fix", _fix_text(finding)),
         *_named("why", check.why),
-        *_named("sure", finding.confidence.meaning),
+        *_named("certainty", finding.confidence.meaning),
     ]
     if check.unanswered:
-        blocks += _named("not told", check.unanswered)
+        blocks += _named("unknown", check.unanswered)
     if finding.check in REPEATING:
         blocks += _repeated(finding, repeated)
     blocks += _rows(finding, rows)
-    rule = f"check {check.id} of family {check.family}, {FAMILIES[check.family]}"
+    rule = f"check {check.id}: {FAMILIES[check.family]}"
     return (*blocks, Block(), Block(f"id {key}; {rule}", "dim"))
 
 
@@ -238,7 +238,7 @@ def _named(name: str, text: str) -> list[Block]:
 def _fix_text(finding: Finding) -> str:
     if finding.fix is not None:
         return f"{finding.fix.effect} (x)"
-    return f"none. {CHECKS[finding.check].unfixed}"
+    return CHECKS[finding.check].unfixed or "No automatic fix."
 
 
 def _rows(finding: Finding, rows: Mapping[int, FoundRow]) -> list[Block]:
@@ -252,13 +252,13 @@ def _rows(finding: Finding, rows: Mapping[int, FoundRow]) -> list[Block]:
             Block(spans=(Span(" "), Span(line[0].text.strip(), line[0].style), *line[1:]), indent=1)
         )
     if finding.row_count > len(shown):
-        blocks.append(Block(f" … l on the finding lists {len(finding.rows):,} of them.", "dim"))
+        blocks.append(Block(f" … press l on the finding to list {len(finding.rows):,} of them.", "dim"))
     return blocks
 
 
 def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[Block]:
     if repeated is None:
-        return [Block(), heading("Stored again"), Block(" reading …", "dim")]
+        return [Block(), heading("Duplicates"), Block(" reading …", "dim")]
     wasted = sum(one.tokens for one in repeated)
     copies = sum(len(one.copy_ids) for one in repeated)
     named = {ref.key[0] for ref in finding.rows if ref.table == "messages"}
@@ -296,10 +296,10 @@ def _standing(one: Repetition) -> str:
 
 
 def check_document(result: CheckResult) -> Document:
-    """What a check that was not run would have asked."""
+    """What a skipped check would have checked."""
     check = result.check
     return (
-        Block(spans=(Span(f"{check.id} {check.title}", "title"), Span("  not run", "warn"))),
+        Block(spans=(Span(f"{check.id} {check.title}", "title"), Span("  skipped", "warn"))),
         Block(f"{result.reason[:1].upper()}{result.reason[1:]}."),
         Block(),
         *_named("asks", check.question),
@@ -310,7 +310,7 @@ def check_document(result: CheckResult) -> Document:
 def group_document(name: str) -> Document:
     """What a heading stands for."""
     if name == NOT_RUN:
-        said = "These checks were not asked, or not of everything. That is no sign that all is well."
+        said = "These checks were skipped or partial, so this is not a clean bill of health."
         return (heading(NOT_RUN), Block(said))
     confidence = next(one for one in Confidence if name.startswith(one.value))
     said = confidence.meaning

@@ -26,7 +26,7 @@ from lcm_tui.widgets.text import Block, Document, field, heading
 #: JSON longer than this is shown as it is stored: laying it out would be felt.
 PRETTY = 200_000
 
-ESTIMATORS = {Estimator.WEIGHTED: "as 0.8 and later count", Estimator.UTF16: "as 0.1 to 0.7 count"}
+ESTIMATORS = {Estimator.WEIGHTED: "counting rule of 0.8+", Estimator.UTF16: "counting rule of 0.1–0.7"}
 
 
 @dataclass(frozen=True, slots=True)

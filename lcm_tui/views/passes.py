@@ -25,11 +25,11 @@ NAMED: Final = 12
 
 COLUMNS: Final = (
     Column("pass", "pass", 4, right=True, keep=100),
-    Column("makes", "makes", 8, keep=60),
+    Column("makes", "creates", 8, keep=60),
     Column("from", "from", 20, grows=True, keep=90),
-    Column("sources", "of", 4, right=True, keep=40),
+    Column("sources", "count", 5, right=True, keep=40),
     Column("tokens", "tokens", 8, right=True, keep=80),
-    Column("into", "into", 7, right=True, keep=70),
+    Column("into", "→ tokens", 8, right=True, keep=70),
     Column("state", "", 11, keep=95),
 )
 
@@ -229,15 +229,15 @@ def done_state(one: Done) -> tuple[str, StyleName]:
             if level in {Level.FALLBACK, Level.CAPPED}:
                 return str(level), "warn"
             is_cut = one.draft is not None and one.draft.text.is_cut
-            return ("a cut", "warn") if is_cut else (str(level), "ok")
+            return ("truncated", "warn") if is_cut else (str(level), "ok")
         case PassSkipped():
-            return "passed over", "dim"
+            return "skipped", "dim"
         case PassMoved():
-            return "had changed", "warn"
+            return "changed", "warn"
         case refused:
             if refused.by_provider:
                 return "refused", "error"
-            return ("kept", "ok") if one.is_kept else ("not taken", "warn")
+            return ("kept", "ok") if one.is_kept else ("discarded", "warn")
 
 
 # -- a pass as a text ------------------------------------------------------------------------------------
@@ -249,21 +249,21 @@ def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[st
     if seen is None or setting is None:
         return ()
     if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
-        why = f"The context of {seen.tokens_before:,} tokens is under {target:,} already."
-        return (heading("Nothing to compact by this mode"), Block(why))
+        why = f"The context ({seen.tokens_before:,} tokens) is already below {target:,}."
+        return (heading("Why"), Block(why))
     count = setting.bounds().fresh_tail_count
     why = (
-        f"Every raw message stands in the fresh tail, which compaction leaves alone: {seen.tail_tokens:,} "
-        f"tokens, the newest {count:,} messages at least. And no run of summaries before it is long or large "
-        "enough to be condensed."
+        f"All raw messages are in the fresh tail, which compaction does not touch ({seen.tail_tokens:,} "
+        f"tokens; at least {count:,} newest messages), and no run of summaries is long or large "
+        "enough to condense."
     )
     if seen.tail_from is None:
         why = "There is no raw message to compact, and no run of summaries long or large enough."
     can = (
-        f"{keys['choice-1']} turns the mode (a single root condenses what this one leaves), {keys['tail']} "
-        f"makes the tail smaller for this screen, {keys['under']} types how many tokens to come under."
+        f"{keys['choice-1']} changes the mode (a single root condenses everything), {keys['tail']} "
+        f"shrinks the fresh tail for this screen, {keys['under']} sets a target size."
     )
-    return (heading("Nothing to compact by this mode"), Block(why), Block(), Block(can, "dim"))
+    return (heading("Why"), Block(why), Block(), Block(can, "dim"))
 
 
 def coming_document(one: Coming, source: str | None) -> Document:
@@ -275,7 +275,7 @@ def coming_document(one: Coming, source: str | None) -> Document:
         field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,}, as is asked for", width=9),
     )
     if not seen.is_exact:
-        note = "What it condenses depends on how long the answers before it turn out; it is assumed so far."
+        note = "What it condenses depends on the length of earlier drafts; this is an estimate."
         return (*head, Block(), Block(note, "dim"))
     return (*head, *source_blocks(source))
 
@@ -289,15 +289,15 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
         heading(f"Pass {number}: {name}"),
         field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
         field("tokens", f"{one.tokens:,}{size}", width=9),
-        field("became", state, style, width=9),
+        field("level", state, style, width=9),
     ]
     if one.is_kept:
-        note = "The draft was not taken and is kept: when this pass is made, nobody is asked for it again."
+        note = "Not accepted, but kept: running this pass again reuses it without another call."
         blocks.append(Block(note, "ok"))
     if isinstance(one.outcome, PassMoved):
-        blocks.append(Block("Somebody else changed it meanwhile: it was planned again.", "warn"))
+        blocks.append(Block("The database changed in the meantime: this pass was planned again.", "warn"))
     if one.operation_id:
-        blocks.append(field("noted as", one.operation_id, width=9))
+        blocks.append(field("operation", one.operation_id, width=9))
     if one.search:
         blocks.append(Block(one.search, "warn"))
     if one.draft is not None:

@@ -36,7 +36,7 @@ def warning_notes(shown: Preview) -> list[Note]:
 def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
     if shown.plan.conversation_id is not None:
         yield "Conversation", str(shown.plan.conversation_id)
-    moves = f"{len(shown.leaving):,} leave, {len(shown.entering):,} enter, {len(shown.moving):,} move"
+    moves = f"{len(shown.leaving):,} removed, {len(shown.entering):,} added, {len(shown.moving):,} moved"
     yield "Context items", moves if shown.shift else "unchanged"
     if shown.shift or shown.tokens.change:
         yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)

@@ -56,7 +56,7 @@ def _facts(old: Retention | None, new: Retention, below: Iterable[Fact]) -> Iter
     yield from _reversed(new)
     yield Fact(())
     yield from below
-    yield Fact((Span(f"{'kept of source':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
+    yield Fact((Span(f"{'ids kept':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
     yield from _classes(old, new)
     yield from _identifiers("Invented", new.invented, Side.DRAFT, frozenset(), style="error")
     if not new.people_checked:
@@ -86,7 +86,7 @@ def nothing_below(why: str) -> Iterator[Fact]:
 
 
 def _below(size: str, *rows: Fact) -> Iterator[Fact]:
-    yield Fact((Span(f"{'of messages':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
+    yield Fact((Span(f"{'vs. messages':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
     yield Fact((Span(f"{'source':<{NAME}}", "dim"), Span(f"{size:>{VALUE * 2}}")))
     yield from rows
     yield Fact(())
@@ -122,9 +122,9 @@ def _said(value: Retention) -> dict[str, str]:
         "retention": _percent(value.share),
         "rules kept": f"{value.constraints_kept}/{rules}",
         "times": _percent(value.times.share),
-        "file line": _file_words(value),
-        "closing line": "yes" if value.closing is not None else "missing",
-        "word for word": _percent(value.copied),
+        "Files: line": _file_words(value),
+        "expand line": "yes" if value.closing is not None else "missing",
+        "copied": _percent(value.copied),
     }
 
 
@@ -136,7 +136,7 @@ def _verdicts(old: Retention, new: Retention) -> dict[str, int]:
         "retention": sign(new.share or 0.0, old.share or 0.0),
         "rules kept": sign(new.constraints_kept, old.constraints_kept),
         "times": sign(new.times.share or 0.0, old.times.share or 0.0),
-        "closing line": sign(new.closing is not None, old.closing is not None),
+        "expand line": sign(new.closing is not None, old.closing is not None),
     }
 
 

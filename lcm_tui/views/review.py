@@ -9,6 +9,7 @@ from lcm_core.operations.drafting.draft import Draft, DraftOrigin, Material
 from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.summarize.acceptance import reversal_sentence
 from lcm_core.summarize.rulebook import Reversal
+from lcm_core.wording import counted
 
 from lcm_tui.drafts import key_text
 from lcm_tui.widgets.spans import Line, Span
@@ -73,13 +74,13 @@ def _node(material: Material, item: BatchItem) -> Line:
     kind = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
     given = len(material.previous.nodes)
     passed = len(material.previous.passed_over)
-    before = f" · previous context: {given}" if given or passed else ""
-    before += f", {passed} passed over" if passed else ""
+    before = f" · previous context: {counted(given, 'summary')} used" if given or passed else ""
+    before += f", {passed} skipped" if passed else ""
     broken = material.broken.value if material.broken else ""
     return (
         Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
         Span(f" · broken: {broken}" if broken else "", "error"),
-        Span(f" · {gone} of its sources are gone" if gone else "", "warn"),
+        Span(f" · {gone} of its sources {'is' if gone == 1 else 'are'} missing" if gone else "", "warn"),
         Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),
         Span(f" · {item.reason}" if item.reason not in {"", broken} else "", "dim"),
         Span(before, "dim"),
@@ -98,27 +99,29 @@ def _draft(draft: Draft, count: int) -> Line:
 def _who(draft: Draft, author: Modelling | None) -> Line:
     """What it cost and with which key."""
     if draft.origin not in (DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE):
-        return (Span(" cost: nothing · no model was asked", "dim"),)
+        return (Span(" no cost · no model was called", "dim"),)
     key = "" if author is None else f" · {key_text(author)}"
     if draft.model == "extractive":
-        key = " · offline: sentences of the source, no model was asked"
+        key = " · offline: sentences of the source, no model was called"
     return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
 
 
 def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Reversal, ...] | None) -> Line:
     if item.state is ItemState.COMMITTED:
-        return (Span(" committed: U shows it, and takes it back", "ok"),)
+        return (Span(" applied: U, then u undoes it", "ok"),)
     if trouble:
         return (Span(f" {trouble}", "error"),)
     if draft.origin is DraftOrigin.FALLBACK:
-        return (Span(" This is a cut of the source, no summary of it: it is never taken by itself.", "warn"),)
+        return (
+            Span(" This is the truncated source, not a summary: it is never accepted automatically.", "warn"),
+        )
     verdict = draft.verdict
     if not verdict.accepted:
-        return (Span(f" cannot stand: {' '.join(verdict.sentences)}", "error"),)
+        return (Span(f" Rejected: {' '.join(verdict.sentences)}", "error"),)
     if reversals:
-        return (Span(f" cannot stand: {reversal_sentence(reversals)}", "error"),)
+        return (Span(f" Rejected: {reversal_sentence(reversals)}", "error"),)
     if verdict.sentences:
-        return (Span(" can stand", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
+        return (Span(" OK", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
     if reversals is None:
-        return (Span(" no fault found; its rules are being compared with the source …", "dim"),)
-    return (Span(" can stand: nothing was found against it", "ok"),)
+        return (Span(" no problem so far; comparing its rules with the source …", "dim"),)
+    return (Span(" OK: no problems found", "ok"),)

@@ -66,8 +66,8 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
         begin.append((Span(str(one.metadata.source), "warn"),))
     begin.append((Span(f"sent {_counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
     if one.over_budget:
-        begin.append((Span("tail over budget", "error"),))
-    mended = f"~ {_counted(len(one.repairs), 'repair')}"
+        begin.append((Span("the fresh tail alone exceeds the budget", "error"),))
+    mended = f"~ {_counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
     rest: list[Line] = [
         (Span(f"stored {one.stored_tokens:,}", "dim"),),
@@ -83,7 +83,7 @@ def _left_out(ledger: Ledger) -> tuple[Line, Line]:
     """How many items are not sent; then also in which steps they went."""
     total = ledger.assembled.evicted_items
     if not total:
-        nothing = (Span("nothing is left out", "ok"),)
+        nothing = (Span("nothing left out", "ok"),)
         return nothing, nothing
     steps = ", ".join(
         f"{step} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
@@ -132,7 +132,7 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
         why = f"{distance.raw:,} raw before the tail" if by_raw else over
         due = Span("compaction is due", "warn")
         return (due,) if short else (due, Span(f" ({why})", "dim"))
-    left = Span(f"compaction in {distance.left:,}")
+    left = Span(f"{distance.left:,} until compaction")
     by_raw = distance.left < distance.threshold - distance.tokens
     at = f"{distance.chunk:,} raw before the tail" if by_raw else f"{distance.threshold:,}"
     return (left,) if short else (left, Span(f" (at {at})", "dim"))
@@ -140,7 +140,7 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
 
 def asked_line(ledger: Ledger | None, prompt: str, *, clamps: bool, width: int) -> Line:
     """What is asked for that the engine would not do by itself: a prompt to choose by, no final clamp."""
-    off: Line = () if clamps else (Span("no final clamp", "warn"),)
+    off: Line = () if clamps else (Span("without the hard limit", "warn"),)
     if not prompt:
         return fitted((off,), width)
     effect = f": {_effect(ledger)}"
@@ -252,7 +252,7 @@ def stands_for(origin: Origin) -> str:
     if origin.message_id is not None:
         return f"m{origin.message_id}"
     made_up = origin.kind is OriginKind.SYNTHETIC
-    return origin.summary_id or origin.brief_id or ("made up here" if made_up else str(origin.kind))
+    return origin.summary_id or origin.brief_id or ("synthetic" if made_up else str(origin.kind))
 
 
 def _in_tail(one: Assembled, origin: Origin) -> bool:
@@ -283,14 +283,21 @@ def message_document(ledger: Ledger, at: int) -> Document:
         field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
     ]
     if _in_tail(ledger.assembled, origin):
-        blocks.append(field("", "in the fresh tail: no budget evicts it, the final clamp may", "tail", FIELD))
+        blocks.append(field("", "in the fresh tail: no budget evicts it, the hard limit may", "tail", FIELD))
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
     mended = ledger.repairs_of(message)
     blocks += [field("repaired", str(repair.what), "warn", width=FIELD) for repair in mended]
     if origin.kind is OriginKind.SYNTHETIC:
-        blocks.append(field("", "no row: made so that the tool call before it has a result", "warn", FIELD))
+        blocks.append(
+            field(
+                "",
+                "synthetic: the engine adds it so that the tool call before it has a result",
+                "warn",
+                FIELD,
+            )
+        )
     return (*blocks, Block(), *_body(message))
 
 

@@ -175,7 +175,7 @@ def _relatives(title: str, relatives: Iterable[Relative], zone: tzinfo | None) -
         head = (Span(f"{relative.ordinal:>3} ", "dim"), Span(f"{relative.summary_id:<20} ", "key"))
         summary = relative.summary
         if summary is None:
-            lines.append(Block(spans=(*head, Span("✗ its row is gone", "error"))))
+            lines.append(Block(spans=(*head, Span("✗ deleted (row missing)", "error"))))
             continue
         badge = badge_of(summary.kind, summary.depth)
         covers = time_range(summary.earliest_at, summary.latest_at, zone)
@@ -198,7 +198,9 @@ def _messages(messages: Iterable[SourceMessage], zone: tzinfo | None) -> list[Bl
     for source in found:
         message = source.message
         if message is None:
-            lines.append(Block(spans=(Span(f"m{source.message_id} "), Span("✗ its row is gone", "error"))))
+            lines.append(
+                Block(spans=(Span(f"m{source.message_id} "), Span("✗ deleted (row missing)", "error")))
+            )
             continue
         said = format_local(parse_utc(message.created_at), zone)[:16] or message.created_at
         lines.append(

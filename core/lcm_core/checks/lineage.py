@@ -122,7 +122,7 @@ def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
             if proven
             else "nothing that is recorded proves which edge is one too many"
         )
-        words = f"were made from each other in a circle that begins at {ring[0]}; {why}."
+        words = f"form a cycle, starting at {ring[0]}; {why}."
         yield hit(
             BROKEN,
             phrase(len(ring), "summary", structure.id, words),

@@ -51,7 +51,9 @@ from lcm_core.store.database import Reader
 from lcm_core.tokens import estimate_utf16, estimate_weighted
 from lcm_core.wording import counted
 
-_BY_MODEL: Final = "The summary has to be written again by a model: rewrite it, or repair all that are bad."
+_BY_MODEL: Final = (
+    "No automatic fix. Press R in the app, or run lcm-tui repair, to rewrite it (offline or with a model)."
+)
 _OMISSION: Final = "[LCM fallback summary omitted directive-shaped untrusted content]"
 _NOTHING_TRUNCATED: Final = "[Truncated from 0 tokens]"
 #: Stored counts may be this far from an estimate: another tool rounds down.
@@ -227,15 +229,14 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C1",
         ERROR,
         "truncated",
-        "Is a summary a cut of its source, marked as truncated?",
-        why="The engine cuts the source off and marks that ([Truncated from N tokens]) when no answer of "
-        "the model is shorter than the source. What was cut off is gone for the model; it is still "
-        "stored below.",
+        "Is a summary only its truncated source?",
+        why="When no answer of the model is shorter than the source, the engine stores the truncated source, "
+        "marked [Truncated from N tokens]. The model no longer sees the rest; the messages are still stored.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_marked(
             [BrokenKind.TRUNCATED],
-            "is no summary but its source, cut off",
+            "is not a summary: it is its truncated source",
             lambda content: not _is_nothing(content),
         ),
     ),
@@ -243,42 +244,42 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C2",
         ERROR,
         "truncated from nothing",
-        "Is a summary nothing but the mark of an empty source?",
-        why="The mark of a cut with 0 tokens: the source was empty, and so is what the model sees of it.",
+        "Is a summary only the marker of an empty source?",
+        why="The marker says 0 tokens: the source was empty, so the model sees nothing of it.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
-        find=_marked([BrokenKind.TRUNCATED], "holds nothing: its source was empty", _is_nothing),
+        find=_marked([BrokenKind.TRUNCATED], "is empty: its source was empty", _is_nothing),
     ),
     TextRule(
         "C3",
         ERROR,
         "summariser fallback",
-        "Is a summary the stand-in of a summariser that gave nothing?",
-        why="The engine cut the source off and marked it as [LCM fallback summary; …], because the model "
-        "failed or gave nothing.",
+        "Is a summary a fallback because the model returned nothing?",
+        why="The model failed or returned nothing, so the engine stored the truncated source, marked [LCM "
+        "fallback summary; …].",
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_marked(
             [BrokenKind.OLD, BrokenKind.FALLBACK],
-            "is the stand-in of a summariser that gave nothing: its source, cut off",
+            "is a fallback: the model returned nothing, so the truncated source was stored",
         ),
     ),
     TextRule(
         "C4",
         ERROR,
         "emergency cut",
-        "Is a summary a cut that was made because no model could be found?",
-        why="Without any model the engine cuts the source off. The stand-in was meant to hold for a moment.",
+        "Is a summary the truncated source because no model was available?",
+        why="Without a model the engine stores the truncated source, meant as a short-lived placeholder.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
-        find=_marked([BrokenKind.EMERGENCY], "was cut off because no model could be found"),
+        find=_marked([BrokenKind.EMERGENCY], "is its truncated source: no model was available"),
     ),
     TextRule(
         "C5",
         WARNING,
         "capped",
-        "Was a summary cut off at the hard cap?",
-        why="A summary far over its target is cut at a hard cap; what stood behind it is lost to the model.",
+        "Was a summary truncated at the hard cap?",
+        why="A summary far over its target is truncated at a hard cap; the model no longer sees the rest.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
         faults=(_CAPPED,),
@@ -288,8 +289,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C6",
         WARNING,
         "directives left out",
-        "Were parts of a summary left out because they looked like orders?",
-        why="The engine leaves out of a summary what looks like an order to the reader, and says so in it.",
+        "Were parts of a summary omitted because they looked like instructions?",
+        why="The engine omits text that looks like an instruction to the reader, and marks the omission.",
         needs=("summaries",),
         faults=(_DIRECTIVES,),
         find=_with(_DIRECTIVES, lambda text, limits: _OMISSION in text.content, marked=True),
@@ -298,8 +299,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C7",
         ERROR,
         "empty",
-        "Has a summary no text?",
-        why="An empty summary stands for its messages and says nothing of them.",
+        "Is a summary empty?",
+        why="An empty summary replaces its messages and says nothing about them.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_empty,
@@ -309,7 +310,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         WARNING,
         "no compression",
         "Is a summary at least as long as what it was made from?",
-        why="A summary is shorter than what it was made from; else it only adds to the context.",
+        why="A summary should be shorter than its sources; otherwise it only adds to the context.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
         find=_no_compression,
@@ -318,8 +319,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C11",
         WARNING,
         "quoted marker",
-        "Does a marker stand where the engine would not have put it?",
-        why="A marker counts only where the engine puts it. Elsewhere it is quoted by the text.",
+        "Is a marker in a place where the engine never puts one?",
+        why="A marker counts only where the engine puts it. Elsewhere the text quotes it.",
         needs=("summaries",),
         find=_quoted_marker,
     ),
@@ -547,9 +548,9 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
     Rule(
         "C10",
         WARNING,
-        "made from a bad summary",
+        "made from a broken summary",
         "Was a summary condensed from one that is no summary?",
-        why="What a bad source lacks, a summary made from it lacks too; mend the source first.",
+        why="Whatever a broken source lacks, a summary made from it lacks, too; repair the source first.",
         needs=("summaries", "summary_parents"),
         unfixed=_BY_MODEL,
         find=_from_bad_ones,

@@ -168,7 +168,7 @@ def _certainty(active: Sequence[SessionMember], older: Sequence[SessionMember]) 
     if causes == {None}:
         return Certainty.UNSURE, "Why the session was split is not recorded; it may have been reset."
     other = ", ".join(sorted(str(cause) for cause in causes - {ROLLOVER, None})) or "not recorded"
-    return Certainty.UNSURE, f"The cause of the split is no rollover for certain ({other})."
+    return Certainty.UNSURE, f"The cause of the split may not be a rollover ({other})."
 
 
 def _split_of(conversation_id: ConversationId, splits: Sequence[SplitSession]) -> SplitSession:
@@ -176,8 +176,8 @@ def _split_of(conversation_id: ConversationId, splits: Sequence[SplitSession]) -
         if conversation_id in {split.active.id, *(one.id for one in split.older)}:
             return split
     raise RefusedError(
-        f"Conversation {conversation_id} is no part of a split session: it has no older conversation with "
-        "anything in it, or the session was reset or ended on purpose, which is never merged."
+        f"Conversation {conversation_id} is not part of a split session. (No older non-empty conversation, "
+        "or it was reset or ended on purpose.)"
     )
 
 
@@ -198,7 +198,10 @@ def _check(split: SplitSession, assume_rollover: bool) -> None:
 def _unsure(split: SplitSession) -> list[str]:
     if split.certainty is Certainty.SAFE:
         return []
-    return [f"That a rollover split conversation {split.active.id} from the older ones is your word"]
+    return [
+        f"You assumed that a rollover split conversation {split.active.id} from the older ones: "
+        "no cause is recorded"
+    ]
 
 
 async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list[str]:
@@ -207,8 +210,8 @@ async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list
     found = []
     if brief is not None:
         found.append(
-            f"Focus brief {brief.brief_id} stands over the context of conversation {split.active.id} and "
-            "hides what comes before its own summaries until it is taken away (/lossless unfocus)"
+            f"Focus brief {brief.brief_id} of conversation {split.active.id} hides everything before its own "
+            "summaries until you remove it (/lossless unfocus)"
         )
     items = [await context_store.context_items(reader, one.id) for one in (*split.older, split.active)]
     refs = [ref for one in items for ref in one.refs]

@@ -31,7 +31,7 @@ from lcm_core.store.rows import StoredRow, columns_by
 from lcm_core.summarize.source import Rendering
 from lcm_core.text import clip, safe_line
 from lcm_core.tokens import estimate
-from lcm_core.wording import counted
+from lcm_core.wording import counted, phrase
 
 _SHOWN = 40
 
@@ -244,11 +244,7 @@ class _Above:
         """What the operator should know of the consumers."""
         direct = sum(summary_id in self.sources[one] for one in self.consumers)
         if direct:
-            were = "was" if direct == 1 else "were"
-            yield (
-                f"{counted(direct, 'summary')} {were} made from the text that goes, and "
-                f"{'is' if direct == 1 else 'are'} marked stale"
-            )
+            yield f"{phrase(direct, 'summary', None, 'depend on the old text and will be marked stale')}"
         if self.wrong:
             yield (
                 f"the token counter of {counted(len(self.wrong), 'consumer')} was wrong before and stays so: "

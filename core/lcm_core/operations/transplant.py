@@ -35,7 +35,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.ownership import messages_of_times
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.times import parse_utc, sort_key, sql_utc
-from lcm_core.wording import agree, counted, phrase
+from lcm_core.wording import counted, phrase
 
 #: Of many duplicates this many are in the sentence; all of them are in the exception.
 _SAID: Final = 3
@@ -229,7 +229,7 @@ def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str
             chosen.below,
             "summary",
             None,
-            "below have a text that the target has too, and come with what was made of them",
+            "below have a text that the target has too, and are copied with what was made from them",
         )
     raw = sum(one is not None for one in items.message_ids)
     if raw:
@@ -244,8 +244,7 @@ def _bad(whole: Subtree) -> Iterator[str]:
     rows = whole.summaries.values()
     bad = sum(classify(_text(row["content"]) or "", _text(row.get("model"))) is not None for row in rows)
     if bad:
-        words = agree(bad, "are bad (cut off, or no summary at all), as in the source")
-        yield f"{counted(bad, 'summary')} of the copy {words}"
+        yield phrase(bad, "copied summary", None, "are broken, as in the source")
 
 
 async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> list[str]:
@@ -256,7 +255,7 @@ async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -
     if begins is None or ends is None or ends <= begins:
         return []
     return [
-        f"Some of the copy is newer than the first message of conversation {target}, and stands before it"
+        f"Part of the copy is newer than conversation {target}'s first message but will be placed before it"
     ]
 
 
@@ -266,8 +265,8 @@ async def _under_briefs(reader: Reader, target: ConversationId) -> list[str]:
     if brief is None:
         return []
     return [
-        f"Focus brief {brief.brief_id} stands over the context of conversation {target} and hides the copy "
-        "from the model until it is taken away (/lossless unfocus)"
+        f"Focus brief {brief.brief_id} of conversation {target} hides the copy from the model until you "
+        "remove it (/lossless unfocus)"
     ]
 
 

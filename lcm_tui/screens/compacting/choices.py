@@ -71,8 +71,8 @@ class CompactionChoices:
         self._redraw = redraw
         self._targets = dict(TARGETS)
         self.mode = Choice("mode", tuple(MODES))
-        self.target = Choice("under", tuple(TARGETS))
-        self.rule = Choice("commit", tuple(rule.value for rule in Rule))
+        self.target = Choice("target", tuple(TARGETS))
+        self.rule = Choice("accept", tuple(rule.value for rule in Rule))
         self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
         self.version = 0  #: grows with every choice: a look that began before one is worth nothing
 
@@ -107,13 +107,13 @@ class CompactionChoices:
         """The choices, each with its key."""
         spans = [Span(" ")]
         for number, choice in enumerate((self.mode, self.target, self.rule), 1):
-            if choice is not self.target or self._why_no_target() is None:
-                key = self._screen.key_of(f"choice-{number}")
-                spans += [
-                    Span(f"{key} ", "key"),
-                    Span(f"{choice.title}: ", "dim"),
-                    Span(f"{choice.value}  "),
-                ]
+            used = choice is not self.target or self._why_no_target() is None
+            key = self._screen.key_of(f"choice-{number}")
+            spans += [
+                Span(f"{key} ", "key" if used else "dim"),
+                Span(f"{choice.title}: ", "dim"),
+                Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
+            ]
         if self.tail is not None:
             key = self._screen.key_of("tail")
             spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
@@ -140,7 +140,7 @@ class CompactionChoices:
 
     def _why_no_target(self) -> str | None:
         wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
-        return None if wanted else "it belongs to the mode “until under”"
+        return None if wanted else "The target applies only to the mode “until under”"
 
     # -- typing them -------------------------------------------------------------------------------------
 
@@ -149,15 +149,15 @@ class CompactionChoices:
 
     async def _ask_target(self) -> None:
         """Ask what the context is to come under; the mode becomes the one that it belongs to."""
-        text = await self._screen.ask("come under: tokens (40000, 40k) or a share of the budget (60%)")
+        text = await self._screen.ask("Target size: tokens (40k) or a share of the budget (60%)")
         if text is None or not text.strip():
             return
         target = target_of(text)
         if target is None:
-            self._refuse(f"“{text}” is no number of tokens (40000, 40k) and no share of the budget (60%).")
+            self._refuse(f"“{text}” is neither a number of tokens (40k) nor a share of the budget (60%).")
             return
         self._targets = {**TARGETS, target.words: target}
-        self.target = Choice("under", tuple(self._targets), chosen=target.words)
+        self.target = Choice("target", tuple(self._targets), chosen=target.words)
         under = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
         self.mode = Choice("mode", tuple(MODES), chosen=under)
         self.renew()
@@ -166,14 +166,14 @@ class CompactionChoices:
         """Ask how many messages are left alone."""
         count = self.setting().bounds().fresh_tail_count
         text = await self._screen.ask(
-            f"newest messages to leave alone, {count:,} now; empty: as is configured"
+            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)"
         )
         if text is None:
             return
         text = text.strip()
         if text and _COUNT.fullmatch(text) is None:
             self._refuse(
-                f"“{text}” is no number of messages: write 0, 16 or 64, or nothing for what is configured."
+                f"“{text}” is not a number of messages: write 0, 16 or 64, or nothing (as configured)."
             )
             return
         tail = int(text) if text else None
@@ -184,12 +184,12 @@ class CompactionChoices:
     async def _ask_budget(self) -> None:
         """Ask for the budget."""
         budget = self._screen.session.budget
-        text = await self._screen.ask(f"budget in tokens (64000, 64k, 1m); enter: {budget:,} as it is")
+        text = await self._screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})")
         if text is None or not text.strip():
             return
         found = parse_budget(text)
         if found is None:
-            self._refuse(f"“{text}” is no number of tokens: write 128000, 128k or 1m.")
+            self._refuse(f"“{text}” is not a number of tokens: write 128000, 128k or 1m.")
         else:
             self._set_budget(found)
 

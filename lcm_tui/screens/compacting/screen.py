@@ -60,21 +60,20 @@ What the engine would compact here, pass by pass, before any model is asked: eac
 made, from which messages or summaries, with how many stored tokens, and about how long it would be. ~ marks
 what is assumed: later passes depend on how long the answers before them turn out. Leaving costs nothing.
 
-Digits turn the choices. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
-one leaf and what follows it by itself, sweep after sweep until the context is under a share of the budget, or
-a single root. Commit: accept every draft, ask before each one, or stop where no model gave a shorter text
-instead of cutting it. = types what to come under, in tokens (40k) or as a share (60%); # how many of the
-newest messages are left alone; B, + and - change the budget.
+Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
+one leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
+Accept: every draft, ask for each one, or stop when no model gave a shorter text instead of truncating it. =
+sets a target size, in tokens (40k) or as a share of the budget (60%); # how many of the newest messages to
+protect; B, + and - change the budget.
 
-a makes the next pass, A all that are left. Each is written without a lock, then committed in one short
-transaction if its sources still stand as they were; else it is planned again. A host may go on writing. When
-a draft waits for your word, it is shown with what it keeps, loses and invents of its source; a takes it, A
-takes it and all that follow. esc asks what becomes of it: it is dropped, or kept, and then nobody is asked or
-paid again when the same pass is made later on, as long as the app runs.
+a runs the next pass, A all that remain. Each draft is written without a lock, then committed in one short
+transaction if its sources have not changed; otherwise the pass is planned again. The host may keep writing.
+When a draft waits for your decision, it is shown with what it keeps, loses and invents; a accepts it, A
+accepts it and all that follow. esc asks whether to discard or keep it; a kept draft is reused, not paid for
+again, until the app exits.
 
-esc while passes are made stops after the one at hand; once more, it gives the call of the model up. What was
-made stays; all of it is one batch of the history: U, then u takes it back. enter shows the text whole, / and
-n search it.
+esc during a run stops after the current pass; esc again cancels the model call. Finished passes stay; they
+are one batch in the history: U, then u undoes it. enter opens the whole text, / and n find in it.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -84,13 +83,16 @@ n search it.
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "apply": ("One pass", "Make the next pass, or take the draft that waits."),
-            "accept-rest": ("All passes", "Make all passes that are left, drafts that wait among them."),
-            "choice-1": ("Mode", "Turn the mode: sweep, one leaf, leaf and condense, until under, one root."),
-            "choice-2": ("Under", "Turn what the context is to come under, as a share of the budget."),
-            "choice-3": ("Drafts", "Turn what becomes of drafts: accept all, ask before each, no cut text."),
-            "open": ("Whole text", "Show the text of the selected pass whole."),
-            "budget": ("Budget", "Type the token budget that decides when compaction is due."),
+            "apply": ("Run 1 pass", "Run the next pass, or accept the draft that waits."),
+            "accept-rest": ("Run all", "Run every remaining pass, and accept the draft that waits."),
+            "choice-1": (
+                "Mode",
+                "Change the mode: sweep, one leaf, leaf then condense, until under, single root.",
+            ),
+            "choice-2": ("Target", "Change the target size, as a share of the budget."),
+            "choice-3": ("Accept", "Change how drafts are accepted: all, ask each, stop on truncation."),
+            "open": ("Whole text", "Open the text of the selected pass."),
+            "budget": ("Budget", "Set the token budget that decides when compaction is due."),
         }
     )
     DEFAULT_CSS = """
@@ -220,7 +222,7 @@ n search it.
         done = self.compaction.done
         self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
         nothing = self._outlook.refusal or (
-            "Reading the context …" if self._outlook.forecast is None else "Nothing to compact by this mode."
+            "Reading the context …" if self._outlook.forecast is None else "Nothing to compact in this mode."
         )
         self.list.show(Passes(done, self._coming), nothing=nothing)
         self._say_state()
@@ -339,7 +341,7 @@ n search it.
         if self._outlook.refusal or self._outlook.problem:
             return self._outlook.refusal or self._outlook.problem
         if self._outlook.forecast is None or self._outlook.version != self.choices.version:
-            return "the context is still being read"
+            return "still loading: try again in a moment"
         return None if self._coming else "there is nothing to compact by this mode"
 
     def _go(self, *, whole: bool) -> None:
@@ -393,7 +395,7 @@ n search it.
         elif not run.stopping:
             run.stop()
         elif not run.give_up():
-            self.app.notify("What is being committed cannot be stopped.", timeout=3)
+            self.app.notify("A commit in progress cannot be stopped.", timeout=3)
         return True
 
     async def _ask_about(self, draft: PassDraft) -> None:
@@ -402,15 +404,15 @@ n search it.
         said = (
             Block(
                 f"Pass {len(run.done) + 1}: {span_text(draft.chunk.refs)}, {draft.chunk.tokens:,} → "
-                f"{draft.text.tokens:,} tokens, cost {cost}. Whatever you choose, nothing more is made now."
+                f"{draft.text.tokens:,} tokens, cost {cost}. Either way, no further pass is run now."
             ),
         )
         answers = (
-            ("k", "keep it: the next time this pass is made, nobody is asked again"),
-            ("x", "drop it"),
-            ("a", "take it, and stop after it"),
+            ("k", "keep it: running this pass again reuses it"),
+            ("x", "discard it"),
+            ("a", "accept it, then stop"),
         )
-        question = Question("What becomes of this draft?", said, answers, leave="look at it again")
+        question = Question("Keep this draft?", said, answers, leave="back to the draft")
         answer = await self.app.push_screen_wait(question)
         if run.held is not draft or not answer:
             return
@@ -432,7 +434,7 @@ n search it.
             below.stand_on(last.summary_id)
         count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
         self.app.notify(
-            f"{count}. {batch}: U, u, then 1 for all of the batch takes it back.",
+            f"{count}. Undo: U, u, then 1 for the whole batch ({batch})",
             title="Compacted",
             timeout=DONE_SECONDS,
         )

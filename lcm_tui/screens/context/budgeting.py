@@ -22,18 +22,18 @@ def budget_actions(
 
     async def ask_budget() -> None:
         budget = screen.session.budget
-        text = await screen.ask(f"budget in tokens (64000, 64k, 1m); enter: {budget:,} as it is")
+        text = await screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})")
         if not text or not text.strip():
             return
         wanted = parse_budget(text)
         if wanted is None:
-            said = f"“{text}” is no number of tokens: write 128000, 128k or 1m."
+            said = f"“{text}” is not a number of tokens: write 128000, 128k or 1m."
             screen.app.notify(said, severity="warning")
         else:
             set_budget(wanted)
 
     async def ask_prompt() -> None:
-        label = "what the user asks, to choose by it what is kept; empty: no prompt"
+        label = "User message to test eviction with (empty: none)"
         text = await screen.ask(label, assembly.prompt)
         if text is not None and text.strip() != assembly.prompt:
             assembly.prompt = text.strip()
@@ -46,7 +46,7 @@ def budget_actions(
     def why_no_clamp() -> str | None:
         rules = screen.session.rules
         cuts = rules.assembly.clamp_share is not None
-        return None if cuts else f"an engine of these rules ({rules.name}) cuts nothing last"
+        return None if cuts else f"an engine with these rules ({rules.name}) has no hard limit"
 
     return (
         Action("budget", ask_budget),

@@ -66,7 +66,7 @@ def export_actions(
         smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
         offered = NO_PROMPT if assembly.prompt else smaller
         wanted = await screen.ask(
-            f"compare with 64k, #3 (conversation), {OPENED}, asm_… (@); enter: {offered}"
+            f"Compare with: 64k (budget), #3 (conversation), {OPENED}, asm_… (snapshot); enter: {offered}"
         )
         if wanted is None or assembly.first is None:
             return
@@ -107,10 +107,11 @@ def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
             budget = parsed
         else:
             raise UsageError(
-                f"“{word}” is no budget (64k), conversation (#3), snapshot (asm_…), nor “{OPENED}”."
+                f"“{word}” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
+                f"(asm_…) or “{OPENED}”."
             )
     if (other, budget) == (number, here.budget):
-        raise UsageError("That is this context itself.")
+        raise UsageError("That is this context itself: choose another budget or conversation.")
     return places.Comparison(here, replace(here, conversation_id=other, budget=budget, when=""))
 
 

@@ -52,38 +52,37 @@ class ContextScreen(DataScreen[Fetched]):
 
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
-raw messages. "tokens" are the engine's stored counts (202 ≠ ~187: neither of its two rules gives the stored
-count for the text that is there), "sent" is what the item weighs as it is sent under the budget. An item that
-is not sent is dim, marked -, and "sent" names the step in which it went: no row, brief (a focus brief stands
-for it), budget, prompt, empty, pairing (a tool result without its call), clamp (the last cut). ~ marks what
-was mended so that a provider accepts it; * what the prompt kept. "total" adds the stored counts up from the
-top.
+raw messages. "tokens" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
+Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row,
+brief (a focus brief replaces it), budget, prompt, empty, pairing (a tool result without its call), limit (the
+engine's hard limit). ~ marks a message adjusted for the provider, * one kept for the prompt. "total" is the
+running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count matches neither of the engine's two
+counting rules.
 
-The bar shows what the context is made of, to its own scale; the gauge how much of the budget that takes.
-Below: what is sent and left out; how the sent tokens are spread over the protected tail, leaves (recent),
-layers between (older) and the deepest summaries (root); and how many tokens are left to the next compaction.
-+ and - change the budget, B types one, and everything follows.
+The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
+what is left out; how the sent tokens are split between the fresh tail, leaves (recent), layers between
+(older) and the deepest summaries (root); and how many tokens remain until the next compaction. + and - change
+the budget, B sets it, and everything is recalculated.
 
-Q types what the user asks: an engine with prompt-aware eviction then keeps what says most of it, and not the
-newest. A line says what came of it. % shows the context without the final clamp: whole messages as JSON weigh
-more than the assembler counts, and where they are over the budget the engine cuts the oldest off, to 90 % of
-it, before a host gets them. What is shown is with that cut, as sent, until you turn it off.
+Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
+it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
+assembler counts, and when they exceed the budget the engine drops the oldest, down to 90 % of it, before the
+host gets them. The hard limit is on, as in the engine, until you turn it off.
 
-m puts the messages in place of the items, as the model gets them: roles, XML, blocks; + marks one that was
-made up. Its first line stands for all of them: metadata, steps, repairs, the system prompt's addition.
-o writes them to a file: JSON for an API call, or Markdown. D compares this context with another budget or
-conversation, with itself without the prompt or as it was, and with a snapshot; @ lists the snapshots that an
-engine kept of what it sent.
+m shows the messages as the model receives them: roles, XML, blocks; + marks a synthetic message. The first
+line is the whole request: metadata, steps, adjustments, the system prompt's addition. o writes the request to
+a file: JSON for an API call, or Markdown. D compares this context with another budget, another conversation,
+itself without the prompt or as it was when opened, or a snapshot; @ lists the snapshots that an engine saved.
 
-Lines between items say where ordinals are missing (a host may prune on purpose), where the fresh tail begins
-(the newest messages, which compaction may not touch), and where the engine sends a focus brief instead of the
-summaries marked ┆. ✗ marks an item with something wrong: its row is gone (the engine skips it), it stands
-twice, it belongs to another conversation, its ordinal or its type makes no sense.
+Lines between items mark missing ordinals (a host may prune on purpose), the start of the fresh tail (the
+newest messages, which compaction does not touch), and where the engine sends a focus brief instead of the
+summaries marked ┆. ✗ marks a damaged item: its row is missing (the engine skips it), it appears twice, it
+belongs to another conversation, or its ordinal or type is invalid.
 
-d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d takes
-the marked set. U shows what was changed, and takes it back.
+d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
+dissolves all of them. U lists changes and undoes them.
 
-enter shows an item or a message whole. / searches ids, kinds and previews, among messages their texts.
+enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -104,10 +103,10 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "open": ("Open", "Show the item, or the message as it is sent, whole."),
-            "wrapped": ("As sent", "Switch between the items and the messages as the model gets them."),
-            "mark": ("Mark", "Mark a summary or take the mark away; dissolving takes the marked."),
-            "search": ("Search", "Search the ids, kinds and previews of items, or the texts of messages."),
+            "open": ("Open", "Open the item, or the message as sent."),
+            "wrapped": ("As sent", "Switch between the items as stored and the messages as sent."),
+            "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
+            "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
         }
     )
 
@@ -328,7 +327,7 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         self.refresh_bars()
 
     def _why_unread(self) -> str | None:
-        return None if self.items.was_read else "the context is still being read"
+        return None if self.items.was_read else "still loading: try again in a moment"
 
     def _once_read(self, why_not: Callable[[], str | None]) -> Callable[[], str | None]:
         return lambda: self._why_unread() or why_not()
@@ -344,7 +343,9 @@ enter shows an item or a message whole. / searches ids, kinds and previews, amon
         if self._as_sent:
             document = self.sent.document(self.distance)
             if document is not None:
-                name = self.selected_id() or ("all of it" if self.sent.number is None else "made up here")
+                name = self.selected_id() or (
+                    "whole request" if self.sent.number is None else "synthetic message"
+                )
                 self.open(places.Sent(self.conversation, name, document, item, self.seq()))
         elif item is None:
             self.open(places.Briefs(self.conversation))

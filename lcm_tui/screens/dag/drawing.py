@@ -36,9 +36,9 @@ COLUMNS = (
 PREVIEW = Column("preview", "begins", 24, grows=True)
 
 _HEADINGS = {
-    Section.ORPHANS: ("Orphans: no consumer, and not in the context", "warn"),
+    Section.ORPHANS: ("Orphans: not in the context and not part of any summary", "warn"),
     Section.CYCLES: ("Cycles: no root leads to these", "error"),
-    Section.DANGLING: ("Dangling: named here, no row in this conversation", "error"),
+    Section.DANGLING: ("Dangling: referenced here, but no such row in this conversation", "error"),
 }
 
 

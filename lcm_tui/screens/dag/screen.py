@@ -45,25 +45,22 @@ class DagScreen(DataScreen[Reading]):
     """The summaries of one conversation, from the newest consumers down to leaves and their messages."""
 
     HELP = """
-What the model sees of the older part of this conversation, and what that was made from. The rows at the left
-margin are the summaries that the context holds and that nothing was made from, the newest first; below each
-stand its sources in the order in which they were condensed, and below a leaf its messages. enter or l
-unfolds, h folds or goes to the consumer, Z unfolds everything below the selected row (once more: everything),
-z folds all. Messages are unfolded leaf by leaf; enter on one opens the conversation there.
+The summaries of this conversation and their sources. Top-level rows are the summaries in the context, newest
+first; below each are its sources in the order in which they were condensed, and below a leaf its messages.
+enter or l unfolds, h folds or goes to the summary above, Z unfolds everything below the selected row (again:
+everything), z folds all. Messages unfold leaf by leaf; enter on one opens the conversation there.
 
 L is a leaf, D1 D2 … a condensed summary of that depth. "below" counts the summaries below it as stored, or a
-leaf's messages; "context" is the ordinal at which it stands in the context; "broken" names the failure that
-the engine left in its text, or says stale: a source was rewritten since. ×2 says that a summary was made
-into two others: O goes to its next place. Headings at the end hold what no row in the context leads to:
-orphans, cycles, and ids that have no row.
+leaf's messages; "context" is its ordinal in the context; "broken" names the failure marker in its text, or
+says stale: one of its sources was rewritten since. ×2 means that two summaries use it: O goes to the next
+place. Headings at the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
-(●), and d takes the marked set: several of the context, or one and what it was made from. U shows what was
-changed, and takes it back. r asks for another text of a summary and shows what it would change, W for all
-that lies below too, R lists what is broken.
+(●), and d then dissolves all of them: several of the context, or one and its sources. U lists changes and
+undoes them. r drafts a new text for a summary, W for it and everything below it, R lists broken summaries.
 
-/ searches ids, models, failures and the text of all summaries, or the text beside the tree when that has the
-focus (tab); n and N go on from match to match.
+/ finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the
+focus (tab); n and N go to the next and the previous match.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -333,7 +330,7 @@ focus (tab); n and N go on from match to match.
     def _why_not_elsewhere(self) -> str | None:
         place = self.lines.selected
         there = place is not None and self.lines.known.elsewhere(place) is not None
-        return None if there else "it stands nowhere else"
+        return None if there else "it appears nowhere else"
 
     def _go_elsewhere(self) -> None:
         """Go to the next place where this summary stands."""
@@ -359,8 +356,10 @@ focus (tab); n and N go on from match to match.
         if summary_id is None:
             return "no summary is selected"
         if summary_id in known.gone:
-            return "its row is gone"
-        return "only leaves were given a previous context" if known.is_leaf(summary_id) is False else None
+            return "the summary is deleted (row missing)"
+        return (
+            "Only leaves are written with a previous context" if known.is_leaf(summary_id) is False else None
+        )
 
     def _open_previous(self) -> None:
         if (summary_id := self.lines.summary) is not None:
@@ -377,7 +376,7 @@ focus (tab); n and N go on from match to match.
         """What the tree knows of it: a leaf, gone, or not in the context."""
         known = self.lines.known
         if summary_id in known.gone:
-            return "its row is gone"
+            return "the summary is deleted (row missing)"
         return why_not_dissolved(known.is_leaf(summary_id), len(known.ordinals.get(summary_id, ())), below)
 
     def _marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:

@@ -17,9 +17,9 @@ COLUMNS: Final = (
     Column("mark", "", 1, keep=9),
     Column("summary", "summary", 20, keep=8),
     Column("depth", "depth", 5, right=True, keep=3),
-    Column("reason", "because", 12, keep=4),
+    Column("reason", "reason", 12, keep=4),
     Column("state", "state", 9, keep=7),
-    Column("tokens", "now", 6, right=True, keep=5),
+    Column("tokens", "tokens", 6, right=True, keep=5),
     Column("draft", "draft", 6, right=True, keep=6),
     Column("why", "", 12, grows=True, keep=2),
 )

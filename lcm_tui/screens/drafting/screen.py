@@ -15,6 +15,7 @@ from lcm_core.operations.drafting.saved import SavedDrafts
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.models.writer import call_budget
 from lcm_core.summarize.request import NO_USAGE
+from lcm_core.wording import counted
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -144,7 +145,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         first = not self.preparation.items
         self.preparation.doing = ""
         new = self.preparation.take(data)
-        nothing = "Nothing is broken here." if self.wanted.kind == "repair" else "There is nothing."
+        nothing = "Nothing is broken here." if self.wanted.kind == "repair" else "Nothing to rewrite here."
         self.list.show(list(self.preparation.items), nothing=nothing)
         self.preparation.mark(new)
         if first and data.kept and not self._asked_about_kept:
@@ -238,7 +239,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         if not self.is_mounted:
             return
         item = self.list.item
-        note = self.list.count_text or ("nothing asked yet" if self.work is None else "")
+        note = self.list.count_text or ("not started" if self.work is None else "")
         self.query_one(TitleBar).note = item.why if item is not None and item.why else note
         self.head.refresh()
         self.refresh_bars()
@@ -294,7 +295,9 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         else:
             self._pausing = True
             work.batch.stop()
-            self.app.notify("No other call begins. P again breaks off those in flight.", timeout=5)
+            self.app.notify(
+                "Pausing: no new call starts. Press P again to cancel the calls in flight.", timeout=5
+            )
 
     async def _begin(self) -> None:
         """Ask whether to ask; then make the batch of what is marked."""
@@ -303,13 +306,15 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             return
         chosen = self.preparation.chosen
         said = (
-            Block(f"{len(chosen):,} summaries, by {author.words}; {key_text(author)}."),
+            Block(f"Writer: {author.words}; {key_text(author)}."),
             Block(forecast_sentence(forecast, call_budget(author.settings))),
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
-            Block("Drafts are shown for review; nothing is put into the database by itself."),
+            Block("You review every draft; nothing is saved automatically."),
         )
-        answers = (("a", "begin"), ("w", "let somebody else write"))
-        answer = await self.app.push_screen_wait(Question("Have them written?", said, answers))
+        answers = (("a", "start"), ("w", "choose another writer (model)…"))
+        answer = await self.app.push_screen_wait(
+            Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers)
+        )
         if answer == "w":
             await self.preparation.choose_author(author)
         elif answer:
@@ -413,14 +418,13 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     async def _agreed(self, work: Work, rule: AcceptanceRule) -> bool:
         open_items = sum(item.state not in SETTLED for item in work.batch.items)
         said = (
-            Block(f"The rule of this batch: {rule.words}."),
+            Block(f"Rule: {rule.words}."),
             Block(
-                f"It holds for the {open_items:,} summaries that are not decided, and ends with this batch. "
-                "A cut of the source and a draft with a fault are never accepted by it. Each is one "
-                "operation of the history, and can be taken back."
+                f"Applies to the {open_items:,} undecided summaries of this batch only. Truncated and faulty "
+                "drafts are never accepted. Each becomes one undoable operation."
             ),
         )
-        question = Question("Accept the rest by this rule?", said, (("a", "accept them"),))
+        question = Question("Accept the rest by this rule?", said, (("a", "accept"),))
         answer = await self.app.push_screen_wait(question)
         return bool(answer)
 
@@ -432,11 +436,13 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         if work is None:
             return True
         if work.batch.running and not self._pausing:
-            self.app.notify("It is running: P pauses it; esc once more leaves and breaks off.", timeout=5)
+            self.app.notify(
+                "Still running. P pauses; press esc again to leave and cancel the calls in flight.", timeout=5
+            )
             self._pausing = True
             work.batch.stop()
             return False
         await work.close()
         if not work.batch.finished and work.worth_keeping:
-            self.app.notify("The drafts are kept; R or W goes on with them.", timeout=6)
+            self.app.notify("Drafts saved. Press R or W to continue.", timeout=6)
         return True

@@ -165,7 +165,7 @@ side (tab) it searches.
             heading("Exploration summary"),
             Block(file.exploration_summary)
             if file.exploration_summary
-            else Block("There is none: the engine did not write one.", "dim"),
+            else Block("No exploration summary.", "dim"),
         )
         self.text.show(document, keep_place=self._described == key)
         self._described = key

@@ -48,10 +48,10 @@ class Fixer:
         """Why what is chosen cannot be fixed."""
         chosen = self._chosen()
         if not chosen:
-            return "no finding is selected; space on a heading marks all below it"
+            return "No finding is selected; space on a heading marks all below it"
         if any(one.fix is not None for one in chosen):
             return None
-        return "there is no fix that would not guess"
+        return "No safe automatic fix for this finding"
 
     async def fix(self) -> None:
         """Preview one plan for all that is chosen; a split session, which is never marked, goes to merge."""

@@ -38,22 +38,20 @@ from lcm_tui.widgets.text import Block, Document, TextView
 
 
 class HealthScreen(CommandScreen):
-    """The findings of the checks, by how sure and how bad they are."""
+    """The findings of the checks, by confidence and severity."""
 
     HELP = """
-What is wrong with this database, or with one conversation of it (T switches). The checks run beside the keys;
-esc stops them. First comes what needs no text, then what does, then what reads the whole file: SQLite's own
-check and the search tables. For one conversation, or a file of more than 1 GB, those wait until 1 asks.
+What is wrong with this database, or with one conversation of it (T switches). Checks run in the background;
+esc stops them. Checks that read no text come first, then those that do, then the slow ones: SQLite's
+integrity_check and the search index. For one conversation, or a database over 1 GB, the slow ones wait for 1.
 
-✗ broken: no engine leaves it so. ? suspicious: damage, or something that somebody meant. · by design: looks
-like damage and is none. "grade" says what such damage would mean. "fix" says that there is a fix that needs
-no model and does not guess. – not run means just that: not asked, and why. h folds, l unfolds; l on a finding
-lists its rows. The pane says why it matters and what the fix would do.
+✗ broken: no engine version writes this. ? suspicious: damage, or intended by someone. · by design: looks like
+damage but is not. "fix" marks findings with a safe fix that needs no model. – skipped: the reason is shown. h
+folds, l unfolds; l on a finding lists its rows. The pane says why it matters and what the fix would do.
 
-enter goes to the place. space marks findings that can be fixed, on a heading all below it; x makes one plan
-for what is marked and shows it. After it, search tables are brought in step and the checks run again. A
-session that was split goes to merge; bad summaries are written again by R, or by r where enter leads. When
-the file changes, nothing is run again by itself: ctrl+r does.
+enter opens the place. space marks findings that can be fixed, on a heading all below it; x previews one fix
+for all that is marked. Afterwards the search tables are updated and the checks run again. A split session
+opens the merge preview; R rewrites broken summaries. When the database changes, ctrl+r runs the checks again.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history")

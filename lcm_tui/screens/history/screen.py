@@ -26,15 +26,14 @@ class HistoryScreen(DataScreen[History]):
     """The operations of this database, newest first."""
 
     HELP = """
-Everything that lcm-tui changed in this database, newest first: when, in which conversation, by how many
-tokens the context grew, how many rows were touched, and what was done. The list lies in the database itself,
-in a table of our own that the engine does not mind; browsing never makes it.
+Every change lcm-tui made to this database, newest first: when, in which conversation, by how many tokens the
+context grew, how many rows changed, and what was done. The list is stored in the database, in a table the
+engine ignores; it is created with the first change.
 
-enter shows an operation in full, edit by edit; what was committed together as a batch is one line (▸), which
-enter unfolds, and u there is about all of it. u previews taking it back, whichever it is in the list, and a
-applies that; an undo is an operation as well, and can be undone. ↶ marks what was undone and no longer holds.
-When a later operation depends on it, the preview names that one, and a choice there takes both back. When
-somebody else has changed its rows since, undoing it is refused, and the reason is shown.
+enter opens an operation, edit by edit. A batch is one line (▸): enter unfolds it, and u applies to all of it.
+u previews undoing any operation in the list, and a applies that; an undo is an operation, too, and can be
+undone. ↶ marks operations that were undone. If a later operation depends on this one, the preview names it
+and offers to undo both. If someone else changed the rows since, undo is refused with the reason.
 
 T switches between this conversation and all of them. / filters.
 """
@@ -130,7 +129,9 @@ T switches between this conversation and all of them. / filters.
         self.open(places.Preview(undoing(one, holds=bool(holding), whole=bool(batch))))
 
     def _why_no_scope(self) -> str | None:
-        return "no conversation was selected when this was opened" if self.conversation is None else None
+        return (
+            "No conversation was selected when this screen was opened" if self.conversation is None else None
+        )
 
     def _turn_scope(self) -> None:
         """Switch between this conversation and all."""

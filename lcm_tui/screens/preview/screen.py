@@ -37,7 +37,7 @@ MOST_CHOICES: Final = 3
 #: What is applied sooner needs no words about it, which would only come and go.
 SLOW_SECONDS: Final = 0.5
 
-_STOPPED: Final = "Cancelled; what was done before stays."
+_STOPPED: Final = "Cancelled. Earlier changes stay."
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +238,11 @@ turn the choices that stand above the head, if there are any.
         self.refresh_bars()
 
     def _why_applying(self) -> str | None:
-        return "it is being applied at this moment" if self._applying else None
+        return "it is being applied now" if self._applying else None
 
     def _why_no_choice(self, number: int) -> str | None:
         there = number <= len(self._change.choices)
-        return self._why_applying() or (None if there else "there is no such choice here")
+        return self._why_applying() or (None if there else "this preview has no such option")
 
     def decided_on(self) -> object:
         """The plan that is shown; while it is still being planned there is none."""
@@ -252,7 +252,7 @@ turn the choices that stand above the head, if there are any.
         if self._applying:
             return self._why_applying()
         if self._refusal:
-            return "it was refused, for the reason that is shown"
+            return "Refused: see the reason above"
         if self._planned is None:
             return "it is still being planned"
         return None if any(self._planned.plans) else "there is nothing to change"
@@ -369,8 +369,6 @@ turn the choices that stand above the head, if there are any.
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
             what = last.title if len(done) == 1 else f"{len(done):,} changes, the last: {last.title}"
-            self.app.notify(
-                f"{what}. Operation {last.id}: U, then u takes it back.", title="Done", timeout=DONE_SECONDS
-            )
+            self.app.notify(f"{what}. Undo: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)

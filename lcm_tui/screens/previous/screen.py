@@ -25,16 +25,16 @@ class PreviousScreen(DataScreen[PreviousData]):
     """The previous context of one summary."""
 
     HELP = """
-When the engine makes a summary it gives the model a piece of what stood before: the previous context. The
-database does not record it, so what you see "as given" is reconstructed from the order in which summaries
-were made, what had been condensed by then, and which messages each covers; the sentence above the text says
-what had to be assumed. Texts are those that the database holds now.
+When the engine writes a summary, it gives the model some of the preceding text: the previous context. The
+database does not record it, so "as given" is reconstructed from the order in which summaries were made, what
+had been condensed by then, and which messages each covers; the sentence above the text lists the assumptions.
+Texts are as the database has them now.
 
-"For a rewrite" is the same without summaries that are broken. w switches. Summaries marked – were looked at
-and passed over, each with the reason. Only leaves are made with previous context.
+"For a rewrite" is the same without broken summaries. w switches. Summaries marked – were considered and
+skipped, each with the reason. Only leaves are written with a previous context.
 
-Select a summary to read it, or the first row to read the text as the model was given it. enter goes into the
-text, esc out of it again.
+Select a summary to read it, or the first row to read the whole text as the model received it. enter moves
+into the text, esc back to the list.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "previous", "rewrite-mode"))
 

@@ -32,18 +32,21 @@ async def draft_to_take(screen: CommandScreen, subject: Subject, text: str) -> D
     if not doubtful:
         return draft
     is_cut = draft.origin is DraftOrigin.FALLBACK
-    cut = ["This is a cut of the source, no summary of it."] if is_cut else []
+    cut = ["This is the truncated source, not a summary."] if is_cut else []
     said = tuple(map(Block, (*cut, *draft.verdict.sentences[: len(draft.verdict.faults)])))
-    answers = (("a", "preview it; u takes it back"),)
-    return (
-        draft if await screen.app.push_screen_wait(Question("Take it all the same?", said, answers)) else None
-    )
+    answers = (("a", "preview it (can be undone)"),)
+    return draft if await screen.app.push_screen_wait(Question("Use it anyway?", said, answers)) else None
 
 
 async def offer_rewrite_above(screen: CommandScreen, item: BatchItem, above: Sequence[SummaryId]) -> None:
     """Offer to go on, from *screen*, with what was made from the text that was replaced."""
     named = ", ".join(above[:3]) + (f" and {len(above) - 3} more" if len(above) > 3 else "")
-    said = Block(f"{named}: made from the text of {item.summary_id} that is gone now, so stale.")
-    question = Question("Go on upward?", (said,), (("r", f"rewrite {above[0]} next"),), decides=False)
+    said = Block(f"{named}: made from the old text of {item.summary_id}, so now stale.")
+    question = Question(
+        "Also rewrite the summaries built on this one?",
+        (said,),
+        (("r", f"rewrite {above[0]} next"),),
+        decides=False,
+    )
     if await screen.app.push_screen_wait(question):
         await rewrite_summary(screen, item.conversation_id, above[0])

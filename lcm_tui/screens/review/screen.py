@@ -237,7 +237,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
             return ""
         lines = f"lines -{diff.removed:,} +{diff.added:,}"
         taken = len(diff.hunks) - left
-        return f"{lines} · all changes taken" if not left else f"{lines} · {taken} taken, {left} left out"
+        return f"{lines} · all included" if not left else f"{lines} · {taken} included, {left} skipped"
 
     # -- what is kept ------------------------------------------------------------------------------------
 

@@ -27,11 +27,10 @@ from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Column, Line, Span
 from lcm_tui.widgets.text import Block, Document, mark
 
-EMPTY: Final = "No snapshot of this context is kept."
+EMPTY: Final = "No snapshots of this context."
 WHO: Final = (
-    "A Python host that uses our Engine leaves a snapshot of each context that it is given, the newest 20 "
-    "of a conversation; other engines leave none. To compare with an earlier time without one, use a backup: "
-    "lcm-tui context compare ID --db-b BACKUP."
+    "Only hosts using lcm_core's Python engine save snapshots (the newest 20 of each conversation). To "
+    "compare with an earlier time without one, use a backup: lcm-tui context compare ID --db-b BACKUP."
 )
 
 COLUMNS: Final = (

@@ -410,7 +410,7 @@ class Batch:
                 None,
             )
             if item.state is ItemState.WAITING and held is not None and not item.why:
-                self._set(replace(item, why=f"It waits for its source {held} ({self._items[held].state})."))
+                self._set(replace(item, why=f"needs {held} first ({self._items[held].state})"))
 
 
 # -- when no model is asked -----------------------------------------------------------------------------

@@ -50,10 +50,10 @@ class AcceptanceRule:
 
     def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
         if draft.origin is DraftOrigin.FALLBACK:
-            yield "It is a cut of the source, which no rule accepts."
+            yield "truncated source: no rule accepts it"
         yield from draft.verdict.sentences[: len(draft.verdict.faults)]
         if draft.gone:
-            yield f"{draft.gone} of its sources are gone, and no draft can cover them."
+            yield f"{draft.gone} of its sources missing: no draft can cover them"
         if self.no_caution:
             yield from draft.verdict.sentences[len(draft.verdict.faults) :]
         if new.reversed and DraftFault.REVERSED not in draft.verdict.faults:
@@ -61,20 +61,19 @@ class AcceptanceRule:
         if self.no_rule_lost and new.constraints_lost:
             lost = len(new.constraints_lost)
             rules = "1 rule" if lost == 1 else f"{lost:,} rules"
-            yield f"It loses {rules} of {new.constraints:,}: {new.constraints_lost[0].text}"
+            yield f"{rules} lost (of {new.constraints:,}): {new.constraints_lost[0].text}"
         if self.nothing_invented and new.invented:
-            yield f"It names what the source does not: {new.invented[0].text} ({len(new.invented)} in all)."
+            yield f"{len(new.invented)} invented: {new.invented[0].text}"
         if self.retention is not None and new.share is not None and new.share < self.retention:
-            wanted = f"less than {self.retention * 100:g} %"
-            yield f"It keeps {new.share * 100:.0f} % of what matters most, {wanted}."
+            yield f"retention {new.share * 100:.0f} % < {self.retention * 100:g} %"
         if self.better_retention and old is not None and (new.share or 0.0) < (old.share or 0.0):
-            yield "It keeps less of what matters most than the present text."
+            yield "retention below the present text's"
 
 
 async def objections_to(
     rule: AcceptanceRule, draft: Draft, material: Material, setting: DraftSetting
 ) -> tuple[str, ...]:
-    """Why *rule* does not take a draft, each a sentence."""
+    """Why *rule* does not take a draft; the first words of each fit a narrow column."""
     new = await retention_of(material, draft.text, setting)
     old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
     return rule.objections(draft, new, old)

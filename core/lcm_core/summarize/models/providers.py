@@ -108,7 +108,7 @@ class ModelChoice:
 
     def __str__(self) -> str:
         if self.provider.shape is ApiShape.EXTRACTIVE:
-            return "extractive (offline: sentences chosen from the source; no model is asked)"
+            return "extractive (offline, picks sentences from the source)"
         return f"{self.provider.name}/{self.model} at {self.host}"
 
 
