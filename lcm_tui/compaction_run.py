@@ -35,7 +35,7 @@ from lcm_tui.compacting import refusal_of
 class Rule(StrEnum):
     """What becomes of a draft before it is committed."""
 
-    ACCEPT = "accept all"
+    ACCEPT = "all"
     ASK = "ask each"
     NO_FALLBACK = "stop on truncation"
 

@@ -338,7 +338,7 @@ def prompt_option(
 
 def no_clamp_option(*, section: str) -> Option:
     """What is sent without the engine's last step."""
-    words = "Without the final clamp: what the engine's assembler gives, before the engine cuts it."
+    words = "Without the hard limit: what the engine's assembler gives, before the engine cuts it."
     return Option("--no-clamp", words, section=section)
 
 

@@ -50,7 +50,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         gone = counted(one.last_cut.messages, "message", "messages")
         yield Note(
             f"Whole messages as JSON are over the budget: before it hands them over, the engine takes {gone} "
-            f"away, the oldest first (final clamp); {one.last_cut.tokens:,} tokens are left."
+            f"away, the oldest first (hard limit); {one.last_cut.tokens:,} tokens are left."
         )
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
@@ -119,7 +119,7 @@ def _messages_table(one: Assembly) -> Table:
         notes = [] if began or not in_tail(one, message) else ["fresh tail begins"]
         began = began or bool(notes)
         if at in one.last_cut.cut and not one.last_cut.applied:
-            notes.append("final clamp")
+            notes.append("hard limit")
         origin = message.origin
         if (share := prompt_score(one, origin.ordinal)) is not None:
             notes.append(f"prompt {share:.1%}")
@@ -146,7 +146,7 @@ def _evicted_table(one: Assembly) -> Table:
         Column("Step"),
         Column("Why", grows=True),
     )
-    rows = [(each.ordinal, _name(each), each.tokens, str(each.step), each.why) for each in one.evicted]
+    rows = [(each.ordinal, _name(each), each.tokens, each.step.words, each.why) for each in one.evicted]
     return Table(columns, rows, "Not sent")
 
 

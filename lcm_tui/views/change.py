@@ -45,7 +45,7 @@ GAUGE = 60
 
 COLUMNS = (
     Column("sign", "", 1, keep=99),
-    Column("what", "", 6, keep=98),
+    Column("what", "", 7, keep=98),
     Column("old", "old #", 6, right=True, keep=97),
     Column("new", "new #", 6, right=True, keep=96),
     Column("kind", "kind", 9, keep=80),

@@ -292,7 +292,7 @@ def brief_text(known: KnownContext) -> str:
         return "focus brief"
     covered = "1 summary" if len(overlay.covered) == 1 else f"{len(overlay.covered):,} summaries"
     brief = overlay.brief
-    return f"focus brief replaces the {covered} marked ┆ ({brief.tokens:,} tokens): “{brief.prompt}”"
+    return f"focus brief replaces {covered} marked ┆ ({brief.tokens:,} tokens): “{brief.prompt}”"
 
 
 def _ruler(text: str, width: int, style: StyleName) -> Line:

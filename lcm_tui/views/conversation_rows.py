@@ -27,7 +27,7 @@ COLUMNS = (
     Column("tokens", "tokens", 9, right=True, keep=50),
     Column("depths", "summaries", 18, keep=60),
     Column("context", "context", 7, right=True, keep=55),
-    Column("context_tokens", "ctx tokens", 8, right=True, keep=52),
+    Column("context_tokens", "tokens", 8, right=True, keep=52),
     Column("broken", "bad", 4, right=True, keep=70),
     Column("activity", "last activity", 16, keep=85),
 )

@@ -140,7 +140,7 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
         tail += f" from ordinal {seen.tail_from:,}"
     stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
     if not seen.passes:
-        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact by this mode"
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
         blocks = [_fact("tokens", tokens), stays]
     else:
         blocks = [
@@ -297,7 +297,7 @@ def done_document(number: int, one: Done, source: str | None) -> Document:
     if isinstance(one.outcome, PassMoved):
         blocks.append(Block("The database changed in the meantime: this pass was planned again.", "warn"))
     if one.operation_id:
-        blocks.append(field("operation", one.operation_id, width=9))
+        blocks.append(field("undo id", one.operation_id, width=9))
     if one.search:
         blocks.append(Block(one.search, "warn"))
     if one.draft is not None:

@@ -86,7 +86,7 @@ def _left_out(ledger: Ledger) -> tuple[Line, Line]:
         nothing = (Span("nothing left out", "ok"),)
         return nothing, nothing
     steps = ", ".join(
-        f"{step} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
+        f"{step.words} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
     )
     short = (Span(f"{total:,} not sent", "warn"),)
     return short, (*short, Span(f": {steps}", "dim"))
@@ -139,7 +139,7 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
 
 
 def asked_line(ledger: Ledger | None, prompt: str, *, clamps: bool, width: int) -> Line:
-    """What is asked for that the engine would not do by itself: a prompt to choose by, no final clamp."""
+    """What is asked for that the engine would not do by itself: a prompt to choose by, no hard limit."""
     off: Line = () if clamps else (Span("without the hard limit", "warn"),)
     if not prompt:
         return fitted((off,), width)
@@ -179,7 +179,7 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
     else:
         told = f"{fate.tokens:,} tokens"
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
-        yield field("not sent", f"{fate.step}: {fate.why}{weighs}", "warn", width=FIELD)
+        yield field("not sent", f"{fate.step.words}: {fate.why}{weighs}", "warn", width=FIELD)
     if fate.score is not None:
         kept = "kept before what says less of it, or is older"
         if not fate.sent:

@@ -41,7 +41,7 @@ def _noted(one: Snapshot, time: str) -> Iterator[Block]:
         ("budget", f"{one.budget:,} tokens; rules {one.rules}, {one.selection}"),
         ("source", value_of(one, "source") + (f": {reason}" if reason else "")),
         ("sent", f"{len(one.sent):,} messages, {one.sent_tokens:,} tokens"),
-        ("not sent", f"{one.evicted:,} items, {len(one.cut):,} of them by the final clamp"),
+        ("not sent", f"{one.evicted:,} items, {len(one.cut):,} of them by the hard limit"),
         ("fresh tail", tail),
         ("context", items),
         ("history", f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),

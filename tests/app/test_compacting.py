@@ -99,8 +99,8 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
             pilot,
             "tokens  10,182 → ~",
             "cost nothing",
-            "1 leaf     message 1 to 14                   14    1,320",
-            "2 leaf     message 15 to 30                  16    1,392",
+            "1 leaf     message 1 to 14                  14    1,320",
+            "2 leaf     message 15 to 30                 16    1,392",
             "Pass 1 would make a leaf",
             "[2026-04-14 15:13 UTC | user]",
         )
@@ -125,7 +125,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
         await pilot.press("A")
         await made(pilot, screen, len(forecast))
         assert [tuple(refs) for refs in sources(path)] == forecast
-        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing to compact by this mode")
+        await wait_for_text(pilot, f"{len(forecast)} summaries, -", "nothing to compact in this mode")
         assert screen.why_not("apply")
         batch = screen.compaction.batch
         await pilot.press("escape")
@@ -152,7 +152,7 @@ async def test_a_draft_waits_for_a_word(path: Path):
         assert sources(path) == [FIRST]
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
-        await wait_for_text(pilot, "What becomes of this draft?", "message 15 to 30")
+        await wait_for_text(pilot, "Keep this draft?", "message 15 to 30")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         assert screen.compaction.held is not None
@@ -160,7 +160,7 @@ async def test_a_draft_waits_for_a_word(path: Path):
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, Question))
         await pilot.press("x")
         await wait_for(pilot, lambda: not screen.compaction.running)
-        await wait_for_text(pilot, "not taken")
+        await wait_for_text(pilot, "discarded")
         assert sources(path) == [FIRST]
         await settled(pilot)
         await pilot.press("a")
@@ -205,21 +205,21 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         screen = await opened(pilot)
         await pilot.press("equals_sign", *"9k", "enter")
         await settled(pilot)
-        assert "mode: until under  2 under: 9,000  3 commit" in shown(pilot)
+        assert "mode: until under  2 target: 9,000  3 accept" in shown(pilot)
         assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 9_000)
         await pilot.press("equals_sign", *"60%", "enter")
         await settled(pilot)
         assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 76_800)
-        assert "is under 76,800 already" in shown(pilot)
+        assert "is already below 76,800" in shown(pilot)
         await pilot.press("2")
         await settled(pilot)
         assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
-        await wait_until_said(pilot, "“much” is no number of tokens")
+        await wait_until_said(pilot, "“much” is neither a number of tokens")
         await pilot.press(*"1111", "number_sign", *"500", "enter")
         await settled(pilot)
         assert "# tail: 500" in shown(pilot)
-        assert "Every raw message stands in the fresh tail" in shown(pilot)
+        assert "All raw messages are in the fresh tail" in shown(pilot)
         await pilot.press("number_sign", "enter")
         await wait_for_text(pilot, "1 leaf     message 1 to 14")
 
@@ -227,9 +227,9 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
 async def test_its_keys_are_told_in_its_own_words(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
-        assert shown(pilot).splitlines()[-1].startswith(" a One pass  A All passes  enter Whole text")
+        assert shown(pilot).splitlines()[-1].startswith(" a Run 1 pass  A Run all  enter Whole text")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Make the next pass, or take the draft that waits.")
+        await wait_for_text(pilot, "Run the next pass, or accept the draft that waits.")
         assert screen.told("history").title == "History"
 
 
@@ -300,7 +300,7 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
             screen = await opened(pilot)
             await pilot.press("a")
             await made(pilot, screen, 1)
-            await wait_for_text(pilot, "had changed", "normal")
+            await wait_for_text(pilot, "changed", "normal")
             assert sources(path) == [[number for number in range(1, 16) if number != 3]]
             host.write(("UPDATE messages SET token_count = 1300 WHERE message_id = 16", []))
             await wait_for_text(pilot, "leaf     message 16 to 18 ")

@@ -99,10 +99,11 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
         context = await assembled(pilot, 1)
         await pilot.press("D", *"yesterday", "enter")
         assert said(pilot)[-1] == (
-            "“yesterday” is no budget (64k), conversation (#3), snapshot (asm_…), nor “opened”."
+            "“yesterday” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
+            "(asm_…) or “opened”."
         )
         await pilot.press("D", *"128k", "enter")
-        assert said(pilot)[-1] == "That is this context itself."
+        assert said(pilot)[-1] == "That is this context itself: choose another budget or conversation."
         assert pilot.app.screen is context
 
 

@@ -90,7 +90,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         await opened(pilot, 2)
         lines = rows(pilot)
         assert lines[0].startswith(
-            "── focus brief instead of 1 summary marked ┆: 40 tokens, “session cache 缓存"
+            "── focus brief replaces 1 summary marked ┆ (40 tokens): “session cache 缓存"
         )
         assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef1ca84d7c", "248", "brief"]
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 tokens ──")
@@ -98,7 +98,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987"
         assert head(pilot)[1] == legend
         # The free budget gives way to what else there is to say.
-        assert " 26 items · 2,235 of 128,000 tokens = 1.7 % · with the brief 2,027" in head(pilot)[2]
+        assert " 26 items · 2,235 of 128,000 tokens = 1.7 % · 2,027 with the focus brief" in head(pilot)[2]
         assert shown_lines(pilot)[0].startswith(" Context 2  telegram:direct:4242")
 
 
@@ -242,9 +242,9 @@ async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: D
         screen = await opened(pilot, 2)
         await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model gets it")
         await pilot.press("j")
-        await wait_for(pilot, lambda: "248, as 0.8 and later count" in screen.text.text)
+        await wait_for(pilot, lambda: "248, counting rule of 0.8+" in screen.text.text)
         assert "Finding: def computeDigest" in screen.text.text
-        assert "focus_0641d2bb900b47e2 is sent instead" in screen.text.text
+        assert "by focus_0641d2bb900b47e2" in screen.text.text
         assert "not sent focus brief: focus_0641d2bb900b47e2 stands for it" in screen.text.text
         await pilot.press("m")
         await wait_for(pilot, lambda: "<focus_brief id=" in screen.text.text)
@@ -283,7 +283,7 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         await pilot.press(*"2k", "enter")
         await wait_for_text(pilot, "3,304 of 2,000 tokens = 165.2 % · over budget by 1,304")
         await pilot.press("B", *"lots", "enter")
-        assert any("“lots” is no number of tokens" in note for note in said(pilot))
+        assert any("“lots” is not a number of tokens" in note for note in said(pilot))
         assert pilot.app.session.budget == 2_000
         await pilot.press("escape")
         await opened(pilot, 7)
@@ -411,7 +411,7 @@ async def test_an_item_as_text_and_as_the_model_gets_it(database_file: DatabaseF
         screen = await go_to(pilot, ItemScreen(conversation(pilot, 1), item))
         await settled(pilot)
         assert "<summary" not in screen.text.text
-        assert "tokens   282, as 0.8 and later count" in screen.text.text
+        assert "tokens   282, counting rule of 0.8+" in screen.text.text
         await pilot.press("m")
         assert screen.text.document[-1].text == sent
         await pilot.press("slash", *"parents", "enter")

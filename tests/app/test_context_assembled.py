@@ -55,8 +55,8 @@ def account(pilot: Pilot[int]) -> list[str]:
 async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
-        assert account(pilot)[0].startswith(" sent 22 messages, 4,430 tokens · nothing is left out")
-        assert account(pilot)[1].endswith("root 15.8 % · compaction in 92,696")
+        assert account(pilot)[0].startswith(" sent 22 messages, 4,430 tokens · nothing left out")
+        assert account(pilot)[1].endswith("root 15.8 % · 92,696 until compaction")
         assert shown_lines(pilot)[7].split()[:6] == [
             "0",
             "D3",
@@ -66,16 +66,16 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
             "37w",
         ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd5292abfa225", "282", "379"])
         await pilot.press("B", *"3500", "enter")
-        await wait_for_text(pilot, "5 not sent: budget 1, final clamp 4", "compaction is due (3,304 > 2,625)")
+        await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
         assert [line.split()[:6] for line in lines[7:9]] == [
             ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "budget"],
-            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "clamp"],
+            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "limit"],
         ]
         assert lines[12].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
         for _ in range(3):
             await pilot.press("plus")
-        await wait_for_text(pilot, "22 messages, 4,430 tokens · nothing is left out")
+        await wait_for_text(pilot, "22 messages, 4,430 tokens · nothing left out")
         assert screen.assembly.ledger is not None
         assert screen.assembly.ledger.assembled.budget == 16_000
 
@@ -98,7 +98,7 @@ async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: Dat
         screen = await assembled(pilot, 1)
         await wait_for(pilot, lambda: "budget: the first that does not fit: 363 tokens" in screen.text.text)
         await pilot.press("j")
-        await wait_for(pilot, lambda: "final clamp: whole messages weigh" in screen.text.text)
+        await wait_for(pilot, lambda: "hard limit: whole messages weigh" in screen.text.text)
         assert screen.items.select(("message", 850, 0))
         await wait_for(pilot, lambda: "as message 3: 195 tokens" in screen.text.text)
 
@@ -109,16 +109,18 @@ async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory)
         connection.execute("DELETE FROM context_items WHERE message_id = 850")
     async with open_sound_app(path, size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
-        assert "~ 1 repair" in account(pilot)[0]
+        assert "~ 1 message adjusted" in account(pilot)[0]
         [line] = [line for line in shown_lines(pilot) if "m849" in line]
         assert line.startswith("~")
         assert screen.items.select(("message", 849, 0))
         await pilot.press("m", "j")
         await wait_for(pilot, lambda: screen.sent.selected and screen.sent.selected[0] == "synthetic")
-        [line] = [line for line in shown_lines(pilot) if "made up here" in line]
+        [line] = [line for line in shown_lines(pilot) if "synthetic" in line]
         assert line.split()[:2] == ["+", "7"]
         await pilot.press("enter")
-        await wait_for_text(pilot, "no row: made so that the tool call before it has a result", "an error")
+        await wait_for_text(
+            pilot, "synthetic: the engine adds it so that the tool call before it has a", "an error"
+        )
 
 
 async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
@@ -161,7 +163,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
             "source     assembled, authoritative for the size of the prompt",
             "cache      cold: the cache was seen to break",
             "budget        1 item",
-            "final clamp   4 items",
+            "hard limit   4 items",
             "Added to the system prompt",
         )
 
@@ -270,12 +272,15 @@ def test_every_step_has_a_word_for_the_column():
 @pytest.mark.parametrize(
     ("distance", "said"),
     [
-        (Distance(tokens=2_266, threshold=96_000, raw=0, chunk=None), "compaction in 93,734 (at 96,000)"),
+        (Distance(tokens=2_266, threshold=96_000, raw=0, chunk=None), "93,734 until compaction (at 96,000)"),
         (
             Distance(tokens=2_266, threshold=96_000, raw=500, chunk=20_000),
-            "compaction in 19,500 (at 20,000 raw before the tail)",
+            "19,500 until compaction (at 20,000 raw before the tail)",
         ),
-        (Distance(tokens=90_000, threshold=96_000, raw=500, chunk=20_000), "compaction in 6,000 (at 96,000)"),
+        (
+            Distance(tokens=90_000, threshold=96_000, raw=500, chunk=20_000),
+            "6,000 until compaction (at 96,000)",
+        ),
     ],
 )
 def test_the_nearer_cause_of_a_compaction_is_named(distance: Distance, said: str):

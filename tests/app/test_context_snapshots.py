@@ -51,7 +51,7 @@ async def compared(pilot: Pilot[int]) -> CompareScreen:
 async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await listed(pilot)
-        await wait_for_text(pilot, "No snapshot of this context is kept.", "that uses our Engine leaves a")
+        await wait_for_text(pilot, "No snapshots of this context.", "lcm_core's Python engine save snapshots")
         assert screen.why_not("open") == screen.why_not("compare") == "no snapshot is selected"
 
 
@@ -66,7 +66,7 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         first, second = shown_lines(pilot)[2:4]
         assert first.split()[2:5] == ["3,500", "2,813", "17"]
         assert second.split()[2:5] == ["6,000", "4,430", "22"]
-        assert "5 items, 4 of them by the final clamp" in shown(pilot)
+        assert "5 items, 4 of them by the hard limit" in shown(pilot)
         await pilot.press("enter")
         await wait_for_text(pilot, "This is exactly what was sent: the hash is the same.", "m848")
         await pilot.press("j", "enter")
@@ -177,7 +177,9 @@ async def test_what_a_prompt_keeps_and_what_it_drops(
         [line] = [line for line in shown_lines(pilot) if line.startswith("*")]
         assert line.split()[1:4] == ["13", "assistant", "m857"]
         await pilot.press("percent_sign")
-        await wait_for_text(pilot, "kept 3 for it (*), dropped 8 · no final clamp", "8 not sent: prompt 8")
+        await wait_for_text(
+            pilot, "kept 3 for it (*), dropped 8 · without the hard limit", "8 not sent: prompt 8"
+        )
         await pilot.press("D", "enter")
         await compared(pilot)
         assert shown_lines(pilot)[1].startswith(" - no prompt · under 2,000 · 15 messages, 2,643 tokens")
@@ -186,7 +188,7 @@ async def test_what_a_prompt_keeps_and_what_it_drops(
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("percent_sign", "Q", "backspace", "enter")
         await wait_for_text(pilot, "not sent: budget")
-        assert "prompt" not in shown(pilot).casefold().replace("q prompt", "")
+        assert "prompt" not in shown(pilot).casefold().replace("q test prompt", "")
         assert screen.account.size.height == 2
 
 
@@ -205,7 +207,7 @@ async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.1.2"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
         await pilot.press("percent_sign")
-        assert said(pilot)[-1] == "an engine of these rules (0.1) cuts nothing last"
+        assert said(pilot)[-1] == "an engine with these rules (0.1) has no hard limit"
         await pilot.press("B", *"1500", "enter", "Q", *"lease", "enter")
         await wait_for_text(pilot, "no effect, it names no word, or the rules 0.1 choose by none")
         assert isinstance(pilot.app.screen, ContextScreen)

@@ -451,7 +451,7 @@ async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_
         await pilot.press("O")
         assert screen.lines.selected is first
         await pilot.press("h", "O")
-        await wait_for(pilot, lambda: "it stands nowhere else" in said(pilot))
+        await wait_for(pilot, lambda: "it appears nowhere else" in said(pilot))
 
 
 async def test_previous_context_is_shown_for_leaves_and_refused_above(database_file: DatabaseFactory):
@@ -462,7 +462,7 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await stand_on(pilot, screen, ROOTS[0])
         await pilot.press("p")
-        await wait_for(pilot, lambda: "only leaves were given a previous context" in said(pilot))
+        await wait_for(pilot, lambda: "Only leaves are written with a previous context" in said(pilot))
         await pilot.press("y")
         await wait_for(pilot, lambda: f"Copied {ROOTS[0]}" in said(pilot))
         assert pilot.app.clipboard == ROOTS[0]

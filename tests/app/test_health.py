@@ -128,7 +128,7 @@ async def test_checks_in_parts_find_what_they_find_together(database_file: Datab
     assert set(known.findings) == {finding_key(one) for one in whole.findings()}
     assert [one.check.id for one in known.not_run] == [one.check.id for one in whole.not_run]
     names = [group.name for group in known.groups()]
-    assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "not run"]
+    assert names == ["broken E", "broken W", "broken I", "suspicious W", "by design", "skipped"]
 
 
 def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
@@ -191,7 +191,7 @@ async def test_the_cursor_is_at_first_on_a_bad_summary_of_the_conversation(datab
     fourth = first_to_look_at(keys, known.findings, 4)
     assert isinstance(fourth, FindingKey)
     assert known.findings[fourth.key].conversation_id == 4
-    assert first_to_look_at([GroupKey("not run")], {}, 3) == GroupKey("not run")
+    assert first_to_look_at([GroupKey("skipped")], {}, 3) == GroupKey("skipped")
     assert first_to_look_at([], {}, 3) is None
 
 
@@ -247,8 +247,8 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         screen = await health(pilot)
         await pilot.press("G")
         await pilot.pause()
-        assert screen.list.table.selected == GroupKey("not run")
-        assert "▸ – not run  9 checks" in shown(pilot)
+        assert screen.list.table.selected == GroupKey("skipped")
+        assert "▸ – skipped  9 checks" in shown(pilot)
         assert "▸ · by design, no damage  11" in shown(pilot)
         assert not any(key == FindingKey("A11:2:messages:146") for key in screen.list.table.keys)
         await pilot.press("l", "G")
@@ -270,7 +270,7 @@ async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: Datab
         assert screen.list.table.select(FindingKey(DANGLING))
         await pilot.press("l", "j")
         assert screen.list.table.selected == RowKey(DANGLING, 0)
-        await wait_for_text(pilot, "context item at 13  m286: its row is gone")
+        await wait_for_text(pilot, "context item at 13  m286: deleted (row missing)")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
         context = pilot.app.screen
@@ -362,7 +362,7 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
             assert screen.list.table.select(FindingKey(STALE))
             await pilot.press("x")
             await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchOnly), "the question")
-            await wait_for_text(pilot, "No row of a conversation has to change", "messages_fts")
+            await wait_for_text(pilot, "No conversation row changes", "messages_fts")
             await pilot.press(key)
             await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
             assert times
@@ -383,9 +383,9 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
         screen = await health(pilot)
         none = next(key for key, one in screen.list.examination.findings.items() if one.check == "C3")
         assert screen.list.table.select(FindingKey(none))
-        assert screen.why_not("fix") == "there is no fix that would not guess"
+        assert screen.why_not("fix") == "No safe automatic fix for this finding"
         assert screen.why_not("mark") == "only findings with a fix are marked"
-        await wait_for_text(pilot, "has to be written again by a")
+        await wait_for_text(pilot, "No automatic fix. Press R")
         await pilot.press("R")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DraftingScreen), "what is broken")
         assert pilot.app.screen.wanted == Wanted("repair", None)
@@ -461,7 +461,7 @@ async def test_escape_stops_the_checks_and_then_leaves(
         assert screen.list.examination.results["C3"].reason == "the checks were stopped before it"
         assert screen.list.examination.results["A11"].state is CheckState.RAN
         await settled(pilot)
-        assert "not run" in check(pilot)
+        assert "skipped" in check(pilot)
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the list of conversations")
         assert said(pilot) == []
@@ -483,4 +483,4 @@ def test_the_pane_says_rule_fix_and_rows():
     assert CHECKS["A8"].why in document
     assert "context item at 3" in document
     without = Finding("C3", Confidence.BROKEN, ConversationId(3), (), 1, "It is a stand-in.")
-    assert "none. The summary has to be written again" in text(finding_document("C3:3", without, {}, []))
+    assert "No automatic fix. Press R" in text(finding_document("C3:3", without, {}, []))

@@ -109,9 +109,9 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await wait_for_text(
             pilot,
             f"Operation {first}",
-            "items   1 leaves, 2 enter, others moved along",
+            "items   1 removed, 2 added, others moved with them",
             "tokens  +254 in the context",
-            f"- leaves      3      – D2        {NODE}      201 Condensed",
+            f"- removed      3      – D2        {NODE}      201 Condensed",
             "── everything behind moved by +1",
         )
         screen = pilot.app.screen
@@ -137,7 +137,7 @@ async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
         screen = await previewed(pilot)
         await wait_for_text(pilot, "cannot be undone any more", "no longer in the context")
         await pilot.press("a")
-        await wait_for(pilot, lambda: any("it was refused" in text for text in said(pilot)), "the reason")
+        await wait_for(pilot, lambda: any("Refused" in text for text in said(pilot)), "the reason")
         assert pilot.app.screen is screen
     assert context_of(path, 1) == before
 

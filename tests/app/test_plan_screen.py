@@ -100,13 +100,13 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         await wait_for_text(
             pilot,
             f"Dissolve summary {NODE} into 2 summaries",
-            "items   1 leaves, 2 enter, 18 move",
+            "items   1 removed, 2 added, 18 moved",
             "tokens  3,304 → 3,558 (+254), budget 128,000",
             "rows    context_items +2 -1; summaries -1; summary_parents -2",
-            f"- leaves      3      – D2        {NODE}      201 Condensed",
-            f"+ enters      –      3 D1        {SOURCES[0]}      166 Condensed",
-            f"+ enters      –      4 D1        {SOURCES[1]}      289 Condensed",
-            "→ moves       4      5 user      m848                       85 Note that",
+            f"- removed      3      – D2        {NODE}      201 Condensed",
+            f"+ added        –      3 D1        {SOURCES[0]}      166 Condensed",
+            f"+ added        –      4 D1        {SOURCES[1]}      289 Condensed",
+            "→ moved        4      5 user      m848                       85 Note that",
         )
         assert [ref for _, ref in context_of(path, 1)] == before, "a preview changes nothing"
         await pilot.press("a")
@@ -115,7 +115,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         at = before.index(NODE)
         assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
         [operation] = column(path, "SELECT id FROM lcm_tui_operations")
-        assert any(f"Operation {operation}: U, then u takes it back." in text for text in said(pilot))
+        assert any(f"Undo: U, u ({operation})" in text for text in said(pilot))
 
 
 async def test_the_panes_show_edits_and_sql_and_any_line_whole(
@@ -148,7 +148,7 @@ async def test_the_help_says_what_the_change_does(database_copy: DatabaseFactory
         await previewed(pilot)
         await pilot.press("question_mark")
         await wait_for_text(
-            pilot, "Dissolving gives a condensed summary's place", "A preview: nothing has been changed"
+            pilot, "Dissolving a condensed summary puts its sources", "A preview: nothing has been changed"
         )
 
 
@@ -158,11 +158,11 @@ async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer
         await context_of_one(pilot)
         await pilot.press("d")
         await previewed(pilot)
-        await wait_for_text(pilot, "1 keep the nodes in the DAG: no   2 levels: 1")
+        await wait_for_text(pilot, "1 keep the dissolved summary in the database: no   2 levels: 1")
         await pilot.press("2")
         await wait_for_text(pilot, "levels: 2", "with 2 below into 5 summaries")
         await pilot.press("1")
-        await wait_for_text(pilot, "in the DAG: yes", "kept in the DAG", "rows    context_items +5 -1")
+        await wait_for_text(pilot, "in the database: yes", "kept in the DAG", "rows    context_items +5 -1")
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
@@ -177,7 +177,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
             screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
             await previewed(pilot)
             host.say(1, "one more while the preview lies there")
-            await wait_for_text(pilot, "1 leaves, 2 enter, 19 move", "tokens  3,309 → 3,563 (+254)")
+            await wait_for_text(pilot, "1 removed, 2 added, 19 moved", "tokens  3,309 → 3,563 (+254)")
             assert "moved on" not in shown(pilot), "an append makes no plan stale"
             await settled(pilot)
             await pilot.press("a")
@@ -226,7 +226,7 @@ async def test_a_refusal_is_a_sentence_on_the_screen(database_copy: DatabaseFact
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await wait_for_text(pilot, f"{NODE} is not in the context", "There is nothing to apply.")
-        assert screen.why_not("apply") == "it was refused, for the reason that is shown"
+        assert screen.why_not("apply") == "Refused: see the reason above"
         run(path, swap.format(SOURCES[0], NODE))
         await wait_for_text(pilot, f"Dissolve summary {NODE} into 2")
         await wait_for(pilot, lambda: screen.why_not("apply") is None, "something to apply")
@@ -265,7 +265,7 @@ async def test_esc_gives_up_the_wait_for_the_lock(
             await wait_for_text(
                 pilot, "applying, esc s", "It may have to wait until nobody else writes; esc stops it."
             )
-            assert screen.why_not("apply") == "it is being applied at this moment"
+            assert screen.why_not("apply") == "it is being applied now"
             await pilot.press("escape")
             await wait_for_text(pilot, "Cancelled; nothing was changed.", "preview: ")
             assert pilot.app.screen is screen, "the preview is still there"
@@ -301,7 +301,7 @@ async def test_esc_ends_a_batch_and_what_was_done_stays(
         await pilot.press("escape")
         await wait_for_text(pilot, "applying 1 of 2, stopping")
         go_on.set()
-        await wait_for_text(pilot, "Cancelled; what was done before stays.")
+        await wait_for_text(pilot, "Cancelled. Earlier changes stay.")
         assert pilot.app.screen is screen
     assert len(column(path, "SELECT id FROM lcm_tui_operations")) == 1
 
@@ -418,7 +418,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "A backup first?", "back up, then go on")
+        await wait_for_text(pilot, "Back up before this change?", "back up and continue")
         offer = pilot.app.screen
         assert isinstance(offer, BackupOffer)
         assert f".{datetime.now(UTC):%Y%m%d}T" in offer._target.name  # shown over several lines
@@ -455,9 +455,9 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
         await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "A backup first?")
+        await wait_for_text(pilot, "Back up before this change?")
         await pilot.press("b")
-        await wait_for_text(pilot, "There is no room for it.", "go on without")
+        await wait_for_text(pilot, "There is no room for it.", "continue without")
         await pilot.press("a")
         await wait_for(
             pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
@@ -478,10 +478,10 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
     async with open_app(path, size=NARROW) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
-        await wait_for_text(pilot, "[Ordinals 5,021]", "1 leaves, 2 enter, 5,018 move")
+        await wait_for_text(pilot, "[Ordinals 5,021]", "1 removed, 2 added, 5,018 moved")
         assert len(screen.view._entries) <= 24
         await pilot.press("G")
-        await wait_for_text(pilot, "→ moves    6000   6001 user", "message 5000")
+        await wait_for_text(pilot, "→ moved     6000   6001 user", "message 5000")
         await settled(pilot)
         await pilot.press("slash", *SOURCES[1], "enter")
         await wait_for(pilot, lambda: screen.selected_id() == SOURCES[1], "the item that was searched for")

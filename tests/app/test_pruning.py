@@ -98,7 +98,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
         plan = await previewed(pilot, "X")
         await pilot.press("1")
         await wait_for_text(
-            pilot, "Forget conversation 7", "NOTHING: forgotten for good", "! This cannot be undone"
+            pilot, "Forget conversation 7", "erase permanently (NO UNDO)", "! This cannot be undone"
         )
         await settled(pilot)
         before = dump(path)
@@ -118,7 +118,9 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the list")
         await settled(pilot)
         assert 7 not in screen.list.table.keys
-        assert "Forgotten: Operations taken out of the history: 1. The file was written anew." in said(pilot)
+        assert "Erased: Operations removed from the history: 1. The file was rewritten (VACUUM)." in said(
+            pilot
+        )
     assert column(path, "SELECT conversation_id FROM lcm_tui_operations") == [1]
     assert not default_folder().exists()
     files = [*path.parent.rglob("*"), *Path.home().rglob("*")]

@@ -111,7 +111,7 @@ async def applied(pilot: Pilot[int]) -> None:
     screen = pilot.app.screen
     assert isinstance(screen, PlanScreen)
     await wait_for(pilot, lambda: screen.why_not("apply") is None, "a plan")
-    assert "gives way to the draft" in screen.explained() or screen.where().startswith(("Undo", "Redo"))
+    assert "replaces the summary's text" in screen.explained() or screen.where().startswith(("Undo", "Redo"))
     await pilot.press("a")
     await wait_for(pilot, lambda: screen not in pilot.app.screen_stack, "the commit")
 
@@ -122,7 +122,7 @@ async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: Da
     async with open_app(path) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         assert value(path, CONTENT, LEAF) == before
-        assert "offline: sentences of the source, no model was asked" in shown(pilot)
+        assert "offline: sentences of the source, no model was called" in shown(pilot)
         text = screen.shown_text()
         await pilot.press("a")
         await applied(pilot)
@@ -298,7 +298,7 @@ async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_ques
         assert screen.subject.draft.origin is DraftOrigin.FALLBACK
         await settled(pilot)
         await pilot.press("a")
-        await asked(pilot, "no summary of it", "a")
+        await asked(pilot, "not a summary", "a")
         await applied(pilot)
     assert value(path, CONTENT, LEAF) == screen.subject.draft.text
 
@@ -369,7 +369,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert work is not None
         assert {item.state for item in work.batch.items} == {ItemState.REVIEW, ItemState.WAITING}
         assert dump(path) == before
-        assert "waits for your decisions" in shown(pilot)
+        assert " to review" in shown(pilot)
         await pilot.press("A")
         await wait_for(pilot, lambda: screen.asking)
         await pilot.press(*"every", "enter")

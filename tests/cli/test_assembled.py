@@ -49,7 +49,7 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
     assert "fresh tail begins" in text
     assert "older than ordinal 10, which does not fit" in text
-    assert "the engine takes 9 messages away, the oldest first (final clamp)" in text
+    assert "the engine takes 9 messages away, the oldest first (hard limit)" in text
 
 
 def test_what_is_sent_is_cut_last_unless_it_is_asked_for_without(database_file: DatabaseFactory):

@@ -369,7 +369,7 @@ def test_ctrl_c_while_the_lock_is_waited_for_gives_the_change_up(
         else:
             told = run_change(run_on(path), "test", planner, APPLY)
             assert told.exit_code is ExitCode.CANCELLED
-            assert "Cancelled; what was done before stays." in text(told)
+            assert "Cancelled. Earlier changes stay." in text(told)
         other.execute("ROLLBACK")
     assert len(operations(path)) == after
 
@@ -463,7 +463,7 @@ def test_ctrl_c_ends_a_batch_between_two_commits(path: Path, monkeypatch: pytest
     told = run_change(run_on(path), "test", dissolving(*one_each(path)), APPLY)
     assert told.exit_code is ExitCode.CANCELLED
     assert len(operations(path)) == 1
-    assert "Cancelled; what was done before stays." in text(told)
+    assert "Cancelled. Earlier changes stay." in text(told)
 
 
 def test_a_batch_that_goes_stale_half_way_goes_on_with_the_rest(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -493,5 +493,5 @@ def test_a_second_question_declined_leaves_the_first_part(path: Path, monkeypatc
     writing_before_commits(monkeypatch, write)
     told = run_change(run_on(path), "test", dissolving(*wanted), ChangeFlags(apply=True))
     assert told.exit_code is ExitCode.CANCELLED
-    assert "what was done before stays" in text(told)
+    assert "Earlier changes stay" in text(told)
     assert len(operations(path)) == 1

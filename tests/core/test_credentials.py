@@ -164,7 +164,7 @@ def test_a_model_of_the_environment_is_not_sent_to_another_provider(tmp_path: Pa
         ),
         (
             {"provider": "extractive", "model": "gpt-4.1"},
-            "extractive (offline: sentences chosen from the source; no model is asked)",
+            "extractive (offline, picks sentences from the source)",
         ),
     ],
 )

@@ -82,7 +82,7 @@ async def test_everything_follows_and_everything_comes_back(
     async with await Database.open(path) as database:
         plan = await planned(database, leaf)
         assert plan.select == leaf
-        assert "1 summary was made from the text that goes" in plan.warnings[0]
+        assert "1 summary depends on the old text" in plan.warnings[0]
         touched = {edit.key["summary_id"] for edit in plan.edits if isinstance(edit, RowChange)}
         counted = database.schema.has("summaries", "descendant_token_count")
         assert touched == ({leaf, *consumers} if counted else {leaf})

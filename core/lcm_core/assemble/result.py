@@ -96,6 +96,11 @@ class AssemblyStep(StrEnum):
     PAIRING = "tool pairing"
     CLAMP = "final clamp"
 
+    @property
+    def words(self) -> str:
+        """The step for people; the value is what programs get."""
+        return "hard limit" if self is AssemblyStep.CLAMP else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Evicted:

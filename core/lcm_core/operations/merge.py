@@ -176,8 +176,8 @@ def _split_of(conversation_id: ConversationId, splits: Sequence[SplitSession]) -
         if conversation_id in {split.active.id, *(one.id for one in split.older)}:
             return split
     raise RefusedError(
-        f"Conversation {conversation_id} is not part of a split session. (No older non-empty conversation, "
-        "or it was reset or ended on purpose.)"
+        f"Conversation {conversation_id} is not part of a split session: it has no older non-empty "
+        "conversation, or it was reset or ended on purpose, and such a session is never merged."
     )
 
 

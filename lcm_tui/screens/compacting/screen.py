@@ -342,7 +342,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return self._outlook.refusal or self._outlook.problem
         if self._outlook.forecast is None or self._outlook.version != self.choices.version:
             return "still loading: try again in a moment"
-        return None if self._coming else "there is nothing to compact by this mode"
+        return None if self._coming else "there is nothing to compact in this mode"
 
     def _go(self, *, whole: bool) -> None:
         """Make the next pass, or all that are left; a draft that waits is taken."""

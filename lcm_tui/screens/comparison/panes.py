@@ -68,7 +68,7 @@ class ComparisonHead(Drawn):
         if taken is not None and (doubt := doubt_of(taken)):
             parts.append((Span(doubt, "warn"),))
         if not side.clamps:
-            parts.append((Span("no final clamp", "warn"),))
+            parts.append((Span("no hard limit", "warn"),))
         if one.evicted_items:
             parts.append((Span(f"{one.evicted_items:,} not sent", "dim"),))
         if taken is not None:

@@ -21,7 +21,7 @@ class Account:
     ledger: Ledger | None = None  #: None: nothing was assembled yet
     distance: Distance | None = None  #: how far the next compaction is; None: not known yet
     prompt: str = ""  #: what the user asks
-    clamps: bool = True  #: with the engine's final clamp
+    clamps: bool = True  #: with the engine's hard limit
     problem: str | None = None  #: why nothing could be assembled
     working: bool = False  #: it is of other settings than those that are asked for
 

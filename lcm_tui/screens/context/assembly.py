@@ -36,7 +36,7 @@ class Assembly:
     ) -> None:
         """*made* gets each assembly; *changed* is called when something else is to be said of it."""
         self.prompt = ""  #: what the user asks, as the operator typed it; empty: nothing
-        self.clamps = True  #: with the engine's final clamp
+        self.clamps = True  #: with the engine's hard limit
         self.problem: str | None = None  #: why nothing could be assembled
         self.ledger: Ledger | None = None
         self.first: Ledger | None = None  #: as it was when the screen was opened

@@ -1,4 +1,4 @@
-"""What decides what is sent, as the operator sets it: the budget, a prompt, the final clamp."""
+"""What decides what is sent, as the operator sets it: the budget, a prompt, the hard limit."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Every conversation in the database, archived ones too, newest activity first. Be
 stand sessions whose transcript lies in the sessions folder but which the database does not know.
 
 "summaries" counts by depth: L leaves, 1 2 3 condensed summaries of that depth. "context" is the number of
-items that the model sees, "ctx tok" their stored tokens. "bad" counts summaries that carry one of the
+items that the model sees, "tokens" their stored tokens. "bad" counts summaries that carry one of the
 engine's failure markers or are empty; H leads to them and to whatever else the checks find. Columns that cost
 a scan fill in while you look (…). – means: this version of the engine did not record it. Type / to filter
 over all columns; words are combined. Where a narrow screen has no room for all columns, › stands at the end
