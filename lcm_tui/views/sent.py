@@ -347,9 +347,9 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     body = [heading("What is sent as a whole"), *(field(name, value, width=11) for name, value in rows)]
     body += [Block(), heading("Left out"), *_steps(ledger)]
     if one.repairs:
-        body += [Block(), heading(f"Mended, so that a provider accepts it: {len(one.repairs):,}")]
+        body += [Block(), heading(f"Adjusted for the provider: {len(one.repairs):,}")]
         body += [Block(text, "warn") for text in _repairs(one)]
-    body += [Block(), heading("Added to the system prompt (what it says, not the engine's own words)")]
+    body += [Block(), heading("Added to the system prompt (its meaning, not the engine's wording)")]
     return (*body, Block(one.system.text or "nothing"))
 
 
@@ -358,7 +358,7 @@ def _steps(ledger: Ledger) -> Iterator[Block]:
         yield Block("nothing")
     for step in AssemblyStep:
         if count := ledger.left_out.get(step):
-            yield field(str(step), _counted(count, "item"), width=14)
+            yield field(step.words, _counted(count, "item"), width=14)
     if (unread := ledger.assembled.unread) is not None:
         where = f"ordinals {unread.first_ordinal:,} to {unread.last_ordinal:,} were not read: they cannot fit"
         yield field("", where, "dim", width=14)
