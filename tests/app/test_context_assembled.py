@@ -163,7 +163,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
             "source     assembled, authoritative for the size of the prompt",
             "cache      cold: the cache was seen to break",
             "budget        1 item",
-            "hard limit   4 items",
+            "hard limit    4 items",
             "Added to the system prompt",
         )
 
