@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lcm_core.change.backup import Backup, default_target, make_backup
+from lcm_core.change.plan import Plan
 from lcm_core.engine_work import (
     BatchState,
     ConversationWork,
@@ -16,15 +18,18 @@ from lcm_core.engine_work import (
     engine_work,
     running,
 )
+from lcm_core.operations.close_debt import LABEL, plan_close_debt
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
 from lcm_core.times import iso_z, sort_key
 
+from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import Selector
+from lcm_tui.cli.options import Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
+from lcm_tui.views.blocks import Note
 from lcm_tui.views.engine import conversation_work_blocks, work_blocks
 
 
@@ -55,6 +60,24 @@ def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: boo
     if show_prepared:
         data = {**data, "prepared": [_text(one) for one in found.texts]}
     return run.answer("engine", data, blocks, not_recorded=missing)
+
+
+def close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
+    """Show what closing the debt of a conversation would do, or do it behind a backup."""
+    path = run.settings.database.value
+    target = default_target(path, label=LABEL)
+    made: list[Backup] = []
+
+    async def plan(reader: Reader) -> changing.Proposal:
+        planned = await plan_close_debt(reader, (await chosen(reader, named)).conversation_id)
+        note = Note(f"A backup is made before: {target}")
+        return changing.Proposal((planned,), {"backup": str(target)}, [note])
+
+    def back_up(_: Plan) -> None:
+        if not made:  # the plan may go stale behind it
+            made.append(make_backup(path, target))
+
+    return changing.run_change(run, "engine", plan, flags, before_commit=back_up)
 
 
 async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: bool) -> _Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +139,16 @@ def test_nothing_is_written(database_copy: DatabaseFactory) -> None:
     run("engine", "--db", path)
     assert path.read_bytes() == before
     assert [one.name for one in path.parent.iterdir() if one.name.startswith(path.name)] == [path.name]
+
+
+def test_closing_debt_is_shown_then_done_behind_a_backup(database_copy: DatabaseFactory) -> None:
+    path = database_copy("1.0-next")
+    before = path.read_bytes()
+    shown = run("engine", "7", "--close-debt", "--db", path, "--json")
+    assert (shown.code, shown.data["applied"], path.read_bytes()) == (0, False, before)
+    done = run("engine", "7", "--close-debt", "--apply", "--yes", "--db", path, "--json").data
+    assert Path(done["backup"]).stat().st_size == len(before)
+    debts = run("engine", "--db", path, "--json").data["maintenance"]
+    assert [one["resolution_reason"] for one in debts if one["c"] == 7] == ["operator-ignored"]
+    assert run("engine", "7", "--apply", "--db", path).code == 2
+    assert run("engine", "--close-debt", "--db", path).code == 2

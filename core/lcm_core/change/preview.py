@@ -31,7 +31,7 @@ from lcm_core.change.sql_text import script_of
 from lcm_core.change.surroundings import tokens_by_ref
 from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.engine_rules import engine_rules
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import ENDED_BATCHES, PREPARED_BATCHES
@@ -190,18 +190,46 @@ def _lock_seconds(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
 
 def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
     """What a 1.x engine has prepared and gives up when this is done (docs/engine/prepared.md)."""
-    owners = (
-        [one for one in verified.contexts if isinstance(one, int)] if schema.has(PREPARED_BATCHES) else []
+    if not schema.has(PREPARED_BATCHES):
+        return []
+    changed = {owner for owner in verified.contexts if isinstance(owner, int)}
+    ended = ", ".join(f"'{status}'" for status in sorted(ENDED_BATCHES))
+    batches = db.tuples(
+        "SELECT conversation_id, compactable_start_ordinal, compactable_end_ordinal "
+        f"FROM {PREPARED_BATCHES} WHERE status NOT IN ({ended}) ORDER BY conversation_id"
     )
-    found: list[str] = []
-    for owner in owners:
-        rows = db.rows(f"SELECT batch_id, status FROM {PREPARED_BATCHES} WHERE conversation_id = ?", (owner,))
-        if any(status not in ENDED_BATCHES for _, status in rows):
-            found.append(
-                f"The engine is preparing a compaction of conversation {owner} and gives up what it has "
-                "prepared when this changes the context: it is made again, and paid for again"
-            )
-    return found
+    rewritten = _rewritten(verified)
+    lost = dict.fromkeys(
+        owner
+        for owner, start, end in batches
+        if owner in changed or (rewritten and rewritten & _in_range(db, owner, start, end))
+    )
+    return [
+        f"The engine is preparing a compaction of conversation {owner} and gives it up when this changes "
+        "what it is made from: the prepared work will be lost, made again, and paid for again"
+        for owner in lost
+    ]
+
+
+def _rewritten(verified: Verified) -> set[Ref]:
+    """The messages and summaries of which something else is stored afterwards."""
+    return {
+        ref
+        for edit in verified.edits
+        if isinstance(edit, RowChange) and edit.table in ("messages", "summaries") and edit.before is not None
+        for ref in (edit.key["message_id" if edit.table == "messages" else "summary_id"],)
+        if isinstance(ref, int | str)
+    }
+
+
+def _in_range(db: Rows, owner: int, start: SqlValue, end: SqlValue) -> set[Ref]:
+    """What stands in a part of a context, both ends included."""
+    sql = """SELECT item_type, message_id, summary_id FROM context_items
+        WHERE conversation_id = ? AND ordinal BETWEEN ? AND ?"""
+    return {
+        summary if kind == "summary" else message
+        for kind, message, summary in db.tuples(sql, (owner, start, end))
+    }
 
 
 def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shifted]:

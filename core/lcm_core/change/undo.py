@@ -25,6 +25,7 @@ from lcm_core.change.plan import (
     Plan,
     RowChange,
     Splice,
+    Symbol,
     deletions,
     inverse,
     ref_of,
@@ -34,6 +35,7 @@ from lcm_core.change.verify import Tables, verify
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
+from lcm_core.store.state import MAINTENANCE, REVISION
 
 
 class NotUndoableError(RefusedError):
@@ -183,7 +185,7 @@ def _plan_with_later(db: Rows, operation_id: str, tables: Tables) -> list[Plan]:
 
 def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     """What takes back what holds now, each plan seeing what those before it do; several are a batch."""
-    verified = verify(db, [edit for back in backs for edit in back.edits], tables)
+    verified = verify(db, _edits_back(db, backs), tables)
     moved = verified.moved
     dependents: tuple[Back, ...] = ()
     if moved or _rows_go(backs):
@@ -358,8 +360,45 @@ def depending_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back
 
 def moved_of(db: Rows, backs: Iterable[Back], tables: Tables) -> tuple[Moved, ...]:
     """What is in the way of taking some operations back, one after the other."""
-    edits = [edit for back in backs for edit in back.edits]
-    return verify(db, edits, tables).moved
+    return verify(db, _edits_back(db, backs), tables).moved
+
+
+def _edits_back(db: Rows, backs: Iterable[Back]) -> list[Edit]:
+    """The edits that take some operations back, one after the other.
+
+    The revision of compaction debt only grows: the engine takes an equal one for what it has read, so it is
+    raised where the rest of the row goes back (docs/changes.md, "Undo").
+    """
+    revisions: dict[Cells, SqlValue] = {}
+    found: list[Edit] = []
+    for edit in (edit for back in backs for edit in back.edits):
+        if isinstance(edit, RowChange) and edit.table == MAINTENANCE:
+            if edit.key not in revisions:
+                revisions[edit.key] = _revision(db, edit)
+            edit = _raised(edit, revisions[edit.key])
+            raised = edit.after.get(REVISION) if edit.after is not None else None
+            if isinstance(raised, int):
+                revisions[edit.key] = raised
+        found.append(edit)
+    return found
+
+
+def _revision(db: Rows, edit: RowChange) -> SqlValue:
+    """The revision of a debt as it stands; None: there is none, or it is not what the edit is about."""
+    if edit.before is None or REVISION not in edit.before:
+        return None
+    owner = edit.key["conversation_id"]
+    assert not isinstance(owner, Symbol)
+    rows = db.tuples(f"SELECT {REVISION} FROM {MAINTENANCE} WHERE conversation_id IS ?", (owner,))
+    return rows[0][0] if rows else None
+
+
+def _raised(edit: RowChange, now: SqlValue) -> RowChange:
+    """The same from the revision *now* to the next."""
+    before, after = edit.before, edit.after
+    if not isinstance(now, int) or before is None or after is None:
+        return edit
+    return replace(edit, before=before.but(**{REVISION: now}), after=after.but(**{REVISION: now + 1}))
 
 
 def _may_depend(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:

@@ -21,6 +21,8 @@ StateRow = Mapping[str, SqlValue]
 TELEMETRY = "conversation_compaction_telemetry"
 MAINTENANCE = "conversation_compaction_maintenance"
 BOOTSTRAP = "conversation_bootstrap_state"
+#: The column of MAINTENANCE that grows by one with every write but the first.
+REVISION: Final = "maintenance_revision"
 
 #: Columns of the three tables, as the engine lists them (docs/format.md, "Tables").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +65,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "next_attempt_after",
         "resolution_reason",
         "resolved_at",
-        "maintenance_revision",
+        REVISION,
         "updated_at",
     ),
     BOOTSTRAP: (

@@ -22,20 +22,35 @@ ShowPrepared: TypeAlias = Annotated[
     bool,
     Option("--show-prepared", "Prepared texts too, of one conversation; no model has been sent them."),
 ]
+CloseDebt: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--close-debt",
+        "Close the debt of a conversation that has ended: it is never paid. A backup is first.",
+    ),
+]
 
 
-@command("engine", examples=("engine", "engine 3 --show-prepared"))
+@command("engine", examples=("engine", "engine 3 --show-prepared", "engine 4 --close-debt --apply"))
 def engine(
     run: Run,
     *,
     conversation: options.ConversationOptions,
     at: At = None,
     show_prepared: ShowPrepared = False,
+    close_debt: CloseDebt = False,
+    flags: options.SqlFlags,
 ) -> Answer:
     """Show what the engine has prepared and owes; of all conversations, those that need a look come first."""
     from lcm_tui.cli import engine
 
-    named = conversation.selector("engine")
+    named = conversation.selector("engine", needed=close_debt)
+    if close_debt:
+        return engine.close_debt(run, named, flags)
+    if flags.apply:
+        raise UsageError(
+            "engine --apply needs to be told what to do: --close-debt.", details={"option": "apply"}
+        )
     if show_prepared and not named.given:
         raise UsageError(
             "--show-prepared needs a conversation: --conversation-id ID or --session-key KEY.",
