@@ -13,7 +13,7 @@ from lcm_core.errors import LcmError, NotFoundError, UsageError
 from lcm_core.javascript import Json
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.find import NAMES, Found, Hit, search
-from lcm_core.recall.read import cite, read_below, text_of, verify
+from lcm_core.recall.read import beginning_of, cite, read_below, text_of, verify
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.context import context_entries, context_items
@@ -21,7 +21,6 @@ from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.searched import DocumentKind, Filter
 from lcm_core.times import iso_z, parse_utc
-from lcm_core.tokens import Estimator, estimate
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
 from lcm_tui.mcp.arguments import Argument, Given, Switch, Text, Whole
@@ -243,7 +242,7 @@ async def _describe(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     if document is None:
         raise NotFoundError(f"{short(name)} is not in the scope of this server ({memory.allowed.name}).")
     whole = text_of(document)
-    text = _beginning(whole, given.count("tokens"))
+    text = beginning_of(whole, given.count("tokens"))
     cut = len(text) < len(whole)
     data = {
         **described_document(name, verdict, document),
@@ -295,14 +294,6 @@ async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
         "nextCursor": page.next,
     }
     return answered(scope.name, lines + _more(page.next), data)
-
-
-def _beginning(text: str, tokens: int) -> str:
-    """A beginning of a text of about so many tokens at most."""
-    text = text[: 4 * tokens]
-    while text and (now := estimate(text, Estimator.WEIGHTED)) > tokens:
-        text = text[: len(text) * tokens // now - 1]
-    return text
 
 
 # -- context -----------------------------------------------------------------------------------------------

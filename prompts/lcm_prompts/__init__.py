@@ -17,15 +17,17 @@ BASE: Final = "base"
 #: The templates by name, in the order of the depths that they are for; the last serves every greater depth.
 TEMPLATES: Final = ("leaf", "condensed-d1", "condensed-d2", "condensed-d3")
 SUFFIX: Final = ".j2"
+#: What a model is told that answers a question from the memory; operators have no version of it.
+ASK: Final = "ask"
 
 
 def template_source(name: str) -> str:
-    """The text of the built-in template *name* (`BASE` or one of `TEMPLATES`).
+    """The text of the built-in template *name* (`BASE`, `ASK` or one of `TEMPLATES`).
 
     Raises:
         KeyError: there is no such template.
     """
-    if name != BASE and name not in TEMPLATES:
+    if name not in (BASE, ASK, *TEMPLATES):
         raise KeyError(name)
     return files("lcm_prompts").joinpath(name + SUFFIX).read_text("utf-8")
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.support import run
+from tests.fakes.messages_api import MessagesApi
+from tests.fakes.server import Fail, Say
 from tests.support import recorded
 
 CALLS = recorded("lcm-0.15.3.recall.json.xz")
@@ -57,6 +59,43 @@ def test_a_question_without_a_model_is_answered_with_the_evidence(openclaw_home:
     assert found["citedIds"]
     assert all(f"[{one}]" in found["answer"] for one in found["citedIds"])
     assert found["totalSourceTokens"] <= 600
+
+
+def test_a_named_model_answers_a_question_in_the_place_of_the_sub_agent(
+    openclaw_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "sk-test-0123456789abcdef-SECRET")
+    monkeypatch.setenv("LCM_EXPANSION_MODEL", "other/model")
+    asked = {"query": "staging", "prompt": "Where is staging?", "conversationId": 1, "tokenCap": 600}
+    seed = call(openclaw_home / "lcm.db", "lcm_expand_query", asked)["details"]["citedIds"][0]
+    said = {"answer": f"There [{seed}], and [sum_invented].", "citations": [seed]}
+    with MessagesApi(Say(json.dumps({"search": "migrations"})), Say(json.dumps(said))) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        path = openclaw_home / "lcm.db"
+        refused = run(
+            "tool",
+            "lcm_expand_query",
+            json.dumps(asked),
+            *to,
+            "--json",
+            "--db",
+            path,
+            "--openclaw-dir",
+            path.parent,
+        )
+        assert refused.code != 0
+        assert not server.received
+        found = call(path, "lcm_expand_query", asked, *to, "--yes")["details"]
+        assert len(server.received) == 2
+    assert found["answer"].startswith(f"There [{seed}], and [citation removed].")
+    assert "sum_invented" in found["answer"]
+    assert found["citedIds"] == [seed]
+    assert 0 < found["totalSourceTokens"] <= 600
+    with MessagesApi(Fail(401, message="unauthorized")) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY", "--yes")
+        failed = call(openclaw_home / "lcm.db", "lcm_expand_query", asked, *to)["details"]
+        assert len(server.received) == 1
+    assert failed["errorCode"] == "DELEGATED_EXPANSION_WAIT_FAILED"
 
 
 @pytest.mark.parametrize(

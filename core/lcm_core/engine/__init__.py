@@ -45,6 +45,7 @@ from lcm_core.operations.reconciling import (
     without_repeated,
 )
 from lcm_core.recall.answer import ToolAnswer
+from lcm_core.recall.asking import Model
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.settings import engine_recall
 from lcm_core.recall.tools import TOOLS, RecallTools
@@ -84,6 +85,7 @@ class Engine:
         settings: EngineSettings,
         clock: Callable[[], datetime],
         snapshots: int = KEPT,
+        model: Model | None = None,
     ) -> None:
         self.database = database
         self._presence = OpenConnection(database.path)
@@ -91,7 +93,7 @@ class Engine:
         self._appender = Appender(database, large_files, clock)
         self._transcripts = Transcripts(database, self._appender)
         recalling = engine_recall(settings, large_files, database.path.parent)
-        self._recall = RecallTools(database, recalling)
+        self._recall = RecallTools(database, recalling, model=model)
         self._settings = settings
         name = settings.timezone.value
         self._zone = None if name is None else ZoneInfo(name)
@@ -108,17 +110,20 @@ class Engine:
         create: bool = True,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         snapshots: int = KEPT,
+        model: Model | None = None,
     ) -> Self:
         """Open a database of any version; a missing one is made with the present schema if *create* says so.
 
         *snapshots* are kept of each conversation's newest assemblies; 0: none, and what was kept stays.
+        *model* answers ``lcm_expand_query``; it is closed by whoever made it. None: nobody is asked.
 
         Raises:
             DatabaseError: it cannot be opened, or not made.
         """
         if create and not await asyncio.to_thread(path.exists):
             await asyncio.to_thread(create_database, path)
-        engine = cls(await Database.open(path), large_files, settings or EngineSettings(), clock, snapshots)
+        database = await Database.open(path)
+        engine = cls(database, large_files, settings or EngineSettings(), clock, snapshots, model)
         try:
             await asyncio.to_thread(engine._presence.begin)
             await engine.database.refresh()

@@ -115,7 +115,7 @@ def text_of(document: Document) -> str:
 def cite(document: Document) -> str:
     """A citation of a document as it is now."""
     digest = hashlib.sha256(text_of(document).encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{_name(document)}@{digest[:_HASH]}"
+    return f"{name_of(document)}@{digest[:_HASH]}"
 
 
 def verify(
@@ -223,7 +223,7 @@ def _passage(document: Document, level: int, whole: str, start: int, left: int) 
     text = whole[start:]
     tokens = estimate(text, Estimator.WEIGHTED)
     if tokens > left:
-        text = _beginning(text, left)
+        text = beginning_of(text, left)
         if not text:
             return None
         tokens = estimate(text, Estimator.WEIGHTED)
@@ -242,8 +242,8 @@ def _passage(document: Document, level: int, whole: str, start: int, left: int) 
     )
 
 
-def _beginning(text: str, tokens: int) -> str:
-    """The longest beginning of a text that has no more tokens."""
+def beginning_of(text: str, tokens: int) -> str:
+    """The longest beginning of a text that has no more tokens, estimated as today."""
     low, high = 0, min(len(text), max(0, tokens) * 4)
     while low < high:
         middle = (low + high + 1) // 2
@@ -254,7 +254,8 @@ def _beginning(text: str, tokens: int) -> str:
     return text[:low]
 
 
-def _name(document: Document) -> str:
+def name_of(document: Document) -> str:
+    """The id of a document, as it is cited and asked for."""
     return f"msg#{document.id}" if document.kind is DocumentKind.MESSAGE else document.id
 
 

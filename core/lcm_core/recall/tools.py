@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from lcm_core.javascript import JsonObject
 from lcm_core.recall.answer import ToolAnswer
+from lcm_core.recall.asking import Model
 from lcm_core.recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
 from lcm_core.recall.describe import describe
 from lcm_core.recall.evidence import evidence_reply
 from lcm_core.recall.expand import expand
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.grep import grep
+from lcm_core.recall.model_delegate import ModelDelegate
 from lcm_core.recall.scope import Caller
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.connecting import Rows
@@ -34,8 +37,8 @@ TOOLS: Final = (*_READING, EXPAND_QUERY)
 class RecallTools:
     """The tools over one database, with the grants and the questions of this process.
 
-    *delegate* answers the questions of ``lcm_expand_query``; None: the evidence itself does, and no model is
-    asked.
+    A *model*, which somebody named, answers the questions of ``lcm_expand_query``, also those for which the
+    host's settings name another; without one the evidence itself does, and nobody is asked.
     """
 
     def __init__(
@@ -44,13 +47,16 @@ class RecallTools:
         settings: RecallSettings,
         *,
         grants: Grants | None = None,
-        delegate: Delegate | None = None,
+        model: Model | None = None,
     ) -> None:
         self.grants = grants or Grants()
         self._database = database
-        self._settings = settings
+        # No other model than the one that was named: nothing is asked again "without" the host's choice.
+        self._settings = replace(settings, expansion_provider="", expansion_model="")
         self._delegations = Delegations(self.grants)
-        self._delegate = delegate or self._evidence
+        self._delegate: Delegate = (
+            self._evidence if model is None else ModelDelegate(database, self._settings, model)
+        )
 
     async def call(
         self, name: str, given: JsonObject, session_key: str | None = None, session_id: str | None = None

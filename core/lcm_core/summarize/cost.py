@@ -131,13 +131,13 @@ _FRAME: Final = 16
 _KNOWN: Final = 1.15
 #: Others are not. Anthropic says of its present one that it makes up to 1.35 times as many tokens as the
 #: one before.
-_UNKNOWN: Final = 1.35
+UNKNOWN_MARGIN: Final = 1.35
 _UNDERCOUNT: Final = 1.4
 
 
 def most_tokens(texts: Iterable[str], choice: ModelChoice) -> int:
     """The most tokens that a prompt of *texts* can be for the chosen model, as far as can be estimated."""
-    margin = _KNOWN if choice.host == host_of(PROVIDERS["openai"].base_url) else _UNKNOWN
+    margin = _KNOWN if choice.host == host_of(PROVIDERS["openai"].base_url) else UNKNOWN_MARGIN
     return math.ceil(sum(map(likely_tokens, texts)) * margin) + _FRAME
 
 

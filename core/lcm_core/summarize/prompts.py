@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
+from lcm_prompts import ASK, BASE, SUFFIX, TEMPLATES, template_source
 
 from lcm_core.errors import ConfigurationError, NotFoundError
 from lcm_core.private_files import read_limited
@@ -192,6 +192,13 @@ def built_in_template(name: str) -> PromptTemplate:
     return PromptTemplate(name, text, version, version or 0)
 
 
+def question_prompt(values: Mapping[str, object]) -> tuple[str, str]:
+    """System prompt and request for a question to the memory (docs/recall.md, "Asking")."""
+    text = template_source(ASK)
+    version = _version_of(text)
+    return _rendered(PromptTemplate(ASK, text, version, version or 0), {**values, "user_part": _SPLIT})
+
+
 def sendable(text: str) -> str:
     """*text* as UTF-8 can carry it: what were no characters in the database become U+FFFD."""
     if text.isascii():
@@ -215,13 +222,13 @@ def _values(request: SummaryRequest) -> dict[str, str | int]:
         "mode": "aggressive" if request.aggressive else "normal",
         "depth": request.depth,
         "instructions": sendable(request.instructions).strip(),
-        "boundary": _boundary(source, previous),
+        "boundary": boundary_for(source, previous),
         "closing": CLOSING,
         "user_part": _SPLIT,
     }
 
 
-def _boundary(*texts: str) -> str:
+def boundary_for(*texts: str) -> str:
     """A word that none of *texts* holds, the same for the same texts: nothing in them can close our tags."""
     digest = hashlib.sha256("\x00".join(texts).encode("utf-8", "replace"))
     while True:
@@ -231,7 +238,7 @@ def _boundary(*texts: str) -> str:
         digest.update(b"again")
 
 
-def _rendered(template: PromptTemplate, values: Mapping[str, str | int]) -> tuple[str, str]:
+def _rendered(template: PromptTemplate, values: Mapping[str, object]) -> tuple[str, str]:
     """System prompt (empty when the template has none) and request."""
     from jinja2 import TemplateError, TemplateSyntaxError
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_core.errors import UsageError
 
+from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
 from lcm_tui.cli.kinds import Completed, Raw, StoredText
 
@@ -29,7 +30,13 @@ SessionId: TypeAlias = Annotated[
 ]
 
 
-@command("tool", examples=("""tool lcm_grep '{"pattern": "retry"}'""",))
+@command(
+    "tool",
+    examples=(
+        """tool lcm_grep '{"pattern": "retry"}'""",
+        """tool lcm_expand_query '{"query": "lease", "prompt": "Why 45 s?"}' --model claude-haiku-4-5""",
+    ),
+)
 def tool(
     run: Run,
     *,
@@ -37,11 +44,17 @@ def tool(
     parameters: Parameters,
     session_key: SessionKey = None,
     session_id: SessionId = None,
+    model: options.ModelOptions,
+    yes: options.Yes = False,
 ) -> Answer:
-    """Call a recall tool as an agent does: its text and details, its own errors among them."""
+    """Call a recall tool as an agent does: its text and details, its own errors among them.
+
+    lcm_expand_query asks the model that is named here, after asking you; without one the evidence answers.
+    """
     from lcm_core.recall.settings import recall_settings
     from lcm_core.recall.tools import RecallTools
 
+    from lcm_tui.cli.asking import agreed_model
     from lcm_tui.views.blocks import Prose
 
     if name not in TOOLS.words:
@@ -52,8 +65,15 @@ def tool(
     given = _object(parameters)
     settings = recall_settings(run.settings)
 
+    asking = agreed_model(run, model, given, settings, yes=yes) if name == "lcm_expand_query" else None
+
     async def call(database: Database) -> ToolAnswer:
-        return await RecallTools(database, settings).call(name, given, session_key, session_id)
+        tools = RecallTools(database, settings, model=asking)
+        try:
+            return await tools.call(name, given, session_key, session_id)
+        finally:
+            if asking is not None:
+                await asking.aclose()
 
     found = run.work(call)
     return run.answer(f"tool.{name}", {"text": found.text, "details": found.details}, [Prose(found.text)])

@@ -22,6 +22,7 @@ from lcm_core.javascript import BLANKS
 from lcm_core.settings.summary import SummarySettings
 from lcm_core.summarize.cost import (
     NOTHING_SPENT,
+    UNKNOWN_MARGIN,
     CallBudget,
     CallLoad,
     CallMeter,
@@ -190,7 +191,25 @@ class ModelSummarizer:
             LimitReachedError: a limit of the operator would be passed.
             SummarizerError: no answer came back.
         """
-        question, known = await asyncio.to_thread(self._question, request)
+        return await self._asked(*await asyncio.to_thread(self._question, request))
+
+    @property
+    def name(self) -> str:
+        """Who is asked, for people."""
+        return str(self.choice)
+
+    async def say(self, system: str, user: str, target_tokens: int) -> SummaryReply:
+        """Ask something of one's own; the answer is to have about so many tokens. Raises as a call does."""
+        known = most_tokens((system, user), self.choice)
+        question = ModelQuestion(system, user, answer_room(target_tokens), 0.1)
+        return await self._asked(question, known)
+
+    def load_of(self, system: str, user: str, target_tokens: int, more_tokens: int = 0) -> CallLoad:
+        """What such a call takes at most, with so many more tokens of public vocabularies in its request."""
+        known = most_tokens((system, user), self.choice) + math.ceil(more_tokens * UNKNOWN_MARGIN)
+        return CallLoad.of_call(known, answer_room(target_tokens), self.meter.price)
+
+    async def _asked(self, question: ModelQuestion, known: int) -> SummaryReply:
         wire = await self._connection()
         attempt, refused, answers = 1, 0, self._pace.answers
         while True:
@@ -297,7 +316,7 @@ class ModelSummarizer:
             )
         tries = f" after {attempts} attempts" if attempts > 1 else ""
         return SummarizerError(
-            f"{who} gave no summary{tries} ({words}): try again later or with another model.",
+            f"{who} gave no answer{tries} ({words}): try again later or with another model.",
             details=details,
         )
 
@@ -429,6 +448,18 @@ class SummaryWriter(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections."""
+
+
+def open_model(
+    chosen: ChosenModel, settings: SummarySettings, budget: CallBudget | None = None
+) -> ModelSummarizer | None:
+    """The model that was chosen, for questions of one's own; None: it is none that can be asked anything.
+
+    Raises:
+        ConfigurationError: a limit of cost cannot be kept, for the price is not known.
+    """
+    writer = open_summary_writer(chosen, settings, budget=budget)
+    return writer if isinstance(writer, ModelSummarizer) else None
 
 
 @dataclass(frozen=True, slots=True)

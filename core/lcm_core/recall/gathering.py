@@ -1,0 +1,162 @@
+"""The evidence for a question: passages of what is stored, the most telling first, within a budget.
+
+Source: docs/recall.md, "Asking". The search is that of `find`; a question is not a query, for hardly ever all
+of its words occur together, so its words are also looked for one by one, and rare ones count more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.errors import NotFoundError
+from lcm_core.recall.find import search
+from lcm_core.recall.read import Passage, beginning_of, cite, document_of, read_below, text_of
+from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.terms import Query, parse
+from lcm_core.records import ConversationId
+from lcm_core.store.connecting import Rows
+from lcm_core.store.schema import Schema
+from lcm_core.store.searched import Document, Filter
+from lcm_core.tokens import Estimator, estimate
+
+#: Seconds that looking for the evidence of one question may take.
+SEARCH_SECONDS: Final = 5.0
+#: Words of a question that are looked for one by one, and hits of each that count.
+MOST_TERMS, _HITS = 8, 20
+MOST_PASSAGES: Final = 12
+_FUSION: Final = 60
+#: Of the budget, what one passage takes at most; and the least that is worth showing.
+_SHARE, _LEAST = 4, 40
+_GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_WORD: Final = re.compile(rf'"([^"]+)"|([{_GLUED}]+)|([^\W{_GLUED}](?:[\w./:@#-]*[^\W{_GLUED}])?)')
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was found for a question."""
+
+    passages: tuple[Passage, ...]  #: the most telling first
+    gaps: tuple[str, ...]  #: what was not searched, or not shown, and why; empty: nothing
+
+    @property
+    def tokens(self) -> int:
+        """Of all passages."""
+        return sum(one.tokens for one in self.passages)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What may be read for a question."""
+
+    rows: Rows
+    schema: Schema
+    settings: RecallSettings
+    within: tuple[ConversationId, ...] | None  #: only these conversations; None: all
+
+    def find(self, question: str, tokens: int, *, seconds: float = SEARCH_SECONDS) -> Gathered:
+        """The passages that words of a question are found in."""
+        terms = terms_of(question)
+        if not terms:
+            return Gathered((), ())
+        end = time.monotonic() + seconds
+        worth: dict[str, float] = {}
+        queries: dict[str, Query] = {}
+        gaps: dict[str, None] = {}
+        whole = parse(" ".join(terms))
+        asked = [whole, *(map(parse, terms) if len(terms) > 1 else ())]
+        for query in asked:
+            left = end - time.monotonic()
+            if left <= 0:
+                gaps["some words of the question: the time was over"] = None
+                break
+            found = search(
+                self.rows,
+                self.schema,
+                query,
+                Filter(self.within),
+                self.settings,
+                limit=_HITS,
+                seconds=left,
+                near_seconds=0.0,
+            )
+            gaps |= dict.fromkeys(found.coverage.not_searched)
+            documents = sum(count for _, count in found.coverage.searched)
+            weight = math.log1p(documents / (1 + found.total)) * len(query.terms)
+            for rank, hit in enumerate(found.hits, start=1):
+                worth[hit.citation] = worth.get(hit.citation, 0.0) + weight / (_FUSION + rank)
+                queries.setdefault(hit.citation, query)
+        best = sorted(worth, key=lambda name: -worth[name])
+        return self._passages([(name, queries[name]) for name in best], tokens, gaps)
+
+    def below(self, name: str, tokens: int, *, with_messages: bool = True) -> Gathered:
+        """What a summary was made from, or one message, brief or file; nothing when it may not be read."""
+        try:
+            page = read_below(
+                self.rows,
+                self.schema,
+                name,
+                self.settings,
+                tokens=tokens,
+                with_messages=with_messages,
+                within=self.within,
+            )
+        except NotFoundError:
+            return Gathered((), (f"{name[:80]}: there is nothing of this id in scope",))
+        return Gathered(page.passages, () if page.next is None else (f"more below {name[:80]}",))
+
+    def _passages(self, best: Sequence[tuple[str, Query]], tokens: int, gaps: dict[str, None]) -> Gathered:
+        found: list[Passage] = []
+        left, share = tokens, max(tokens // _SHARE, 1)
+        for name, query in best:
+            if left < _LEAST or len(found) >= MOST_PASSAGES:
+                gaps[f"{len(best) - len(found):,} more hits: the budget of text was used"] = None
+                break
+            document = document_of(self.rows, self.schema, name, self.settings)
+            if document is not None:
+                found.append(_around(document, query, min(left, share)))
+                left -= found[-1].tokens
+        return Gathered(tuple(found), tuple(gaps))
+
+
+def terms_of(question: str) -> list[str]:
+    """The words and phrases of a question that are looked for, in its order: the longest of many."""
+    found: dict[str, str] = {}
+    for phrase, glued, word in _WORD.findall(question[:4_000]):
+        if phrase.strip():
+            found.setdefault(phrase.casefold(), f'"{phrase.strip()}"')
+        elif glued:
+            pieces = [glued] if len(glued) < 4 else [glued[at : at + 2] for at in range(0, len(glued) - 1, 2)]
+            found.update((piece, piece) for piece in pieces if piece not in found)
+        elif len(word) > 2 or word.isdigit():
+            found.setdefault(word.casefold(), word[:100])
+    chosen = sorted(found, key=lambda term: -len(term))[:MOST_TERMS]
+    return [term for key, term in found.items() if key in chosen]
+
+
+def _around(document: Document, query: Query, tokens: int) -> Passage:
+    """As much of a document as fits, around the place where the query is found first."""
+    whole = text_of(document)
+    start = 0
+    if estimate(whole, Estimator.WEIGHTED) > tokens:
+        places = [one.start() for term in query.terms if (one := term.part.search(whole))]
+        start = max(
+            0, min(places, default=0) - tokens
+        )  # a quarter of about four characters a token before it
+    text = beginning_of(whole[start:], tokens)
+    return Passage(
+        cite(document),
+        document.kind,
+        document.conversation_id,
+        document.label,
+        document.at,
+        0,
+        text,
+        estimate(text, Estimator.WEIGHTED),
+        start,
+        start + len(text) >= len(whole),
+    )
