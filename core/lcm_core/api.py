@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.repair import BadKind, RepairList
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.recall.answer import ToolAnswer
+    from lcm_core.recall.asking import Asked, AskLimits, Model
     from lcm_core.recall.declared import RECALL_BLOCK, RECALL_TOOLS, RecallTool
     from lcm_core.recall.find import Found
     from lcm_core.recall.grants import Grants
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+    from lcm_core.summarize.models.writer import named_model
     from lcm_core.summarize.request import Summarizer
 
 P = ParamSpec("P")
@@ -83,6 +85,8 @@ P = ParamSpec("P")
 __all__ = [
     "RECALL_BLOCK",
     "RECALL_TOOLS",
+    "AskLimits",
+    "Asked",
     "Assembled",
     "Backup",
     "BadKind",
@@ -113,6 +117,7 @@ __all__ = [
     "MessagePart",
     "Migrated",
     "Migration",
+    "Model",
     "NotFoundError",
     "Operation",
     "Options",
@@ -140,6 +145,7 @@ __all__ = [
     "api_request",
     "limits_of",
     "migrate",
+    "named_model",
     "plan_archive",
     "plan_dissolve",
     "plan_merge",
@@ -159,6 +165,8 @@ _MOST_ROWS: Final = 2**31
 _LATER: Final = {
     "RECALL_BLOCK": "lcm_core.recall.declared",
     "RECALL_TOOLS": "lcm_core.recall.declared",
+    "AskLimits": "lcm_core.recall.asking",
+    "Asked": "lcm_core.recall.asking",
     "Assembled": "lcm_core.assemble.result",
     "Backup": "lcm_core.change.backup",
     "BadKind": "lcm_core.operations.repair",
@@ -176,6 +184,7 @@ _LATER: Final = {
     "Limits": "lcm_core.checks",
     "Migrated": "lcm_core.change.migrate",
     "Migration": "lcm_core.change.migrate",
+    "Model": "lcm_core.recall.asking",
     "Operation": "lcm_core.change.journal",
     "Options": "lcm_core.settings.resolve",
     "Page": "lcm_core.recall.read",
@@ -197,6 +206,7 @@ _LATER: Final = {
     "Verdict": "lcm_core.recall.read",
     "api_request": "lcm_core.assemble.export",
     "migrate": "lcm_core.change.migrate",
+    "named_model": "lcm_core.summarize.models.writer",
     "plan_archive": "lcm_core.operations.prune",
     "plan_dissolve": "lcm_core.operations.dissolve",
     "plan_merge": "lcm_core.operations.merge",
@@ -475,6 +485,27 @@ class LcmDatabase:
             return (await reader.run(verify, reader.schema, citation, self._recalling()))[0]
 
         return await self._database.read(load)
+
+    async def ask(
+        self,
+        question: str,
+        model: Model | None = None,
+        *,
+        conversations: Collection[ConversationId] | None = None,
+        limits: AskLimits | None = None,
+    ) -> Asked:
+        """The evidence for a question, and what a *model* answers from it; None: nobody is asked.
+
+        The model is sent passages of the database and may ask for more, within *conversations* (None: all)
+        and *limits*; its citations are checked. Where it gives no answer, ``failed`` of the result says why,
+        beside the evidence (docs/recall.md, "Asking"). `named_model` makes one of an operator's settings.
+        """
+        from lcm_core.recall.asking import AskLimits, Inquiry
+
+        within = None if conversations is None else tuple(conversations)
+        inquiry = Inquiry(self._database, self._recalling(), question, limits or AskLimits(), within)
+        await inquiry.gather(for_model=model is not None)
+        return inquiry.evidence if model is None else await inquiry.ask(model)
 
     def _recalling(self) -> RecallSettings:
         from lcm_core.recall.settings import engine_recall

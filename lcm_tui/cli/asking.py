@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from lcm_core.errors import CancelledError, ExitCode
 from lcm_core.javascript import Json, JsonObject
+from lcm_core.recall.asking import Asked, AskLimits, Inquiry
+from lcm_core.recall.documents import asked_document
 from lcm_core.recall.model_delegate import query_forecast
-from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.settings import RecallSettings, recall_settings
+from lcm_core.store.database import Database
 from lcm_core.summarize.cost import CallLoad, Forecast
 from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
 
 from lcm_tui.cli import output
-from lcm_tui.cli.answer import Run
-from lcm_tui.cli.drafting_report import load_document
-from lcm_tui.cli.modelling import modelling
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.drafting_report import load_document, spent_document
+from lcm_tui.cli.modelling import model_document, modelling
 from lcm_tui.cli.options import ModelOptions
-from lcm_tui.cli.working import ask_before_change, can_ask
-from lcm_tui.views.blocks import Block, Facts
-from lcm_tui.views.writer import writer_facts
-from lcm_tui.writing import Modelling, cost_text, most_text
+from lcm_tui.cli.recall import in_scope, passage_title
+from lcm_tui.cli.working import StatusLine, ask, ask_before_change, can_ask
+from lcm_tui.views.blocks import Block, Facts, Note, Prose
+from lcm_tui.writing import Modelling, cost_text, most_text, spent_text
 
 
 def named_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> Modelling | None:
@@ -62,10 +70,12 @@ def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> lis
     """Who would be asked, and what that takes."""
     once = forecast.once
     cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
+    told = {"Key": model.key, "Headers": model.headers, "Price": model.price_words}
     return [
         Facts(
             [
-                *writer_facts(model),
+                ("Asked would be", model.words),
+                *((name, words) for name, words in told.items() if words),
                 ("Calls", f"{once.calls:,}; at most {most.calls:,}, with repeats"),
                 ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
                 ("Cost", f"{cost} when the first call answers"),
@@ -73,6 +83,103 @@ def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> lis
             ]
         )
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class AskWork:
+    """One run of ``ask``."""
+
+    run: Run
+    question: str
+    scope: tuple[int | None, str | None, str | None]  #: conversation, session key, agent
+    limits: AskLimits
+    model: Modelling | None
+    yes: bool
+
+    def do(self, *, fail_empty: bool) -> Answer:
+        """Find the evidence, ask when that was agreed to, and show both."""
+        answer = self.run.work(self._asked)
+        empty = fail_empty and not answer.data["evidence"] and answer.exit_code is ExitCode.DONE
+        return replace(answer, exit_code=ExitCode.NOT_FOUND) if empty else answer
+
+    async def _asked(self, database: Database) -> Answer:
+        named, within = await database.read(in_scope, *self.scope)
+        settings = recall_settings(self.run.settings)
+        inquiry = Inquiry(database, settings, self.question, self.limits, within)
+        await inquiry.gather(for_model=self.model is not None)
+        if self.model is None:
+            why = "No model was asked, for none was named (--provider, --model); this is what was found."
+            return self._answer(named, inquiry.evidence, why)
+        asking = opened(self.model)
+        try:
+            return await self._with_model(named, inquiry, self.model, asking)
+        finally:
+            await asking.aclose()
+
+    async def _with_model(
+        self, named: str, inquiry: Inquiry, model: Modelling, asking: ModelSummarizer
+    ) -> Answer:
+        forecast = inquiry.forecast(asking)
+        most = at_most(asking, forecast)
+        data = {"writer": model_document(model), **forecast_document(forecast, most)}
+        blocks = forecast_blocks(model, forecast, most)
+        if not self._agreed(blocks, model):
+            why = "No model was asked; this is what was found. --yes agrees to ask it."
+            return self._answer(named, inquiry.evidence, why, data, blocks)
+        line = StatusLine()
+        try:
+            asked = await inquiry.ask(asking, lambda _, words: line.show(words))
+        finally:
+            line.clear()
+        data["spent"] = spent_document(asking.meter.budget.spent)
+        spent = asking.meter.budget.spent
+        facts = Facts([("Calls", spent.calls), ("Cost", spent_text(spent.usage))])
+        return self._answer(named, asked, "", data, [facts])
+
+    def _agreed(self, blocks: Sequence[Block], model: Modelling) -> bool:
+        if self.yes or not can_ask():
+            return self.yes
+        output.print_aside(blocks, self.run.presentation)
+        try:
+            ask(f"Ask {model.words}?")
+        except CancelledError:
+            return False
+        return True
+
+    def _answer(
+        self,
+        named: str,
+        asked: Asked,
+        why: str,
+        data: Mapping[str, Json] = MappingProxyType({}),
+        last: Sequence[Block] = (),
+    ) -> Answer:
+        blocks: list[Block] = []
+        if asked.answer is not None:
+            blocks.append(Prose(asked.answer, title=f"Answer of {asked.model}"))
+            blocks.append(Facts([("Cites", ", ".join(asked.citations) or "nothing: check it all the more")]))
+            if asked.is_cut:
+                blocks.append(Note("The answer was longer, and was cut."))
+            blocks += [
+                Note(f"Not a citation that stands: {one.citation} ({one.why}).") for one in asked.dropped
+            ]
+        elif asked.failed is not None:
+            blocks.append(Note(f"{asked.failed.message} This is what was found."))
+        else:
+            blocks.append(Note(why))
+        for one in asked.cited_first:
+            cited = "cited: " if one.citation in asked.citations else ""
+            blocks.append(Prose(one.text, title=f"{cited}{passage_title(self.run, one)}"))
+        if not asked.evidence:
+            blocks.append(Note("Nothing was found."))
+        blocks.append(
+            Facts([("Scope", named), ("Evidence", f"~{asked.tokens:,} of {self.limits.tokens:,} tokens")])
+        )
+        blocks += [Note(f"Not looked at or not shown: {gap}.") for gap in asked.gaps]
+        told = self.run.answer("ask", {**asked_document(named, asked), **data}, [*blocks, *last])
+        if asked.failed is None:
+            return told
+        return replace(told, exit_code=asked.failed.exit_code, failed=asked.failed)
 
 
 def agreed_model(

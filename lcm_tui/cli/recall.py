@@ -15,7 +15,7 @@ from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import Query
 from lcm_core.recall.tools import RecallTools
-from lcm_core.records import SummaryId
+from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.recalled import RecalledRows
@@ -74,7 +74,8 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
     settings = recall_settings(run.settings)
 
     async def load(reader: Reader) -> tuple[str, Found]:
-        named, narrowed = await _in_scope(reader, asked, wanted)
+        named, within = await in_scope(reader, asked.conversation_id, asked.session_key, asked.agent)
+        narrowed = replace(wanted, conversations=within)
         found = await reader.run(
             lambda rows: search(
                 rows, reader.schema, query, narrowed, settings, limit=asked.limit, offset=asked.offset
@@ -87,24 +88,23 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
 
 
-async def _in_scope(reader: Reader, asked: Asked, wanted: Filter) -> tuple[str, Filter]:
-    """The conversations that are asked for: their name for the answer, and the filter narrowed to them."""
-    number, key = asked.conversation_id, asked.session_key
-    if number is None and key is None and asked.agent is None:
-        return "all conversations", wanted
+async def in_scope(
+    reader: Reader, number: int | None, key: str | None, agent: str | None
+) -> tuple[str, tuple[ConversationId, ...] | None]:
+    """The conversations that are asked for, with their name for the answer; None: all."""
+    if number is None and key is None and agent is None:
+        return "all conversations", None
     chosen = tuple(
         one.conversation.conversation_id
         for one in await list_conversations(reader)
         if (number is None or one.conversation.conversation_id == number)
         and (key is None or one.conversation.session_key == key)
-        and (asked.agent is None or one.conversation.agent == asked.agent)
+        and (agent is None or one.conversation.agent == agent)
     )
     names = [] if number is None else [f"conversation {number}"]
     names += [] if key is None else [f"session family {key}"]
-    names += [] if asked.agent is None else [f"agent {asked.agent}"]
-    return f"{', '.join(names)} ({counted(len(chosen), 'conversation')})", replace(
-        wanted, conversations=chosen
-    )
+    names += [] if agent is None else [f"agent {agent}"]
+    return f"{', '.join(names)} ({counted(len(chosen), 'conversation')})", chosen
 
 
 def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
@@ -231,7 +231,7 @@ def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_message
         "passages": [passage_document(one) for one in page.passages],
         "nextCursor": page.next,
     }
-    blocks: list[Block] = [Prose(one.text, title=_passage_title(run, one)) for one in page.passages]
+    blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
     if not page.passages:
         blocks.append(Note("Nothing fits: give more --tokens."))
     blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {budget:,}")]))
@@ -258,7 +258,8 @@ def engine_expand(run: Run, name: str, tokens: int, *, with_messages: bool) -> A
     return run.answer("expand", {"text": text, "details": found.document}, [Prose(text)])
 
 
-def _passage_title(run: Run, one: Passage) -> str:
+def passage_title(run: Run, one: Passage) -> str:
+    """The line above a passage."""
     part = f", from character {one.start:,}" if one.start else ""
     part += "" if one.complete else ", goes on"
     return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

@@ -20,7 +20,7 @@ COMMANDS: Final = (
     *("context show", "context compare", "context snapshots"),
     *("files list", "files show"),
     *("sessions list", "sessions show"),
-    *("grep", "describe", "expand", "tool", "mcp"),
+    *("grep", "describe", "expand", "ask", "tool", "mcp"),
     "doctor",
     *("dissolve", "rewrite", "repair", "compact"),
     *("transplant", "merge", "backfill"),

@@ -71,7 +71,7 @@ def ask(
         async with await Database.open(path) as database:
             scope = None if within is None else tuple(map(ConversationId, within))
             inquiry = Inquiry(database, settings_in(path.parent), question, limits, scope)
-            await inquiry.gather(share=0.5 if model else 1.0)
+            await inquiry.gather(for_model=model is not None)
             return inquiry.evidence if model is None else await inquiry.ask(model)
 
     return asyncio.run(once())
@@ -227,7 +227,7 @@ def test_at_most_holds_for_whatever_a_model_asks_for(memory: Path) -> None:
         )
         async with await Database.open(memory) as database:
             inquiry = Inquiry(database, settings_in(memory.parent), QUESTION, limits)
-            await inquiry.gather(share=0.5)
+            await inquiry.gather(for_model=True)
             forecast = inquiry.forecast(model)
             await inquiry.ask(model)
         sent = [likely_tokens(system) + likely_tokens(user) for system, user in model.prompts]

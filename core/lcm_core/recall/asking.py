@@ -71,6 +71,7 @@ class AskLimits:
 
     tokens: int = 8_000  #: of passages, all together
     calls: int = 4  #: the last of them has to answer
+    first: float = 0.6  #: the share of the tokens that is shown before a model is asked
     answer_tokens: int = 1_000
     seconds: float = 120.0  #: for the model, from its first call on
 
@@ -104,6 +105,11 @@ class Asked:
         """Of the evidence."""
         return sum(one.tokens for one in self.evidence)
 
+    @property
+    def cited_first(self) -> tuple[Passage, ...]:
+        """The evidence, that of the answer before the rest."""
+        return tuple(sorted(self.evidence, key=lambda one: one.citation not in self.citations))
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -134,9 +140,9 @@ class Inquiry:
 
     # -- without a model -----------------------------------------------------------------------------------
 
-    async def gather(self, *, share: float = 1.0) -> None:
-        """Look for the evidence; a *share* of the budget of tokens is used for it."""
-        budget = int(self.limits.tokens * share)
+    async def gather(self, *, for_model: bool) -> None:
+        """Look for the evidence; *for_model*: some of the budget is left for what a model will ask for."""
+        budget = int(self.limits.tokens * self.limits.first) if for_model else self.limits.tokens
         self._add(await self._read(lambda memory: memory.find(self.question, budget)))
 
     async def show(self, name: str, tokens: int, *, with_messages: bool) -> None:

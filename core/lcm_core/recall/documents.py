@@ -6,6 +6,7 @@ All texts are as they are stored: who shows them makes them safe.
 from __future__ import annotations
 
 from lcm_core.javascript import Json
+from lcm_core.recall.asking import Asked
 from lcm_core.recall.find import Found, Hit
 from lcm_core.recall.read import Passage, Verdict, cite
 from lcm_core.store.searched import Document
@@ -76,4 +77,30 @@ def passage_document(one: Passage) -> dict[str, Json]:
         "start": one.start,
         "complete": one.complete,
         "text": one.text,
+    }
+
+
+def asked_document(scope: str, asked: Asked) -> dict[str, Json]:
+    """A question with its answer, and the evidence beside it: what the answer cites first."""
+    usage = asked.usage
+    return {
+        "question": asked.question,
+        "scope": scope,
+        "answer": asked.answer,
+        "model": asked.model,
+        "citations": list(asked.citations),
+        "dropped": [{"citation": one.citation, "why": one.why} for one in asked.dropped],
+        "cut": asked.is_cut,
+        "calls": asked.calls,
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "costUsd": usage.cost_usd,
+            "exact": usage.is_exact,
+        },
+        "tokens": asked.tokens,
+        "evidence": [
+            {**passage_document(one), "cited": one.citation in asked.citations} for one in asked.cited_first
+        ],
+        "gaps": list(asked.gaps),
     }

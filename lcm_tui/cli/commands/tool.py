@@ -34,7 +34,7 @@ SessionId: TypeAlias = Annotated[
     "tool",
     examples=(
         """tool lcm_grep '{"pattern": "retry"}'""",
-        """tool lcm_expand_query '{"query": "lease", "prompt": "Why 45 s?"}' --model claude-haiku-4-5""",
+        """tool lcm_expand_query '{"query": "lease", "prompt": "Why?"}'""",
     ),
 )
 def tool(

@@ -15,6 +15,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Protocol
 
 from lcm_core.errors import JsonScalar
@@ -460,6 +461,21 @@ def open_model(
     """
     writer = open_summary_writer(chosen, settings, budget=budget)
     return writer if isinstance(writer, ModelSummarizer) else None
+
+
+def named_model(
+    settings: SummarySettings, environ: Mapping[str, str], state_dir: Path
+) -> ModelSummarizer | None:
+    """The model that an operator's settings name, to be asked and closed (``aclose``); None: they name none.
+
+    Its key comes from *environ*, or from the host's profiles below *state_dir*. A key alone names no model.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together, or a limit cannot be kept.
+    """
+    if not (settings.provider.value or settings.model.value or settings.base_url.value):
+        return None
+    return open_model(choose_model(settings, KeySource(environ, state_dir)), settings)
 
 
 @dataclass(frozen=True, slots=True)
