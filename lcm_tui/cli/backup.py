@@ -22,8 +22,8 @@ from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
+from lcm_tui.cli.progress import CopyMeter
 from lcm_tui.cli.working import (
-    Meter,
     ask,
     ask_before_change,
     can_ask,
@@ -53,7 +53,7 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
     if long and not yes and can_ask():
         size, time = bytes_text(estimate.bytes), seconds_text(estimate.seconds)
         ask(f"Copy {size} to {target}; it takes about {time}. Go on?", default=True)
-    meter = Meter()
+    meter = CopyMeter()
     with interruptible() as stopped:
         try:
             made = make_backup(database, target, meter, stopped, check=check, replace=force)
@@ -101,7 +101,7 @@ def _backup_blocks(made: Backup) -> list[Block]:
 def restore_(run: Run, source: Path, flags: ChangeFlags) -> Answer:
     """Show what putting a backup back would do, or do it."""
     database = run.settings.database.value
-    meter = Meter()
+    meter = CopyMeter()
     with interruptible() as stopped:
         try:
             preview = preview_restore(source, database, meter, stopped, check=not flags.apply)

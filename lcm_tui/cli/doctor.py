@@ -19,10 +19,10 @@ from lcm_tui.check_settings import folders_of, limits_of, reads_whole_file
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal
-from lcm_tui.cli.checking import CheckMeter
 from lcm_tui.cli.doctor_report import finding_document, report_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector
+from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.views.blocks import Block, Column, Note, Table, counted

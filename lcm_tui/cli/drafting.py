@@ -52,7 +52,8 @@ from lcm_tui.cli.drafting_retention import measured, messages_below, retention_i
 from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
 from lcm_tui.cli.modelling import model_document
-from lcm_tui.cli.working import StatusLine, ask_before_change, can_ask, interruptible
+from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
 from lcm_tui.views import drafts as drafts_view
 from lcm_tui.views.blocks import Note, counted
 from lcm_tui.writing import Modelling
@@ -250,7 +251,7 @@ class _Work:
             spent = NOTHING_SPENT if kept is None else kept.header.spent
             budget = call_budget(self.model.settings, spent)
             writer = self.model.open(budget)
-            line = StatusLine()
+            line = ProgressLine(bar=False)
             keeper = self._keeper(selection.items, kept)
             batch = self._batch(database, selection.items, writer, keeper, ahead=file is not None)
             try:
@@ -300,7 +301,7 @@ class _Work:
         )
 
     async def _until_decided(
-        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: CallBudget
+        self, batch: Batch, line: ProgressLine, stopped: Callable[[], bool], budget: CallBudget
     ) -> None:
         """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
         while True:
@@ -320,7 +321,7 @@ class _Work:
         return can_ask() and not self.flags.change.yes and not self.run.presentation.json
 
     async def _run(
-        self, batch: Batch, line: StatusLine, stopped: Callable[[], bool], budget: CallBudget
+        self, batch: Batch, line: ProgressLine, stopped: Callable[[], bool], budget: CallBudget
     ) -> None:
         work = asyncio.create_task(batch.run())
         try:

@@ -14,7 +14,8 @@ from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
-from lcm_tui.cli.working import Meter, ask_before_change, interruptible
+from lcm_tui.cli.progress import CopyMeter
+from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.views.blocks import Block, Cell, Facts, Note, Prose
 
 
@@ -28,7 +29,7 @@ def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
         return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
     check_writable(path)
     ask_before_change(_question(path.name, migration, holding), yes=flags.yes)
-    meter = Meter()
+    meter = CopyMeter()
     with interruptible() as stopped:
         try:
             backup = make_backup(path, target, meter, stopped)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:  # the app starts through here too and prints nothing: what pr
 def print_answer(answer: Answer, presentation: Presentation) -> None:
     """Write an answer to standard output; what a database holds reaches no terminal unsafe."""
     from lcm_tui.cli.machine import json_text, table_text
-    from lcm_tui.cli.readable import Page
 
     terminal = sys.stdout.isatty()
     if presentation.json:
@@ -35,19 +34,26 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
     elif presentation.engine_table:
         text = table_text(answer.envelope, for_terminal=terminal)
     else:
-        width = shutil.get_terminal_size().columns if terminal else None
-        text = Page(width, color=terminal and presentation.color and _wants_color()).render(answer.blocks)
+        text = _readable(answer.blocks, presentation, terminal=terminal)
     write(sys.stdout, text + "\n", utf8=presentation.json or presentation.engine_table)
 
 
 def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:
     """Show people something on standard error, so that standard output holds the answer alone."""
+    text = _readable(blocks, presentation, terminal=sys.stderr.isatty())
+    write(sys.stderr, text + "\n\n", utf8=False)
+
+
+def _readable(blocks: Sequence[Block], presentation: Presentation, *, terminal: bool) -> str:
+    """The blocks for people. Help and version are printed as they are, without what draws tables."""
+    from lcm_tui.views.blocks import Verbatim
+
+    if all(isinstance(block, Verbatim) for block in blocks):
+        return "\n\n".join(block.text for block in blocks if isinstance(block, Verbatim))
     from lcm_tui.cli.readable import Page
 
-    terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    page = Page(width, color=terminal and presentation.color and _wants_color())
-    write(sys.stderr, page.render(blocks) + "\n\n", utf8=False)
+    return Page(width, color=terminal and presentation.color and _wants_color()).render(blocks)
 
 
 def print_error(error: LcmError, presentation: Presentation) -> None:

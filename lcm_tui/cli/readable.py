@@ -1,20 +1,27 @@
-"""Answers for people: the one place where blocks become lines.
+"""Answers for people: the one place where blocks become lines, by rich.
 
-They hold texts as they stand in the database; everything is made safe here, on its way out.
+Blocks hold texts as they stand in the database; everything is made safe here, on its way out.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lcm_core.text import cell_width, clip, safe_line, safe_text, wrap
+import rich.table
+from lcm_core.text import safe_line, safe_text
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from lcm_tui.views.blocks import Block, Column, Facts, Note, Prose, Table, Verbatim, shown
 
-#: The narrowest that a growing column becomes; below that, lines run over.
+#: The narrowest that a growing column becomes, in cells; below that, columns are left out.
 _MIN_GROWING = 20
-_GAP = "  "
+_GAP = 2
+#: Cells of a line where there is no terminal: more than any text has, so that nothing is cut or wrapped.
+_UNBOUNDED = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,99 +36,91 @@ class Page:
         return "\n\n".join("\n".join(self._lines(block)) for block in blocks)
 
     def _lines(self, block: Block) -> Iterator[str]:
-        match block:
-            case Table():
-                yield from self._titled(block.title)
-                yield from self._table(block)
-            case Facts():
-                yield from self._titled(block.title)
-                yield from self._facts(block)
-            case Prose():
-                yield from self._titled(block.title)
-                text = safe_text(block.text)
-                yield from wrap(text, self.width) if self.width else text.split("\n")
-            case Verbatim():
-                yield block.text
-            case Note():
-                text = safe_line(block.text)
-                yield from (self._dim(line) for line in (wrap(text, self.width) if self.width else [text]))
-
-    def _titled(self, title: str) -> Iterator[str]:
-        if title:
-            text = safe_line(title)
-            yield from (self._bold(line) for line in (wrap(text, self.width) if self.width else [text]))
-
-    def _facts(self, block: Facts) -> Iterator[str]:
-        names = [safe_line(name) for name, _ in block.rows]
-        width = max(map(cell_width, names), default=0)
-        if self.width is not None:
-            width = min(width, self.width // 2)
-        for name, (_, value) in zip(names, block.rows, strict=True):
-            text = shown(value)
-            first, *rest = [text] if self.width is None else wrap(text, self.width - width - len(_GAP))
-            yield f"{self._dim(_padded(clip(name, width), width))}{_GAP}{first}".rstrip()
-            yield from (" " * (width + len(_GAP)) + line for line in rest)
-
-    def _table(self, block: Table) -> Iterator[str]:
-        if not block.rows:
-            yield safe_line(block.empty)
+        if isinstance(block, Verbatim):
+            yield block.text
             return
-        texts = [
-            [safe_line(column.title), *(shown(row[at]) for row in block.rows)]
-            for at, column in enumerate(block.columns)
-        ]
-        parts = [
-            _Part(column, found, max(map(cell_width, found)))
-            for column, found in zip(block.columns, texts, strict=True)
-        ]
-        if self.width is not None:
-            parts = _fitted(parts, self.width)
-        for at in range(len(block.rows) + 1):
-            line = _GAP.join(part.cell(at) for part in parts).rstrip()
-            line = line if self.width is None else clip(line, self.width)
-            yield line if at else self._bold(line)
+        if isinstance(block, Note):
+            yield from self._drawn(Text(safe_line(block.text), "dim"))
+            return
+        if block.title:
+            yield from self._drawn(Text(safe_line(block.title), "bold"))
+        match block:
+            case Table(rows=[]) | Table(rows=()):
+                yield safe_line(block.empty)
+            case Table():
+                yield from self._drawn(self._table(block))
+            case Facts():
+                yield from self._drawn(self._facts(block))
+            case Prose():
+                yield from self._drawn(Text(safe_text(block.text)))
 
-    def _bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self.color else text
+    def _drawn(self, what: RenderableType) -> Iterator[str]:
+        """The lines of one thing, without the blanks at their ends."""
+        to = io.StringIO()
+        console = Console(
+            file=to,
+            width=self.width or _UNBOUNDED,
+            height=1,
+            force_terminal=self.color,
+            color_system="standard" if self.color else None,
+            no_color=not self.color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+            _environ={},
+        )
+        console.print(what)
+        yield from (line.rstrip() for line in to.getvalue().removesuffix("\n").split("\n"))
 
-    def _dim(self, text: str) -> str:
-        return f"\x1b[2m{text}\x1b[0m" if self.color else text
+    def _facts(self, block: Facts) -> rich.table.Table:
+        names = [safe_line(name) for name, _ in block.rows]
+        widest = max(map(cell_len, names), default=0)
+        grid = rich.table.Table.grid(padding=(0, _GAP, 0, 0))
+        grid.add_column(
+            style="dim",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=widest if self.width is None else min(widest, self.width // 2),
+        )
+        grid.add_column(overflow="fold")
+        for name, (_, value) in zip(names, block.rows, strict=True):
+            grid.add_row(Text(name), Text(shown(value)))
+        return grid
+
+    def _table(self, block: Table) -> rich.table.Table:
+        table = rich.table.Table(
+            box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
+        )
+        kept = self._with_room(block)
+        for at in kept:
+            column = block.columns[at]
+            table.add_column(
+                Text(safe_line(column.title)),
+                justify="right" if column.right else "left",
+                no_wrap=not column.grows,
+                overflow="ellipsis",
+            )
+        for row in block.rows:
+            table.add_row(*(Text(shown(row[at]), no_wrap=True, overflow="ellipsis") for at in kept))
+        return table
+
+    def _with_room(self, block: Table) -> list[int]:
+        """The columns that the terminal has room for: those that can be spared go first."""
+        kept = list(range(len(block.columns)))
+        if self.width is None:
+            return kept
+        least = {at: _least(column, at, block) for at, column in enumerate(block.columns)}
+        while sum(least[at] + _GAP for at in kept) - _GAP > self.width:
+            spare = max(kept, key=lambda at: block.columns[at].spare)
+            if not block.columns[spare].spare:
+                break
+            kept.remove(spare)
+        return kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A column on its way out: its texts, the title first, and the cells that it takes."""
-
-    column: Column
-    texts: Sequence[str]
-    width: int
-
-    @property
-    def least(self) -> int:
-        """The narrowest that it becomes."""
-        return min(self.width, max(_MIN_GROWING, len(self.column.title))) if self.column.grows else self.width
-
-    def cell(self, at: int) -> str:
-        """One text in its cells."""
-        return _padded(clip(self.texts[at], self.width), self.width, right=self.column.right)
-
-
-def _fitted(parts: Sequence[_Part], width: int) -> list[_Part]:
-    """The columns that a terminal has room for, those that grow made narrower, the last first."""
-    left = list(parts)
-    while sum(part.least + len(_GAP) for part in left) - len(_GAP) > width:
-        spare = max(left, key=lambda part: part.column.spare)
-        if not spare.column.spare:
-            break
-        left.remove(spare)
-    excess = sum(part.width + len(_GAP) for part in left) - len(_GAP) - width
-    for at in reversed(range(len(left))):
-        taken = max(0, min(excess, left[at].width - left[at].least))
-        left[at] = replace(left[at], width=left[at].width - taken)
-        excess -= taken
-    return left
-
-
-def _padded(text: str, width: int, *, right: bool = False) -> str:
-    space = " " * (width - cell_width(text))
-    return space + text if right else text + space
+def _least(column: Column, at: int, block: Table) -> int:
+    """The narrowest that a column becomes, in cells."""
+    title = cell_len(safe_line(column.title))
+    width = max(title, *(cell_len(shown(row[at])) for row in block.rows))
+    return min(width, max(_MIN_GROWING, title)) if column.grows else width

@@ -58,7 +58,7 @@ def mcp(run: Run, *, conversation_id: Conversations = (), session_key: SessionKe
         signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
     try:
         asyncio.run(serve(run.settings.database.value, recall_settings(run.settings), allowed))
-    except KeyboardInterrupt:  # by SIGTERM and SIGHUP, too
+    except* KeyboardInterrupt:  # by SIGTERM and SIGHUP, too; in a group when it came into a task
         # The database is closed. A thread of the SDK still waits for a line, and the interpreter for it.
         sys.stderr.write("Cancelled; nothing was changed.\n")
         sys.stderr.flush()

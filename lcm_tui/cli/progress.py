@@ -1,0 +1,103 @@
+"""How far a work has come: one line on standard error, drawn by rich; nothing where that is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from lcm_core.change.copying import CopyProgress
+from lcm_core.findings import Progress as CheckProgress
+from lcm_core.text import safe_line
+
+from lcm_tui.views.units import bytes_text
+
+if TYPE_CHECKING:  # a pipe never needs it
+    from rich.progress import Progress
+
+#: It is drawn ten times a second at most.
+_PAUSE_SECONDS: Final = 0.1
+#: Checks that end before this many seconds have passed say nothing.
+_SILENT_SECONDS: Final = 0.5
+
+
+class ProgressLine:
+    """A line that is drawn over itself and goes away."""
+
+    def __init__(self, *, bar: bool = True, silent: float = 0.0) -> None:
+        """*bar*: with a bar, a share and the time left; *silent*: seconds in which nothing is said."""
+        self._on = sys.stderr.isatty()
+        self._bar = bar
+        self._begun = time.monotonic()
+        self._silent = silent
+        self._drawn = 0.0
+        self._text = ""
+        self._progress: Progress | None = None
+
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Show *text*, and *done* of *total*; total 0: nobody knows how much it is."""
+        now = time.monotonic()
+        if not self._on or now - self._begun < self._silent:
+            return
+        if text == self._text and now - self._drawn < _PAUSE_SECONDS and done < total:
+            return
+        self._drawn = now
+        with contextlib.suppress(OSError):  # a terminal that went away must not end the work
+            self._draw(safe_line(text), done, total)
+        self._text = text
+
+    def clear(self) -> None:
+        """Take the line away."""
+        progress, self._progress, self._text = self._progress, None, ""
+        if progress is not None:
+            with contextlib.suppress(OSError):
+                progress.stop()
+
+    def _draw(self, text: str, done: int, total: int) -> None:
+        if self._progress is None:
+            self._progress = _made(bar=self._bar)
+            self._progress.add_task(text, total=total or None)
+            self._progress.start()
+        elif text != self._text and self._bar:  # another step has a speed of its own
+            self._progress.reset(self._progress.task_ids[0], total=total or None)
+        task = self._progress.task_ids[0]
+        self._progress.update(task, description=text, completed=done, total=total or None)
+        self._progress.refresh()
+
+
+def _made(*, bar: bool) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if bar else (text,)
+    console = Console(stderr=True, highlight=False, emoji=False)
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+class CopyMeter(ProgressLine):
+    """How far a copy of a database has come."""
+
+    def __call__(self, now: CopyProgress) -> None:
+        """Show *now*."""
+        size = f" {bytes_text(now.total)}" if now.total else ""
+        self.show(f"{now.step.value.capitalize()}{size}", now.done, now.total)
+
+
+class CheckMeter(ProgressLine):
+    """How far the checks have come."""
+
+    def __init__(self) -> None:
+        super().__init__(silent=_SILENT_SECONDS)
+
+    def __call__(self, now: CheckProgress) -> None:
+        """Show *now*."""
+        self.show(f"Checking {now.stage} ({now.stage_number} of {now.stages})", now.done, now.total)
