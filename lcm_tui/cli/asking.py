@@ -21,8 +21,9 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.drafting_report import load_document, spent_document
 from lcm_tui.cli.modelling import model_document, modelling
 from lcm_tui.cli.options import ModelOptions
+from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
-from lcm_tui.cli.working import StatusLine, ask, ask_before_change, can_ask
+from lcm_tui.cli.working import ask, ask_before_change, can_ask
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
 from lcm_tui.writing import Modelling, cost_text, most_text, spent_text
 
@@ -126,7 +127,7 @@ class AskWork:
         if not self._agreed(blocks, model):
             why = "No model was asked; this is what was found. --yes agrees to ask it."
             return self._answer(named, inquiry.evidence, why, data, blocks)
-        line = StatusLine()
+        line = ProgressLine(bar=False)
         try:
             asked = await inquiry.ask(asking, lambda _, words: line.show(words))
         finally:
