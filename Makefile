@@ -3,12 +3,13 @@
 
 BIN := .venv/bin
 PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
-# Tests of screens wait a good deal: six workers for two cores.
-WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 3 )))
+# Tests of screens wait a good deal: four workers for two cores. Each takes a row of files (worksteal), so that what
+# the tests of a file share is made once.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 2 )))
 # They write gigabytes that nobody keeps, and wait for the disk at every commit: into memory where there is room.
 ROOM := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 # Without bytecode of the tests and the plugins every worker compiles them again.
-PYTEST = env $(ROOM) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST = env $(ROOM) PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 export PYTHON
 
 help:

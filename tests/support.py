@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from collections.abc import Collection, Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lcm_core.engine_rules import EngineRules, engine_rules
 from lcm_core.store.schema import FEATURES, Schema
 
@@ -32,6 +34,15 @@ def unpack_database(version: str, target: Path) -> Path:
     """Write the database of *version* to *target* and return *target*."""
     target.write_bytes(gzip.decompress(packed_database(version).read_bytes()))
     return target
+
+
+def sampled(values: Iterable[object], short: Collection[object]) -> list[Any]:
+    """*values* for `pytest.mark.parametrize`: those of *short* always, the others in the long form only."""
+    given = list(values)
+    unknown = [one for one in short if one not in given]
+    if unknown:
+        raise ValueError(f"not among the values: {unknown}")
+    return [one if one in short else pytest.param(one, marks=pytest.mark.long) for one in given]
 
 
 def recorded(name: str) -> Any:

@@ -16,7 +16,7 @@ from lcm_tui.screens.history.screen import HistoryScreen
 from tests.app import hostile
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import open_app, resize, said, settled, strips, wait_for
-from tests.support import unpack_database
+from tests.support import sampled, unpack_database
 
 #: Control, format and surrogate characters, line and paragraph separators, noncharacters.
 FORBIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Cn"}
@@ -80,8 +80,21 @@ async def walk(pilot: Pilot[int], screen: CommandScreen, rows: int) -> str:
     return "\n".join([*seen, check(pilot)])
 
 
-@pytest.mark.parametrize("kind", ["flooded", "sprinkled"])
-@pytest.mark.parametrize("name", WAYS)
+async def test_every_screen_opens_on_harm_and_obeys_none(hostile_home: Callable[[str], Path]):
+    """The short form of the next test, which goes over the rows and through the sizes as well."""
+    home = hostile_home("flooded")
+    async with open_app(home / "lcm.db", state_dir=home, size=(120, 40)) as pilot:
+        harmless = set()
+        for name in WAYS:
+            await open_screen(pilot, name)
+            if not re.search("␛|‹U[+]|‹0x", check(pilot)):
+                harmless.add(name)
+            await leave(pilot)
+        assert harmless <= {"ItemScreen", "HealthScreen"}, "the harm is there to be seen"
+
+
+@pytest.mark.parametrize("kind", sampled(["flooded", "sprinkled"], ["flooded"]))
+@pytest.mark.parametrize("name", sampled(WAYS, ["ItemScreen", "DagScreen", "HistoryScreen"]))
 async def test_no_screen_obeys_the_text_that_it_shows(
     hostile_home: Callable[[str], Path], name: str, kind: str
 ):

@@ -35,6 +35,10 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
+
+#: A table, lines of texts, a tree, a list beside its text, a plan.
+OF_EACH_KIND = ("ConversationsScreen", "ConversationScreen", "DagScreen", "ItemScreen", "PlanScreen")
 
 
 async def help_text(pilot: Pilot[int]) -> str:
@@ -151,7 +155,7 @@ def done_by(screen: CommandScreen, command: str) -> bool:
     return held or callable(getattr(screen, f"action_{command.replace('-', '_')}", None))
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
 async def test_every_screen_shows_its_keys_and_explains_all_its_commands(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         screen = await open_screen(pilot, name)
@@ -307,7 +311,7 @@ async def test_without_colours_nothing_is_coloured(database_file: DatabaseFactor
         assert any(style.reverse for style in styles), "the cursor is seen without colours"
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
 async def test_resizing_keeps_the_selection(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         screen = await open_screen(pilot, name)

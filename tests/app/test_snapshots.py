@@ -1,6 +1,7 @@
 """How every screen looks, on the demonstration database: 80x24 and 160x50, dark, light and without colours.
 
-Pictures that changed on purpose are taken again with ``pytest tests/app --snapshot-update``.
+Pictures that changed on purpose are taken again with
+``pytest tests/app/test_snapshots.py --snapshot-update -m "long or not long"``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lcm_tui.screens.context import items
 from lcm_tui.screens.health import examining
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import NARROW, WIDE, settled, wait_for
+from tests.support import sampled
 
 Compare = Callable[..., bool]
 
@@ -61,7 +63,9 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "160x50"])
+@pytest.mark.parametrize(
+    "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x50", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("name", WAYS)
 def test_screen(
     name: str, size: tuple[int, int], home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
@@ -71,7 +75,10 @@ def test_screen(
 
 
 @pytest.mark.parametrize("colours", ["light", "no colour"])
-@pytest.mark.parametrize("name", ["ConversationsScreen", "ConversationScreen", "DagScreen", "ContextScreen"])
+@pytest.mark.parametrize(
+    "name",
+    sampled(["ConversationsScreen", "ConversationScreen", "DagScreen", "ContextScreen"], ["ContextScreen"]),
+)
 def test_colours(
     name: str, colours: str, home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
