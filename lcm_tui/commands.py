@@ -113,6 +113,7 @@ _ALL = (
     Command("fix", "x", "Fix", "Preview a fix for the selected or marked findings."),
     Command("whole-file", "1", "Full check", "Also run the slow checks (integrity_check, search index)."),
     Command("history", "U", "History", "List changes made by lcm-tui, and undo them."),
+    Command("engine", "Y", "Engine", "Show what the engine prepares, owes and has committed.", hidden=True),
     Command("apply", "a", "Apply", "Apply exactly what is previewed."),
     Command("undo", "u", "Undo", "Preview undoing (or redoing) this operation."),
     Command("scope", "T", "This conv/all", "Switch between this conversation and all."),

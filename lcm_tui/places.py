@@ -152,6 +152,13 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    """What the engine keeps in the file for itself, standing on a conversation."""
+
+    conversation: Conversation | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OneOperation:
     """One operation of the history, edit by edit."""
 
@@ -253,6 +260,7 @@ Place: TypeAlias = (
     | Comparison
     | Health
     | History
+    | Engine
     | OneOperation
     | Preview
     | Import

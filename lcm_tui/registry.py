@@ -50,6 +50,10 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             from lcm_tui.screens.history.screen import HistoryScreen
 
             return HistoryScreen(place.conversation, only=place.only)
+        case places.Engine():
+            from lcm_tui.screens.engine.screen import EngineScreen
+
+            return EngineScreen(place.conversation)
         case places.OneOperation():
             from lcm_tui.screens.history.operation import OperationScreen
 

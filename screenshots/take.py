@@ -6,6 +6,7 @@ Every picture is a state that a person reaches with the keys listed here. SVG, a
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import sqlite3
 import sys
@@ -13,14 +14,19 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.settings import Options, resolve
 
 from lcm_tui.app import LcmApp
 from lcm_tui.demo import keep_snapshots, unpack_demo
+from lcm_tui.screens.engine import reads
 
 FOLDER = Path(__file__).parent
+RECORDED = FOLDER.parent / "tests" / "data"
+#: The clock of what was recorded: ages and leases are counted up to it.
+THEN = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
 WIDE, SMALL = (160, 50), (80, 24)
 LEASE_TABLE = (*"lease", "space", *"table")
 
@@ -34,6 +40,7 @@ class Picture:
     shows: str
     size: tuple[int, int] = WIDE
     sql: str = ""  #: makes the demonstration show what it does not hold
+    recorded: str = ""  #: a file of tests/data in the place of the demonstration
     tail: str = ""  #: messages of the fresh tail, where the configured number leaves nothing to choose
 
 
@@ -76,6 +83,7 @@ PICTURES = (
     Picture("repair", ("R", "enter"), "marked"),
     Picture("backfill", ("G", "enter", "i"), "27 enter"),
     Picture("prune", ("j", "X"), "Delete conversation 8"),
+    Picture("engine", ("Y", "g"), "a worker died", recorded="lcm-1.0-next.db.gz"),
     # These change the database: they come last.
     Picture(
         "merge",
@@ -113,11 +121,15 @@ async def take(picture: Picture, home: Path) -> None:
     if picture.sql:
         with closing(sqlite3.connect(home / ".openclaw" / "lcm.db")) as database, database:
             database.execute(picture.sql)
-    options = Options(openclaw_dir=str(home / ".openclaw"))
+    options, last = Options(openclaw_dir=str(home / ".openclaw")), "3 on disk"
+    if picture.recorded:
+        file = home / "recorded.db"
+        file.write_bytes(gzip.decompress((RECORDED / picture.recorded).read_bytes()))
+        options, last = Options(db=str(file)), "live"
     environment = {"TZ": "UTC"} | ({"LCM_FRESH_TAIL_COUNT": picture.tail} if picture.tail else {})
     app = LcmApp(resolve(options, environment, home=home), demo=True)
     async with app.run_test(size=picture.size) as pilot:
-        await wait_for(app, "3 on disk")  # the last thing that the list finds
+        await wait_for(app, last)  # the last thing that the list finds
         for key in picture.keys:
             await pilot.press(key)
             await asyncio.sleep(0.3)
@@ -134,6 +146,7 @@ def main() -> None:
         os.environ.pop(name, None)
     # Named where a deletion is previewed; no picture writes an export.
     os.environ["XDG_DATA_HOME"] = "/home/operator/.local/share"
+    reads.clock = lambda: THEN
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="lcm-tui-pictures-") as folder:
         home = Path(folder)

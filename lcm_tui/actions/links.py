@@ -27,6 +27,7 @@ def conversation_links(screen: CommandScreen, conversation: Conversation) -> tup
         to(screen, "compact", places.Compaction(conversation)),
         to(screen, "history", places.History(conversation, only=True)),
         to(screen, "health", places.Health(conversation, only=True)),
+        to(screen, "engine", places.Engine(conversation)),
         to(screen, "snapshots", places.Snapshots(conversation)),
     )
 

@@ -197,7 +197,7 @@ class ChangePane(Vertical):
             self._entries = {}
             for view in (self.edits, self.sql, self.ordinals):
                 view.empty = empty or "Nothing changes here."
-            self.ordinals.empty = empty or "Ordinals do not change; only the summary's text does."
+            self.ordinals.empty = empty or "Ordinals do not change."
             rows = shown.shift if shown else ()
             # A cursor that nobody has moved stays at the top, also when a heading comes in front of it.
             top = rows[0] if rows and isinstance(rows[0], str) and self.ordinals.cursor == 0 else None

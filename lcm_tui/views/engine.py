@@ -84,8 +84,12 @@ def conversation_work_blocks(
     batch = one.batch
     if batch is not None:
         blocks += [_publication(batch), _nodes(when, batch)]
-    blocks += [Prose(one.text, f"{NOT_SENT} ({one.node.node_id}, {one.node.status})") for one in texts]
-    return [*blocks, *_notes(work)]
+    return [*blocks, *prepared_blocks(texts), *_notes(work)]
+
+
+def prepared_blocks(texts: Sequence[PreparedText]) -> list[Block]:
+    """Prepared texts, each under a heading that says that nothing was sent of it."""
+    return [Prose(one.text, f"{NOT_SENT} ({one.node.node_id}, {one.node.status})") for one in texts]
 
 
 def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[str, Cell]]:
@@ -95,19 +99,21 @@ def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[st
         ("Active", Mark.NOT_RECORDED if one.conversation.active is None else one.conversation.active),
         ("Needs a look", NEEDS[one.need]),
     ]
-    if work.prepares:
+    if not work.prepares:
+        facts.append(("Prepared", Mark.NOT_RECORDED))
+    else:
         facts += [
             ("Prepared", prepared_words(one)),
             ("Stuck", "; ".join(stuck_words(when, one)) or None),
             ("Last batch lost", lost_words(one)),
         ]
-    facts.append(("Debt", debt_words(when, one)))
-    if work.rows.anchors is not None:
-        facts.append(("Anchors", anchor_words(one)))
-    if work.rows.epochs is not None:
-        facts.append(("Epoch", epoch_words(one)))
-    if work.rows.turns is not None:
-        facts.append(("Last committed turn", when(one.last_turn)))
+    rows = work.rows
+    facts += [
+        ("Debt", Mark.NOT_RECORDED if rows.debts is None else debt_words(when, one)),
+        ("Anchors", Mark.NOT_RECORDED if rows.anchors is None else anchor_words(one)),
+        ("Epoch", Mark.NOT_RECORDED if rows.epochs is None else epoch_words(one)),
+        ("Last committed turn", Mark.NOT_RECORDED if rows.turns is None else when(one.last_turn)),
+    ]
     return facts
 
 
@@ -232,7 +238,7 @@ def _publication(batch: BatchState) -> Table:
         steps, title = batch.planned, "Would be published once all is prepared"
     return Table(
         (Column("Ordinals"), Column("In the context now", grows=True), Column("Then", grows=True)),
-        [(_range(one.start, one.end), _now(batch, one), _then(one)) for one in steps or ()],
+        [(_range(one.start, one.end), _now(batch, one), _then(batch, one)) for one in steps or ()],
         title=title,
         empty="Nothing: the nodes of the batch do not cover its range.",
     )
@@ -247,11 +253,12 @@ def _now(batch: BatchState, step: Step) -> str:
     return " and ".join(parts)
 
 
-def _then(step: Step) -> str:
+def _then(batch: BatchState, step: Step) -> str:
     if step.node is None:
         return "stays"
     tokens = "" if step.node.tokens is None else f", {counted(step.node.tokens, 'token', 'tokens')}"
-    return f"one {step.node.kind} summary of depth {step.node.depth}{tokens}"
+    become = "becomes" if sum(batch.replaced(step)) == 1 else "become"
+    return f"{become} one {step.node.kind} summary of depth {step.node.depth}{tokens}"
 
 
 def _nodes(when: When, batch: BatchState) -> Table:

@@ -32,6 +32,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "CompactingScreen": (3, ("C",)),
         "HealthScreen": (3, ("H",)),
         "HistoryScreen": (3, ("U",)),
+        "EngineScreen": (3, ("Y",)),
         "ReviewScreen": (6, ("s", "r")),
         "DraftingScreen": (3, ("R", "enter")),
         "DiskSessionScreen": (None, ("enter",)),

@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.context import items
+from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import NARROW, WIDE, settled, wait_for
@@ -60,6 +61,7 @@ def ways_to(name: str) -> Callable[[Pilot[int]], object]:
 @pytest.fixture(autouse=True)
 def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "datetime", FrozenTime)
+    monkeypatch.setattr(reads, "datetime", FrozenTime)
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
 
 

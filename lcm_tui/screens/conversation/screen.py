@@ -41,7 +41,7 @@ the time zone that is shown; with a Z behind it in UTC).
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
-            "fold-all",
+            *("fold-all", "engine"),
         )
     )
 

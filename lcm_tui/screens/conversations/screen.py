@@ -53,12 +53,23 @@ that a rollover split one conversation again. space marks conversations: K archi
 stays), X exports them to files and deletes them; without marks the selected one is meant. All of this shows
 a preview first and can be undone (U); only what is forgotten, a choice of the deletion's preview, cannot.
 R lists the broken summaries, of one conversation or of the whole file, and has them written again. i previews
-importing a session that only the disk knows.
+importing a session that only the disk knows. Y shows what the engine prepares and owes.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "context", "summaries", "health", "repair", "compact", "transplant", "mark", "history"),
-            *("files", "search", "sort", "briefs", "merge", "archive", "delete", "backfill", "turn"),
+            *(
+                "files",
+                "search",
+                "sort",
+                "briefs",
+                "merge",
+                "archive",
+                "delete",
+                "backfill",
+                "turn",
+                "engine",
+            ),
         )
     )
 
@@ -114,6 +125,7 @@ importing a session that only the disk knows.
             self._of_selected("merge", self._merged),
             Action("history", lambda: self.open(places.History(self.list.conversation))),
             Action("health", lambda: self.open(places.Health(self.list.conversation))),
+            Action("engine", lambda: self.open(places.Engine(self.list.conversation))),
             Action("backfill", self._import_session, self._why_no_session),
             repair_action(self, lambda: self.list.conversation),
             *prune_actions(

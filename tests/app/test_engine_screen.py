@@ -1,0 +1,105 @@
+"""The engine's state on the screen: what needs a look first, prepared texts apart, closing debt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from lcm_core.settings import Options, resolve
+from textual.pilot import Pilot
+
+from lcm_tui.app import LcmApp
+from lcm_tui.screens.engine import reads
+from lcm_tui.screens.engine.screen import EngineScreen
+from lcm_tui.screens.preview.screen import PlanScreen
+from tests.app.support import NARROW, WIDE, go_to, open_app, said, settled, shown, wait_for
+from tests.app.test_plan_screen import no_offer
+from tests.conftest import DatabaseFactory
+from tests.databases import column, value
+
+__all__ = ["no_offer"]
+
+NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _at_the_recorded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "clock", lambda: NOW)
+
+
+async def engine(pilot: Pilot[int]) -> EngineScreen:
+    screen = await go_to(pilot, EngineScreen())
+    await settled(pilot)
+    return screen
+
+
+async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
+    database_file: DatabaseFactory,
+) -> None:
+    path = database_file("1.0-next")
+    texts = column(path, "SELECT content FROM pending_summary_nodes WHERE conversation_id = 2")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await engine(pilot)
+        assert list(screen.list.table.keys)[:4] == [1, 9, 3, 2]
+        await pilot.press("j", "j", "j")
+        assert "complete, waits for the threshold" in " ".join(screen.text.text.split())
+        assert not any(text[:20] in screen.text.text for text in texts)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: all(text[:20] in screen.text.text for text in texts))
+        assert screen.text.text.count("and not part of the conversation") == len(texts)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: "waits for the" in screen.text.text, "the state")
+        assert screen.list.table.select(10)
+        await pilot.press("enter")
+        assert said(pilot)[-1] == "no prepared text of this conversation is stored"
+
+
+async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: DatabaseFactory) -> None:
+    path = database_copy("1.0-next")
+    async with open_app(path) as pilot:
+        screen = await engine(pilot)
+        await pilot.press("g", "x")
+        assert said(pilot)[-1] == "this conversation owes no compaction"
+        assert screen.list.table.select(3)
+        await pilot.press("x")
+        assert said(pilot)[-1] == "this conversation is active: its host pays the debt"
+        assert screen.list.table.select(7)
+        await pilot.press("x")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
+        await settled(pilot)
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the state again")
+        await wait_for(pilot, lambda: "closed by the operator" in screen.text.text, "the debt to be closed")
+    row = "SELECT pending + running FROM conversation_compaction_maintenance WHERE conversation_id = 7"
+    assert value(path, row) == 0
+    [copy] = path.parent.glob("*.before-close-debt.backup")
+    assert value(copy, row) == 1
+
+
+async def test_an_older_file_says_what_it_does_not_record(database_file: DatabaseFactory) -> None:
+    async with open_app(database_file("0.8.2"), size=NARROW) as pilot:
+        screen = await engine(pilot)
+        assert screen.text.text.count("not recorded by this version") == 5
+        assert "prepares nothing" in screen.text.text
+        assert "Engine  " in shown(pilot)
+
+
+@pytest.mark.parametrize("size", [NARROW, (120, 35), WIDE], ids=["80x24", "120x35", "160x50"])
+def test_how_it_looks(
+    size: tuple[int, int],
+    database_file: DatabaseFactory,
+    snap_compare: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = database_file("1.0-next")
+    app = LcmApp(resolve(Options(db=path), {**os.environ, "TZ": "UTC"}, home=Path.home()))
+
+    async def walk(pilot: Pilot[int]) -> None:
+        await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
+        await settled(pilot)
+        await engine(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=walk)
