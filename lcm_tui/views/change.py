@@ -24,6 +24,7 @@ from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
 
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
+from lcm_tui.views.preview import items_text, rows_text
 from lcm_tui.widgets.composition import gauge, share_text
 from lcm_tui.widgets.spans import (
     Column,
@@ -278,7 +279,7 @@ def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -
     again = (f"! The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
     warned = [_wrapped(text, "warn", width) for text in (*again, *(f"! {one}." for one in shown.warnings))]
     items = _wrapped(_items_text(shown), "text", width)
-    rows = _wrapped(rows_text(shown.rows), "text", width)
+    rows = _wrapped(f"rows    {rows_text(shown.rows)}", "text", width)
     lines: list[Line] = []
     for titles, whole, gauges in (
         (TITLES, True, True),
@@ -314,20 +315,10 @@ def _items_text(shown: Shown) -> str:
     if not shown.shift:
         return "items   ordinals do not change"
     where = f" in {shown.contexts} contexts" if shown.contexts > 1 else ""
-    moved = f"{shown.moving:,} moved"
-    if shown.tokens is None and not shown.moving:
-        moved = "others moved with them"
-    return f"items   {shown.leaving:,} removed, {shown.entering:,} added, {moved}{where}"
-
-
-def rows_text(rows: Sequence[RowCount]) -> str:
-    """Rows per table: added, changed, deleted."""
-    return "rows    " + ("; ".join(_row_text(one) for one in rows) or "none")
-
-
-def _row_text(one: RowCount) -> str:
-    counts = (("+", one.insert), ("~", one.update), ("-", one.delete))
-    return " ".join([one.table, *(f"{sign}{count:,}" for sign, count in counts if count)])
+    said = items_text(shown.entering, shown.leaving, shown.moving)
+    if shown.tokens is None and not shown.moving:  # an operation of the history keeps no more
+        said = said.replace("0 moved", "others moved with them")
+    return f"items   {said}{where}"
 
 
 def token_lines(shown: Shown, budget: int, width: int, *, gauges: bool = True) -> list[Line]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import Edit
@@ -13,16 +14,74 @@ from lcm_core.change.verify import Step
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table, When
 from lcm_tui.views.preview import rows_table, some
 
-EMPTY = "Nothing was changed in this database by lcm-tui, as far as its history goes back."
+EMPTY = "lcm-tui has made no change in this database, as far as its history goes back."
+IN_EFFECT: Final = "in effect"
+UNDONE: Final = "undone"
+IN_PART: Final = "in part"
 
 
 @dataclass(frozen=True, slots=True)
 class ListedOperation:
-    """An operation in the list."""
+    """An operation in a list."""
 
     operation: Operation
     effective: bool | None  #: whether what it did holds now; None: the history does not tell any more
     undone_by: str | None  #: what undoes it now
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLine:
+    """A line of the history: an operation, or those of a batch in the place of the newest."""
+
+    listed: Sequence[ListedOperation]  #: at least one, the newest first
+
+    @property
+    def newest(self) -> Operation:
+        """The newest operation of the line."""
+        return self.listed[0].operation
+
+    @property
+    def name(self) -> str:
+        """The id of the operation, or of the batch."""
+        newest = self.newest
+        return newest.id if len(self.listed) == 1 or newest.batch is None else newest.batch
+
+    @property
+    def what(self) -> str:
+        """What was done."""
+        many = len(self.listed)
+        return self.newest.title if many == 1 else f"{many:,} operations, the newest: {self.newest.title}"
+
+    @property
+    def owner(self) -> int | None:
+        """The conversation that it is about; None: several, or none."""
+        owners = {one.operation.conversation_id for one in self.listed}
+        return owners.pop() if len(owners) == 1 else None
+
+    @property
+    def tokens(self) -> int:
+        """By how many tokens contexts grew."""
+        return sum(one.operation.tokens for one in self.listed)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were touched."""
+        counts = [count for one in self.listed for count in one.operation.rows]
+        return sum(count.insert + count.update + count.delete for count in counts)
+
+    @property
+    def state(self) -> str | None:
+        """Whether it holds; None: the history does not tell any more."""
+        states = {one.effective for one in self.listed}
+        if len(states) > 1:
+            return IN_PART
+        return {True: IN_EFFECT, False: UNDONE, None: None}[states.pop()]
+
+    @property
+    def undone_by(self) -> str | None:
+        """What undoes all of it now."""
+        by = {one.undone_by for one in self.listed}
+        return by.pop() if len(by) == 1 else None
 
 
 def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bool) -> Table:
@@ -40,25 +99,19 @@ def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bo
     for one in items:
         key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
         lines.setdefault(key, []).append(one)
-    return Table(columns, [_line(when, line) for line in lines.values()], empty=EMPTY)
+    rows = [_row(when, HistoryLine(line)) for line in lines.values()]
+    return Table(columns, rows, empty=EMPTY)
 
 
-def _line(when: When, line: Sequence[ListedOperation]) -> tuple[Cell, ...]:
-    """An operation, or what is listed of a batch, in the place of its newest one."""
-    newest = line[0]
-    owners = {one.operation.conversation_id for one in line}
-    [owner] = owners if len(owners) == 1 else [None]
-    states = {None if one.effective is None else "in effect" if one.effective else "undone" for one in line}
-    by = {one.undone_by for one in line}
-    many = len(line) > 1
+def _row(when: When, line: HistoryLine) -> tuple[Cell, ...]:
     return (
-        newest.operation.batch if many else newest.operation.id,
-        when(newest.operation.created_at),
-        None if owner is None else str(owner),
-        f"{sum(one.operation.tokens for one in line):+,}",
-        states.pop() if len(states) == 1 else "in part",
-        by.pop() if len(by) == 1 else None,
-        f"{len(line):,} operations, the newest: {newest.operation.title}" if many else newest.operation.title,
+        line.name,
+        when(line.newest.created_at),
+        None if line.owner is None else str(line.owner),
+        f"{line.tokens:+,}",
+        line.state,
+        line.undone_by,
+        line.what,
     )
 
 
@@ -99,7 +152,7 @@ def operation_blocks(when: When, found: ShownOperation) -> list[Block]:
 
 
 def _state(found: ShownOperation) -> str:
-    held = "in effect" if found.effective else "undone"
+    held = IN_EFFECT if found.effective else UNDONE
     if found.why_not is not None:
         return f"{held}: {found.why_not}"
     return f"{held}, can be {'undone' if found.effective else 'redone'}"

@@ -36,7 +36,7 @@ def warning_notes(shown: Preview) -> list[Note]:
 def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
     if shown.plan.conversation_id is not None:
         yield "Conversation", str(shown.plan.conversation_id)
-    moves = f"{len(shown.leaving):,} removed, {len(shown.entering):,} added, {len(shown.moving):,} moved"
+    moves = items_text(len(shown.entering), len(shown.leaving), len(shown.moving))
     yield "Context items", moves if shown.shift else "unchanged"
     if shown.shift or shown.tokens.change:
         yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
@@ -124,5 +124,15 @@ def _text(ordinal: int | None) -> str:
 
 
 def rows_text(rows: Sequence[RowCount]) -> str:
-    """Rows per table in a line."""
-    return ", ".join(f"{one.table} +{one.insert} ~{one.update} -{one.delete}" for one in rows)
+    """Rows per table in a line: added, changed, deleted."""
+    return "; ".join(map(_row_text, rows)) or "none"
+
+
+def _row_text(one: RowCount) -> str:
+    counts = (("+", one.insert), ("~", one.update), ("-", one.delete))
+    return " ".join([one.table, *(f"{sign}{count:,}" for sign, count in counts if count)])
+
+
+def items_text(entering: int, leaving: int, moving: int) -> str:
+    """How many items of a context a change touches."""
+    return f"{leaving:,} removed, {entering:,} added, {moving:,} moved"

@@ -52,7 +52,7 @@ async def test_an_empty_history_says_what_will_stand_there(database_file: Databa
         await settled(pilot)
         await pilot.press("U")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
-        await wait_for_text(pilot, "Nothing was changed by lcm-tui. Each change will stand here")
+        await wait_for_text(pilot, "No changes yet. Each change appears here")
         screen = pilot.app.screen
         assert isinstance(screen, HistoryScreen)
         assert screen.why_not("undo") == "no operation is selected"
@@ -183,7 +183,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         screen = pilot.app.screen
         assert isinstance(screen, HistoryScreen)
         assert list(screen.list.table.keys) == ["batch-1"]
-        await wait_for_text(pilot, "▸", "2 operations: Dissolve summary")
+        await wait_for_text(pilot, "▸", "2 operations, the newest: Dissol")
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
@@ -224,7 +224,7 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
-        await wait_for_text(pilot, "2 operations: Undo: Count 5620")
+        await wait_for_text(pilot, "2 operations, the newest: Undo")
     assert dump(path) == before
 
 

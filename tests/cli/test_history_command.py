@@ -70,7 +70,7 @@ def test_a_database_that_nobody_changed_has_an_empty_history(database_copy: Data
     told = history(path, "list", "--json")
     assert (told.data["items"], told.document["pagination"]["hasMore"]) == ([], False)
     assert history(path, "list").out == (
-        "Nothing was changed in this database by lcm-tui, as far as its history goes back.\n"
+        "lcm-tui has made no change in this database, as far as its history goes back.\n"
     )
     assert history(path, "show", "op_x").code == 3
     assert history(path, "undo", "op_x").code == 3

@@ -20,7 +20,8 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.history.reads import load_operation, when_of
-from lcm_tui.views.change import Shown, rows_text, shown_edits
+from lcm_tui.views.change import Shown, shown_edits
+from lcm_tui.views.preview import rows_text
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 
@@ -104,7 +105,7 @@ again when it was undone.
         if found is not None and found.undone_by is not None:
             lines.append((Span(f" ↶ undone by {found.undone_by}", "warn"),))
         if found is not None and found.problem:
-            lines += [(Span(f" {found.problem}", "error"),), (Span(f" {rows_text(one.rows)}"),)]
+            lines += [(Span(f" {found.problem}", "error"),), (Span(f" rows    {rows_text(one.rows)}"),)]
         return lines
 
     def _why_unread(self) -> str | None:

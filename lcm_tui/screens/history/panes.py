@@ -9,6 +9,7 @@ from lcm_core.change.journal import Operation
 
 from lcm_tui.panes.listing import ListPane, appeared
 from lcm_tui.screens.history.reads import History, when_of
+from lcm_tui.views.history import IN_EFFECT, UNDONE
 from lcm_tui.widgets.spans import Column, Span
 
 COLUMNS = (
@@ -94,8 +95,8 @@ class OperationList(ListPane[str]):
         if self.history.operations:
             return "No operation matches."
         if self.narrowed:
-            return "Nothing was changed in this conversation by lcm-tui. T shows all conversations."
-        return "Nothing was changed by lcm-tui. Each change will stand here, and u takes it back."
+            return "No changes in this conversation yet. T shows all conversations."
+        return "No changes yet. Each change appears here; u undoes it."
 
     def columns(self) -> Sequence[Column]:
         """What is said of an operation."""
@@ -104,42 +105,19 @@ class OperationList(ListPane[str]):
     def cells(self, key: str) -> Mapping[str, Span]:
         """When, where, how much and what; in grey what does not hold any more."""
         batch = self.history.batches.get(key)
+        line = self.history.line(key)
+        holds = line.state != UNDONE
+        sign = Span("" if holds else "↶", "warn")
         if batch is not None:
-            return self._batch_cells(key, batch)
-        one = self.history.by_id[key]
-        holds = self.history.holds(one)
+            sign = Span("▾" if key in self._unfolded else "▸", "key")
+        inner = "  " if batch is None and line.newest.batch in self.history.batches else ""
         return {
-            **self._numbers((one,)),
-            "sign": Span("" if holds else "↶", "warn"),
-            "what": Span(
-                f"{'  ' if one.batch in self.history.batches else ''}{one.title}",
-                "text" if holds else "dim",
-            ),
-            "undone": Span("" if holds else "undone", "warn"),
-            "id": Span(one.id, "key"),
-        }
-
-    def _batch_cells(self, name: str, batch: Sequence[Operation]) -> Mapping[str, Span]:
-        """A batch in one line: its sums, and whether all, some or none of it holds."""
-        holding = sum(map(self.history.holds, batch))
-        state = "" if holding == len(batch) else "undone" if not holding else "in part"
-        return {
-            **self._numbers(batch),
-            "sign": Span("▾" if name in self._unfolded else "▸", "key"),
-            "what": Span(f"{len(batch):,} operations: {batch[0].title}", "text" if holding else "dim"),
-            "undone": Span(state, "warn"),
-            "id": Span(name, "key"),
-        }
-
-    def _numbers(self, found: Sequence[Operation]) -> Mapping[str, Span]:
-        """When the newest was committed, whose they are, and what they add up to."""
-        owners = {one.conversation_id for one in found}
-        tokens = sum(one.tokens for one in found)
-        touched = sum(count.insert + count.update + count.delete for one in found for count in one.rows)
-        owner = owners.pop() if len(owners) == 1 else None
-        return {
-            "when": Span(when_of(found[0], self.zone)[:16], "dim"),
-            "conversation": Span("" if owner is None else str(owner)),
-            "tokens": Span(f"{tokens:+,}" if tokens else "0"),
-            "rows": Span(f"{touched:,}", "dim"),
+            "sign": sign,
+            "when": Span(when_of(line.newest, self.zone)[:16], "dim"),
+            "conversation": Span("" if line.owner is None else str(line.owner)),
+            "tokens": Span(f"{line.tokens:+,}" if line.tokens else "0"),
+            "rows": Span(f"{line.rows:,}", "dim"),
+            "what": Span(f"{inner}{line.what}", "text" if holds else "dim"),
+            "undone": Span("" if line.state == IN_EFFECT else line.state or "", "warn"),
+            "id": Span(line.name, "key"),
         }

@@ -13,6 +13,8 @@ from lcm_core.change.undo import undone_by
 from lcm_core.store.database import Reader
 from lcm_core.times import format_local, parse_utc
 
+from lcm_tui.views.history import HistoryLine, ListedOperation
+
 
 @dataclass(frozen=True)
 class History:
@@ -35,6 +37,16 @@ class History:
             if one.batch is not None:
                 found.setdefault(one.batch, []).append(one)
         return {name: held for name, held in found.items() if len(held) > 1}
+
+    def line(self, key: str) -> HistoryLine:
+        """A line of the list, by the id of an operation or of a batch.
+
+        Raises:
+            KeyError: there is none.
+        """
+        found = self.batches.get(key) or (self.by_id[key],)
+        by = self.undone.get
+        return HistoryLine([ListedOperation(one, self.holds(one), by(one.id)) for one in found])
 
     def holds(self, one: Operation) -> bool:
         """Whether what an operation did holds now."""

@@ -1,0 +1,53 @@
+"""The history as both faces draw it, without a terminal."""
+
+from __future__ import annotations
+
+from lcm_core.change.journal import Operation
+from lcm_core.change.plan import RowCount
+from lcm_core.records import Timestamp
+
+from lcm_tui.views.history import IN_PART, HistoryLine, ListedOperation, operations_table
+
+
+def operation(
+    number: int, *, conversation: int | None = 1, batch: str | None = None, tokens: int = 5
+) -> Operation:
+    return Operation(
+        id=f"op_{number:016x}",
+        place=number,
+        kind="dissolve",
+        title=f"Change {number}\x1b[31m",
+        conversation_id=conversation,
+        batch=batch,
+        rows=(RowCount("summaries", 1, 2, 3),),
+        tokens=tokens,
+        removed=frozenset(),
+        tool_version="0.1.0",
+        created_at=Timestamp("2026-03-02 10:00:00"),
+        undoes=None,
+        undone_by=None,
+        export=None,
+    )
+
+
+def test_a_batch_is_one_line_in_the_place_of_its_newest() -> None:
+    newer = ListedOperation(operation(2, batch="batch_1"), True, None)
+    older = ListedOperation(operation(1, conversation=2, batch="batch_1", tokens=-7), False, "op_9")
+    line = HistoryLine((newer, older))
+    assert (line.name, line.owner, line.tokens, line.rows) == ("batch_1", None, -2, 12)
+    assert line.state == IN_PART
+    assert line.undone_by is None
+    assert line.what.startswith("2 operations, the newest: Change 2")
+
+
+def test_what_the_history_does_not_tell_any_more_is_no_state() -> None:
+    assert HistoryLine((ListedOperation(operation(1), None, None),)).state is None
+
+
+def test_a_batch_unfolds_and_a_table_without_operations_says_so() -> None:
+    listed = [ListedOperation(operation(number, batch="batch_1"), True, None) for number in (2, 1)]
+    folded = operations_table(lambda stored: stored, listed, unfold=False)
+    unfolded = operations_table(lambda stored: stored, listed, unfold=True)
+    assert [row[0] for row in folded.rows] == ["batch_1"]
+    assert [row[0] for row in unfolded.rows] == [f"op_{number:016x}" for number in (2, 1)]
+    assert "no change" in operations_table(lambda stored: stored, [], unfold=False).empty
