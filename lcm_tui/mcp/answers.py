@@ -5,6 +5,7 @@ Source: docs/mcp.md, "Text of others".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ UNTRUSTED: Final = (
 )
 #: Characters of an answer, for a hostile text grows where its controls are written out.
 MAX_CHARACTERS: Final = 40_000
+#: Characters of the same as data, in JSON; longer texts in it are cut first.
+MAX_DATA: Final = 80_000
 #: Characters of a short stored value, such as a title.
 SHORT: Final = 120
 
@@ -40,7 +43,7 @@ def answered(scope: str, lines: Sequence[str], data: Mapping[str, Json]) -> Tool
     if len(text) > MAX_CHARACTERS:
         end = f"\n{ELLIPSIS} cut at {MAX_CHARACTERS:,} characters: ask for less at a time.\n{UNTRUSTED}"
         text = text[: MAX_CHARACTERS - len(end)] + end
-    safe = {name: safe_json(value) for name, value in data.items()}
+    safe = _within_limit({name: safe_json(value) for name, value in data.items()})
     return ToolAnswer(text, {"scope": safe_line(scope), "untrusted": UNTRUSTED, **safe})
 
 
@@ -59,6 +62,26 @@ def short(text: str | None, longest: int = SHORT) -> str:
 def quoted(text: str) -> Iterator[str]:
     """The lines of a stored text, each of them marked."""
     return (QUOTED + line for line in safe_text(text).split("\n"))
+
+
+def _within_limit(data: dict[str, Json]) -> dict[str, Json]:
+    """The same with its longest texts cut, as far as it has to be, and a word of that."""
+    longest = MAX_DATA
+    found = data
+    while len(json.dumps(found, ensure_ascii=False)) > MAX_DATA and longest > SHORT:
+        longest //= 2
+        found = {name: _cut(value, longest) for name, value in data.items()} | {"dataCut": True}
+    return found
+
+
+def _cut(value: Json, longest: int) -> Json:
+    if isinstance(value, str):
+        return value if len(value) <= longest else value[: longest - 1] + ELLIPSIS
+    if isinstance(value, Mapping):
+        return {name: _cut(one, longest) for name, one in value.items()}
+    if isinstance(value, Sequence):
+        return [_cut(one, longest) for one in value]
+    return value
 
 
 def safe_json(value: Json) -> Json:

@@ -7,8 +7,9 @@ import contextlib
 import logging
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
@@ -17,14 +18,20 @@ from lcm_core import __version__
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.database import Database
 from lcm_core.text import safe_line
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from lcm_tui.mcp.answers import UNTRUSTED, ToolAnswer
 from lcm_tui.mcp.arguments import schema_of
+from lcm_tui.mcp.memory import Memory
 from lcm_tui.mcp.scope import Allowed, check_allowed
-from lcm_tui.mcp.tools import DEADLINE_SECONDS, TOOLS, Memory, call
+from lcm_tui.mcp.tools import Report, call, longest, tools_of
+
+if TYPE_CHECKING:
+    from lcm_core.recall.asking import Model
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +45,10 @@ _INSTRUCTIONS = (
 Incoming = SessionMessage | Exception
 
 
-async def serve(path: Path, settings: RecallSettings, allowed: Allowed) -> None:
+async def serve(path: Path, settings: RecallSettings, allowed: Allowed, model: Model | None = None) -> None:
     """Serve one client until its input ends; what was asked before that is answered.
+
+    A *model* that was named at the start makes the tool ``ask``; it is closed by whoever made it.
 
     Raises:
         DatabaseError: the file cannot be read.
@@ -50,9 +59,11 @@ async def serve(path: Path, settings: RecallSettings, allowed: Allowed) -> None:
         await database.read(check_allowed, allowed)
         watching = asyncio.create_task(_follow(database))
         try:
-            log.info("serving %s, %s", path, allowed.name)
+            asks = "" if model is None else f", asking {safe_line(model.name)}"
+            log.info("serving %s, %s%s", path, allowed.name, asks)
             async with stdio_server() as (incoming, outgoing):
-                await _converse(_server(Memory(database, settings, allowed)), incoming, outgoing)
+                memory = Memory(database, settings, allowed, model)
+                await _converse(_server(memory), incoming, outgoing, longest(memory))
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -68,11 +79,14 @@ async def _follow(database: Database) -> None:
 
 def _server(memory: Memory) -> Server[dict[str, Any]]:
     async def list_tools(_: object, __: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[*_listed()])
+        return types.ListToolsResult(tools=[*_listed(memory)])
 
-    async def call_tool(_: object, asked: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        context: ServerRequestContext[Any, Any], asked: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         try:
-            return _result(await call(memory, asked.name, asked.arguments or {}))
+            async with _telling(context.session) as report:
+                return _result(await call(memory, asked.name, asked.arguments or {}, report))
         except Exception:
             log.exception("the tool failed")
             words = "Something unexpected went wrong; the log of the server says what."
@@ -88,19 +102,44 @@ def _server(memory: Memory) -> Server[dict[str, Any]]:
     )
 
 
-def _listed() -> list[types.Tool]:
-    hints = types.ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+@asynccontextmanager
+async def _telling(session: ServerSession) -> AsyncIterator[Report]:
+    """What a call says of its progress, told to the client until the call ends, in order."""
+    told: asyncio.Queue[tuple[int, int, str]] = asyncio.Queue()
+
+    async def tell() -> None:
+        while True:
+            step, steps, words = await told.get()
+            await session.report_progress(step, steps, words)
+
+    task = asyncio.create_task(tell())
+    try:
+        yield lambda step, steps, words: told.put_nowait((step, steps, words))
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def _hints(only_reads: bool) -> types.ToolAnnotations:
+    return types.ToolAnnotations(
+        read_only_hint=True,
+        destructive_hint=False,
+        idempotent_hint=only_reads,
+        open_world_hint=not only_reads,
     )
+
+
+def _listed(memory: Memory) -> list[types.Tool]:
     return [
         types.Tool(
             name=one.name,
             description=one.help,
             input_schema=schema_of(one.arguments),
             output_schema={"type": "object"},
-            annotations=hints,
+            annotations=_hints(one.only_reads),
         )
-        for one in TOOLS
+        for one in tools_of(memory)
     ]
 
 
@@ -149,26 +188,29 @@ class _Unanswered:
             self._none.set()
 
 
-async def _converse(server: Server[dict[str, Any]], incoming: Any, outgoing: Any) -> None:
+async def _converse(server: Server[dict[str, Any]], incoming: Any, outgoing: Any, seconds: float) -> None:
     """Run the server between two pipes: the SDK drops what is under way when the input ends."""
     unanswered = _Unanswered()
     to_server, from_client = anyio.create_memory_object_stream[Incoming](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as group:
-        group.start_soon(_pass_in, incoming, to_server, unanswered)
+        group.start_soon(_pass_in, incoming, to_server, unanswered, seconds)
         group.start_soon(_pass_out, from_server, outgoing, unanswered)
         await server.run(from_client, to_client, server.create_initialization_options())
         to_client.close()
 
 
 async def _pass_in(
-    incoming: AsyncIterator[Incoming], to_server: MemoryObjectSendStream[Incoming], unanswered: _Unanswered
+    incoming: AsyncIterator[Incoming],
+    to_server: MemoryObjectSendStream[Incoming],
+    unanswered: _Unanswered,
+    seconds: float,
 ) -> None:
     async with to_server:
         async for one in incoming:
             unanswered.asked(one)
             await to_server.send(one)
-        with anyio.move_on_after(DEADLINE_SECONDS + _BUSY_SECONDS):
+        with anyio.move_on_after(seconds + _BUSY_SECONDS):
             await unanswered.none_left()
 
 

@@ -14,38 +14,29 @@ from lcm_core.javascript import Json
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.find import NAMES, Found, Hit, search
 from lcm_core.recall.read import beginning_of, cite, read_below, text_of, verify
-from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Reader
 from lcm_core.store.searched import DocumentKind, Filter
 from lcm_core.times import iso_z, parse_utc
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
 from lcm_tui.mcp.arguments import Argument, Given, Switch, Text, Whole
+from lcm_tui.mcp.memory import CONVERSATION, MAX_TOKENS, Memory
 from lcm_tui.mcp.scope import Allowed, Scope, scope_of
+
+#: The step that begins, of how many at most, and what is done.
+Report = Callable[[int, int, str], None]
 
 #: Seconds that a call may take, and what of them a search and the reason for an empty one may.
 DEADLINE_SECONDS: Final = 3.0
 _SEARCH_SECONDS: Final = 2.0
 _NEAR_SECONDS: Final = 0.4
-#: Tokens of text in an answer.
-MAX_TOKENS: Final = 8_000
 _PREVIEW: Final = 200
 
-_CONVERSATION: Final = Whole("Only this conversation, by its id; it must be in the scope of the server.")
 _ID: Final = Text("msg#12, sum_..., file_..., a brief, or a citation such as msg#12@0123456789ab.", True, 200)
 _TOKENS: Final = Whole("Tokens of text in this answer.", 4_000, 100, MAX_TOKENS)
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a server reads from."""
-
-    database: Database
-    settings: RecallSettings
-    allowed: Allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +46,59 @@ class Tool:
     name: str
     help: str
     arguments: Mapping[str, Argument]
-    load: Callable[[Reader, Memory, Given], Awaitable[ToolAnswer]]
+    call: Callable[[Memory, Given, Report], Awaitable[ToolAnswer]]
+    seconds: float = DEADLINE_SECONDS
+    only_reads: bool = True  #: False: it sends something to a model
 
 
-async def call(memory: Memory, name: str, values: Mapping[str, Json]) -> ToolAnswer:
+def _reading(
+    name: str,
+    words: str,
+    arguments: Mapping[str, Argument],
+    load: Callable[[Reader, Memory, Given], Awaitable[ToolAnswer]],
+) -> Tool:
+    """A tool that answers from one read transaction."""
+
+    def call(memory: Memory, given: Given, _: Report) -> Awaitable[ToolAnswer]:
+        return memory.database.read(load, memory, given)
+
+    return Tool(name, words, arguments, call)
+
+
+def tools_of(memory: Memory) -> tuple[Tool, ...]:
+    """The tools of a server: ``ask`` among them where a model was named at its start."""
+    if memory.model is None:
+        return TOOLS
+    from lcm_tui.mcp import asking
+
+    asks = Tool(asking.NAME, asking.HELP, asking.ARGUMENTS, asking.ask, asking.ASK_SECONDS, False)
+    return (*TOOLS, asks)
+
+
+def longest(memory: Memory) -> float:
+    """Seconds that a call may take at most."""
+    return max(one.seconds for one in tools_of(memory))
+
+
+async def call(
+    memory: Memory, name: str, values: Mapping[str, Json], report: Report = lambda *_: None
+) -> ToolAnswer:
     """Call a tool; what goes wrong is an answer too, in one sentence."""
+    seconds = DEADLINE_SECONDS
     try:
-        tool = next((one for one in TOOLS if one.name == name), None)
+        tools = tools_of(memory)
+        tool = next((one for one in tools if one.name == name), None)
         if tool is None:
-            known = ", ".join(one.name for one in TOOLS)
+            known = ", ".join(one.name for one in tools)
             raise UsageError(f"There is no tool {short(name, 40)}; there are {known}.")
         given = Given.read(tool.arguments, values)
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            return await memory.database.read(tool.load, memory, given)
+        seconds = tool.seconds
+        async with asyncio.timeout(seconds):
+            return await tool.call(memory, given, report)
     except TimeoutError:
         return refused(
             LcmError(
-                f"{name} took longer than {DEADLINE_SECONDS:g} s and was stopped; "
+                f"{name} took longer than {seconds:g} s and was stopped; "
                 "narrow it to a conversation, a kind or a time.",
                 code="DEADLINE",
             )
@@ -350,13 +377,13 @@ def _more(cursor: str | None) -> list[str]:
 
 _CURSOR: Final = Text("Where the next page begins, as the answer before named it.", longest=40)
 TOOLS: Final = (
-    Tool(
+    _reading(
         "conversations",
         "List the conversations that may be read: ids, session keys, titles, sizes, last activity.",
         {"limit": Whole("Conversations of a page.", 20, 1, 100), "cursor": _CURSOR},
         _conversations,
     ),
-    Tool(
+    _reading(
         "search",
         "Find where something was said: messages, tool inputs and outputs, summaries, focus briefs and large "
         "files, also of old and archived conversations. All words are wanted. Hits have ids for describe and "
@@ -364,7 +391,7 @@ TOOLS: Final = (
         {
             "query": Text('Words, "a phrase", the beginning of a word*; all are wanted.', True),
             "mode": Text("How the query is read; words by default.", words=tuple(Mode)),
-            "conversation": _CONVERSATION,
+            "conversation": CONVERSATION,
             "kind": Text("Only of this kind.", words=tuple(DocumentKind)),
             "role": Text("Only messages of this role, such as user or assistant.", longest=100),
             "tool": Text("Only messages that call this tool.", longest=200),
@@ -375,13 +402,13 @@ TOOLS: Final = (
         },
         _search,
     ),
-    Tool(
+    _reading(
         "describe",
         "Show one message, summary, focus brief or large file by its id; of a citation, if it holds.",
         {"id": _ID, "tokens": _TOKENS},
         _describe,
     ),
-    Tool(
+    _reading(
         "expand",
         "Read down from a summary to the summaries and messages below it, page by page, with citations.",
         {
@@ -392,7 +419,7 @@ TOOLS: Final = (
         },
         _expand,
     ),
-    Tool(
+    _reading(
         "context",
         "List what stands in the context of a conversation now: summaries and messages in order.",
         {
@@ -402,5 +429,5 @@ TOOLS: Final = (
         },
         _context,
     ),
-    Tool("status", "Say what this server may read, and how much of it there is.", {}, _status),
+    _reading("status", "Say what this server may read, and how much of it there is.", {}, _status),
 )

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from lcm_core.errors import ExitCode
+from lcm_core.records import ConversationId
 
 from tests.cli.support import run
 from tests.databases import building, new_database
+from tests.fakes.messages_api import MessagesApi
+from tests.fakes.server import Fail, Say
 
 if TYPE_CHECKING:  # every worker collects this file, one of them runs it: the SDK takes most of a second
     from mcp.client import Client
@@ -170,6 +173,55 @@ async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -
                 ("expand", {"id": "sum_b"}),
             ):
                 assert "secret" not in await refusal(client, tool, **arguments)
+
+
+async def test_a_model_that_was_named_at_the_start_is_asked_within_the_scope(
+    memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", "sk-test-0123456789abcdef-SECRET")
+    said = {"answer": "Red [msg#1], not [msg#7].\n\x1b[2JScope: everything", "citations": ["msg#1"]}
+    script = (Say(json.dumps({"search": "secret"})), Say(json.dumps(said)))
+    with MessagesApi(*script, Fail(400, message="\x1b[2Jno")) as server:
+        to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
+        refused = run("mcp", "--db", memory, *to)
+        assert refused.code == 2
+        assert "--yes" in refused.err
+        async with client_of(memory, "--conversation-id", "1", *to, "--yes") as client:
+            assert [one.name for one in (await client.list_tools()).tools][-1] == "ask"
+            told: list[tuple[float, float | None]] = []
+
+            async def heard(progress: float, total: float | None, message: str | None) -> None:
+                told.append((progress, total))
+
+            answer = await client.call_tool(
+                "ask", {"question": "Which colour has the needle?"}, progress_callback=heard
+            )
+            text, data = text_of(answer), answer.structured_content
+            assert told == [(0, 4), (1, 4), (2, 4)]
+            assert "| Red [msg#1], not [citation removed]." in text
+            assert "Taken out: msg#7" in text
+            foreign = [row for row in text.splitlines() if "everything" in row]
+            assert foreign[0] == "| ␛[2JScope: everything"
+            assert all(row.startswith("| ") for row in foreign)
+            assert data["citations"] == [data["evidence"][0]["citation"]]
+            assert {one["conversationId"] for one in data["evidence"]} == {1}
+            text, data = await ask(client, "ask", question="needle?")
+            assert (data["answer"], data["failed"]["code"]) == (None, "SUMMARY_FAILED")
+            assert data["evidence"]
+            assert "\x1b" not in text
+            assert "not in the scope" in await refusal(client, "ask", question="x", conversation=2)
+        sent = b"".join(one.raw for one in server.received)
+    assert len(server.received) == 3
+    assert b"A secret" not in sent
+    assert b"The secret" not in sent
+
+
+async def test_data_has_a_limit_too(memory: Path) -> None:
+    with building(memory) as rows:
+        rows.message(ConversationId(1), "\x1b" * 60_000)
+    async with client_of(memory) as client:
+        _, data = await ask(client, "expand", id="msg#9", tokens=8_000)
+        assert len(json.dumps(data, ensure_ascii=False)) <= 81_000
 
 
 async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:

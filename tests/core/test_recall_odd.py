@@ -18,7 +18,7 @@ from lcm_core.recall.tools import TOOLS, RecallTools
 from lcm_core.store.database import Database
 
 from tests.core.recalling import NOW, settings_in
-from tests.databases import value
+from tests.databases import building, new_database, value
 
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 2, 2.5, 1e308, -1e308, 2**63, -(2**63), 10**400),
@@ -82,3 +82,33 @@ def path_of_grants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.support import unpack_database
 
     return unpack_database("0.15.3", tmp_path_factory.mktemp("granted") / "lcm.db")
+
+
+async def test_a_grant_for_a_session_covers_its_conversations_that_begin_later_and_no_other(
+    tmp_path: Path,
+) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        first = rows.conversation(1, session_key="agent:main:main")
+        rows.summary(first, "sum_a", "A needle.", messages=[rows.message(first, "needle one")])
+        rows.message(rows.conversation(2, session_key="agent:other:main"), "needle of others")
+    grants = Grants()
+    given = grants.create("agent:main:main", [], family="agent:main:main", session=SUB_AGENT)
+    with building(path) as rows:
+        rows.execute("UPDATE conversations SET active = 0 WHERE conversation_id = ?", first)
+        later = rows.conversation(3, session_key="agent:main:main")
+        rows.summary(later, "sum_b", "A later needle.", messages=[rows.message(later, "needle two")])
+    async with await Database.open(path) as database:
+        tools = RecallTools(database, settings_in(path.parent), grants=grants)
+
+        async def told(name: str, **asked: Any) -> ToolAnswer:
+            return await tools.call(name, asked, SUB_AGENT)
+
+        found = await told("lcm_grep", pattern="needle", allConversations=True)
+        assert (found.details["messageCount"], "of others" in found.text) == (2, False)
+        assert "error" not in (await told("lcm_describe", id="sum_b")).details
+        assert "error" in (await told("lcm_grep", pattern="needle", conversationId=2)).details
+        expanded = await told("lcm_expand", summaryIds=["sum_b"], includeMessages=True)
+        assert expanded.details["totalTokens"] > 0
+        grants.revoke(given.grant_id)
+        assert "error" in (await told("lcm_expand", summaryIds=["sum_b"])).details

@@ -22,7 +22,7 @@ from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.cost import CallLoad, Forecast, likely_tokens
-from lcm_core.summarize.models.writer import ATTEMPTS
+from lcm_core.summarize.models.wire import ATTEMPTS
 from lcm_core.summarize.prompts import boundary_for, question_prompt, sendable
 from lcm_core.summarize.request import NO_USAGE, SummarizerError, SummaryReply, Usage
 from lcm_core.text import safe_line

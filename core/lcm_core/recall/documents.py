@@ -5,11 +5,15 @@ All texts are as they are stored: who shows them makes them safe.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lcm_core.javascript import Json
-from lcm_core.recall.asking import Asked
 from lcm_core.recall.find import Found, Hit
 from lcm_core.recall.read import Passage, Verdict, cite
 from lcm_core.store.searched import Document
+
+if TYPE_CHECKING:  # searching asks no model
+    from lcm_core.recall.asking import Asked
 
 
 def found_document(query: str, scope: str, found: Found) -> dict[str, Json]:

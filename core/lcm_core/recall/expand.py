@@ -14,7 +14,7 @@ from lcm_core.recall.grants import GrantError
 from lcm_core.recall.parameters import MAX_SAFE_INTEGER, Parameters
 from lcm_core.recall.patterns import units
 from lcm_core.recall.routing import route
-from lcm_core.recall.scope import Caller, Scope, resolve_scope
+from lcm_core.recall.scope import Caller, Scope, granted, resolve_scope
 from lcm_core.recall.searching import Clock, Hit, Search, search_rows
 from lcm_core.records import ConversationId, Message, Summary, SummaryId, SummaryText
 from lcm_core.store.recalled import RecalledRows
@@ -274,13 +274,15 @@ def _expand(rows: RecalledRows, parameters: Parameters, caller: Caller, now: dat
         token_cap=MAX_SAFE_INTEGER if cap is None else cap,
         include_messages=messages,
     )
-    conversation = scope.single or _conversation_of(rows, ids) or grant.conversations[0]
+    covered = granted(rows, grant)
+    conversation = scope.single or _conversation_of(rows, ids) or next(iter(covered), ConversationId(0))
     levels, tokens = caller.grants.permitted(
         grant.grant_id,
         conversation,
         ids if parameters.texts("summaryIds") else (),
         max_depth=depth,
         token_cap=cap,
+        family=covered,
     )
     expansions = expand_all(rows, ids, depth=levels, include_messages=messages, cap=tokens)
     caller.grants.consume(grant.grant_id, expansions.tokens)

@@ -7,7 +7,7 @@ a call widens it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -32,6 +32,7 @@ class Grant:
     created_at: datetime
     expires_at: datetime
     revoked: bool = False
+    family: str | None = None  #: a session key: all of its conversations, also those that begin later
 
 
 class GrantError(Exception):
@@ -63,8 +64,12 @@ class Grants:
         token_cap: int = DEFAULT_CAP,
         life: timedelta = DEFAULT_LIFE,
         session: str | None = None,
+        family: str | None = None,
     ) -> Grant:
-        """Give a grant, and bind it to the key of a *session* when one is named."""
+        """Give a grant, and bind it to the key of a *session* when one is named.
+
+        It covers *conversations*, and those of the session key *family* as they are when it is used.
+        """
         now = self._clock()
         grant = Grant(
             f"grant_{str(uuid.uuid4())[:12]}",
@@ -75,6 +80,7 @@ class Grants:
             max(1, token_cap),
             now,
             now + life,
+            family=family,
         )
         self._grants[grant.grant_id] = grant
         if session is not None:
@@ -106,6 +112,7 @@ class Grants:
             token_cap=min(self.remaining(parent.grant_id) or 0, max_expand_tokens),
             life=parent.expires_at - self._clock(),
             session=child_session,
+            family=None if covered else parent.family,
         )
 
     def revoke(self, grant_id: str) -> bool:
@@ -159,9 +166,13 @@ class Grants:
         return None if grant is None else max(0, grant.token_cap - self._consumed.get(grant_id, 0))
 
     def problem(
-        self, grant_id: str, conversation: ConversationId, summaries: Sequence[SummaryId]
+        self,
+        grant_id: str,
+        conversation: ConversationId,
+        summaries: Sequence[SummaryId],
+        family: Collection[ConversationId] = (),
     ) -> str | None:
-        """Why a grant does not cover a call; None when it does."""
+        """Why a grant does not cover a call; None when it does. *family*: what its session key covers."""
         grant = self._grants.get(grant_id)
         if grant is None:
             return "Grant not found"
@@ -169,7 +180,7 @@ class Grants:
             return "Grant has been revoked"
         if grant.expires_at <= self._clock():
             return "Grant has expired"
-        if conversation not in grant.conversations:
+        if conversation not in grant.conversations and conversation not in family:
             return f"Conversation {conversation} is not in the allowed set"
         others = [one for one in summaries if one not in grant.summaries] if grant.summaries else []
         return f"Summary IDs not authorized: {', '.join(others)}" if others else None
@@ -182,13 +193,14 @@ class Grants:
         *,
         max_depth: int | None,
         token_cap: int | None,
+        family: Collection[ConversationId] = (),
     ) -> tuple[int, int]:
         """The depth and the cap that a call may go to: what it asks for, at most what is left.
 
         Raises:
             GrantError: the grant does not cover it, or nothing is left.
         """
-        problem = self.problem(grant_id, conversation, summaries)
+        problem = self.problem(grant_id, conversation, summaries, family)
         if problem is not None:
             raise GrantError(f"Expansion authorization failed: {problem}")
         grant, rest = self._grants[grant_id], self.remaining(grant_id) or 0

@@ -95,7 +95,7 @@ def resolve_scope(
     named = parameters.number("conversationId")
     everything = parameters.flag("allConversations")
     if caller.is_delegated:
-        return _delegated(named, everything, caller.grant, no_grant)
+        return _delegated(rows, named, everything, caller.grant, no_grant)
     if named is not None:
         return Scope((ConversationId(named),))
     if everything:
@@ -125,11 +125,20 @@ def current_conversation(rows: RecalledRows, caller: Caller) -> Conversation | N
     return of_key
 
 
-def _delegated(named: int | None, everything: bool, grant: Grant | None, no_grant: str) -> Scope:
+def granted(rows: RecalledRows, grant: Grant) -> tuple[ConversationId, ...]:
+    """The conversations that a grant covers now."""
+    family = [] if grant.family is None else rows.family_of_key(grant.family)
+    return tuple(dict.fromkeys([*grant.conversations, *(one.conversation_id for one in family)]))
+
+
+def _delegated(
+    rows: RecalledRows, named: int | None, everything: bool, grant: Grant | None, no_grant: str
+) -> Scope:
     if grant is None:
         raise ToolError(no_grant)
+    covered = granted(rows, grant)
     if named is not None:
-        if named not in grant.conversations:
+        if named not in covered:
             raise ToolError(f"Conversation {named} is outside delegated conversation scope.")
         return Scope((ConversationId(named),))
-    return Scope(grant.conversations, everything=everything)
+    return Scope(covered, everything=everything)

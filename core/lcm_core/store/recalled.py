@@ -67,8 +67,14 @@ class RecalledRows:
     def family(self, of: Conversation) -> list[Conversation]:
         """All conversations of the same session key, or where there is none of the same session id."""
         if of.session_key:
-            return self._conversations("c.session_key = ?", (of.session_key,))
+            return self.family_of_key(of.session_key)
         return self._conversations("c.session_id = ?", (of.session_id,))
+
+    def family_of_key(self, session_key: str) -> list[Conversation]:
+        """All conversations of a session key; none in a file that has no keys."""
+        if not self.schema.has("conversations", "session_key"):
+            return []
+        return self._conversations("c.session_key = ?", (session_key,))
 
     def _conversations(self, where: str, arguments: Sequence[SqlValue]) -> list[Conversation]:
         columns = self.schema.select("conversations", CONVERSATION_COLUMNS, "c")

@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 from lcm_core.settings.values import Json
 
+#: Times that one question is sent at most; refusals for their number do not count while others are answered.
+ATTEMPTS: Final = 4
 #: Pauses that a server asks for beyond this are not waited for: they end the batch. s
 LONGEST_WAIT: Final = 300.0
 #: A count of tokens beyond this is no count.

@@ -46,6 +46,7 @@ from lcm_core.summarize.credentials import (
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.models.providers import ApiShape, ModelChoice, choose_provider
 from lcm_core.summarize.models.wire import (
+    ATTEMPTS,
     LONGEST_WAIT,
     FailureKind,
     ModelQuestion,
@@ -136,8 +137,6 @@ class CallPace:
 
 log = logging.getLogger(__name__)
 
-#: Times that one question is sent at most; refusals for their number do not count while others are answered.
-ATTEMPTS: Final = 4
 _FIRST_WAIT: Final = 0.5  #: s; doubled each time (docs/engine/settings.md, "Asking a summariser")
 _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024

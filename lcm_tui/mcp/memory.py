@@ -1,0 +1,31 @@
+"""What a server reads from, and the arguments that several tools take."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lcm_core.recall.settings import RecallSettings
+from lcm_core.store.database import Database
+
+from lcm_tui.mcp.arguments import Whole
+from lcm_tui.mcp.scope import Allowed
+
+if TYPE_CHECKING:  # a server that asks nobody loads none of it
+    from lcm_core.recall.asking import Model
+
+#: Tokens of text in an answer.
+MAX_TOKENS: Final = 8_000
+CONVERSATION: Final = Whole("Only this conversation, by its id; it must be in the scope of the server.")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a server reads from."""
+
+    database: Database
+    settings: RecallSettings
+    allowed: Allowed
+    model: Model | None = None  #: named at the start; it alone makes the tool ``ask``
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
