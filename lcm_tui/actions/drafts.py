@@ -28,12 +28,12 @@ def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
     from lcm_tui.dialogs.question import Question
 
     if conversation is None:
-        _open_repair(screen, None)
+        open_repair(screen, None)
         return
 
     def answered(answer: str | None) -> None:
         if answer:
-            _open_repair(screen, conversation if answer == "enter" else None)
+            open_repair(screen, conversation if answer == "enter" else None)
 
     here = f"only conversation {conversation.conversation_id} ({conversation.lane})"
     said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
@@ -42,7 +42,24 @@ def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
     screen.app.push_screen(question, answered)
 
 
-def _open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+async def resume_drafts(screen: CommandScreen, kept: SavedDrafts) -> None:
+    """Go on with a batch of drafts that waits for decisions."""
+    from lcm_tui.drafts import Wanted
+
+    last = kept.items[-1]  # sources come first, so it is the summary that was asked for
+    if len(kept.items) == 1:
+        await rewrite_summary(screen, last.conversation_id, last.summary_id)
+    elif kept.header.kind == "rewrite":
+        wanted = Wanted("rewrite", last.conversation_id, last.summary_id)
+        screen.open(places.Drafting(wanted, f"Rewrite {last.summary_id} and what is below it"))
+    else:
+        owners = {item.conversation_id for item in kept.items}
+        owner = last.conversation_id if len(owners) == 1 else None
+        where = "the whole database" if owner is None else f"conversation {owner}"
+        screen.open(places.Drafting(Wanted(kept.header.kind, owner), f"Repair {where}"))
+
+
+def open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
     """List what is broken in a conversation, or in the whole file."""
     from lcm_tui.drafts import Wanted
 

@@ -20,8 +20,11 @@ from lcm_tui.views.conversation_rows import (
     Row,
     RowFilter,
     RowKey,
+    Scale,
     cells_of,
+    names_of,
     ordered,
+    scale_of,
     with_sessions,
 )
 from lcm_tui.widgets.bars import Heading
@@ -55,6 +58,7 @@ class ConversationList(ListPane[RowKey]):
         super().__init__(changed=changed)
         self.none = none
         self.rows: dict[RowKey, Row] = {}
+        self.budget = 0  #: tokens, of which the bars of contexts show the share
         self.zone: tzinfo | None = None
         self.sorted_by = "activity"
         self.turned = False  #: whether it is in the other direction than usual
@@ -64,6 +68,8 @@ class ConversationList(ListPane[RowKey]):
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
         self._sessions: Collection[DiskSession] = ()
         self._listed = False
+        self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
+        self._scale = Scale()
 
     # -- what is listed ----------------------------------------------------------------------------------
 
@@ -83,6 +89,7 @@ class ConversationList(ListPane[RowKey]):
         fresh = [key for key in rows if key not in known] if self._listed else []
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
+        self._names = None
         self.relist(changed=False)
         self.table.redraw(changed)
         self.table.mark_fresh([*fresh, *changed])
@@ -93,7 +100,28 @@ class ConversationList(ListPane[RowKey]):
         self._sessions = sessions
         if self._listed:
             self.rows = with_sessions(self.rows, sessions)
+            self._names = None
             self.relist()
+
+    def learn(self, key: RowKey, row: Row) -> None:
+        """More is known of a row; `say` draws it."""
+        if row.words != self.rows[key].words:
+            self._names = None
+        self.rows[key] = row
+
+    def say(self, keys: Collection[RowKey]) -> None:
+        """Draw rows again of which more is known; all of them when the bars have another scale."""
+        scale = scale_of(self.rows.values(), self.budget)
+        everything = scale != self._scale or self._names is None
+        self._scale = scale
+        self.table.redraw(None if everything else keys)
+
+    @property
+    def names(self) -> Mapping[RowKey, str]:
+        """What a person tells each row by, as far as it is known."""
+        if self._names is None:
+            self._names = names_of(self.rows)
+        return self._names
 
     @property
     def count(self) -> str:
@@ -164,7 +192,7 @@ class ConversationList(ListPane[RowKey]):
 
     def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
         """The rows that hold the words in any column, sorted."""
-        keys = self._words.passing(self.rows, words, self.zone)
+        keys = self._words.passing(self.rows, self.names if words else {}, words, self.zone)
         return ordered(self.rows, keys, self.sorted_by, turned=self.turned)
 
     def why_empty(self) -> str:
@@ -177,7 +205,7 @@ class ConversationList(ListPane[RowKey]):
 
     def cells(self, key: RowKey) -> Mapping[str, Span]:
         """What is known so far."""
-        cells = cells_of(self.rows[key], self.zone)
+        cells = cells_of(self.rows[key], self.zone, self.names.get(key, ""), self._scale)
         return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
 
     # -- columns in turn ---------------------------------------------------------------------------------

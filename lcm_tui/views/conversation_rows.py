@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -11,7 +12,8 @@ from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 from lcm_core.times import format_local, parse_utc, sort_key
 
-from lcm_tui.widgets.spans import Column, Span
+from lcm_tui.views.units import bar_text, size_text
+from lcm_tui.widgets.spans import Column, Span, StyleName
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
     from lcm_core.ingest.sessions import DiskSession
@@ -19,21 +21,27 @@ if TYPE_CHECKING:  # neither is known when the first rows are drawn
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),
-    Column("agent", "agent", 9, keep=40),
-    Column("session", "session", 18, grows=True, keep=90),
-    Column("title", "title", 13, keep=10),
+    Column("name", "conversation", 20, grows=True, keep=95),
+    Column("agent", "agent", 9, keep=12),
+    Column("session", "session", 18, keep=10),
     Column("state", "state", 15, keep=45),
-    Column("messages", "messages", 8, right=True, keep=80),
-    Column("tokens", "tokens", 9, right=True, keep=50),
+    Column("messages", "messages", 8, right=True, keep=65),
     Column("depths", "summaries", 18, keep=60),
+    Column("tokens", "tokens", 13, right=True, keep=50),
+    Column("bytes", "bytes", 13, right=True, keep=72),
     Column("context", "context", 7, right=True, keep=55),
-    Column("context_tokens", "tokens", 8, right=True, keep=52),
-    Column("broken", "bad", 4, right=True, keep=70),
+    Column("context_tokens", "ctx tokens", 10, right=True, keep=52),
+    Column("share", "of budget", 10, right=True, keep=75),
+    Column("broken", "broken", 6, right=True, keep=80),
     Column("activity", "last activity", 16, keep=85),
 )
 #: Columns whose values are read behind the first page.
-COUNTED = frozenset({"messages", "tokens", "depths", "context", "context_tokens", "broken"})
+COUNTED = frozenset({"messages", "tokens", "bytes", "depths", "context", "context_tokens", "share", "broken"})
+#: Cells of the bar beside a number.
+BAR = 4
 
+#: A context above this share of the budget is about to be compacted (``contextThreshold`` is 0.75).
+HIGH_SHARE = 0.7
 PENDING = "…"
 UNRECORDED = "–"
 
@@ -48,6 +56,8 @@ class Row:
     session: DiskSession | None = None
     counts: ConversationCounts | None = None
     sums: ConversationSums | None = None
+    words: str | None = None  #: how its first user message begins; None: not read yet
+    bytes: int | None = None  #: of its texts; None: not measured yet
 
     @property
     def conversation(self) -> Conversation | None:
@@ -67,7 +77,58 @@ def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[DiskSession])
     return held | {str(one.path): Row(None, one) for one in unknown_to(sessions, known)}
 
 
-def cells_of(row: Row, zone: tzinfo | None) -> Mapping[str, Span]:
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the bars of a list are measured against; 0: nothing is known yet."""
+
+    tokens: int = 0  #: of the conversation with the most
+    bytes: int = 0
+    budget: int = 0  #: tokens
+
+
+def scale_of(rows: Iterable[Row], budget: int) -> Scale:
+    """The largest numbers of a list."""
+    held = list(rows)
+    return Scale(
+        max((row.sums.message_tokens for row in held if row.sums is not None), default=0),
+        max((row.bytes for row in held if row.bytes is not None), default=0),
+        budget,
+    )
+
+
+def names_of(rows: Mapping[RowKey, Row]) -> dict[RowKey, str]:
+    """What a person tells each row by: its title, else agent and channel, and how its user began.
+
+    A title that only one conversation has is enough; where all of it is alike, the id is added.
+    """
+    titles = Counter(row.conversation.title for row in rows.values() if row.conversation is not None)
+    names = {key: _name(row, titles) for key, row in rows.items()}
+    alike = Counter(names.values())
+    return {key: f"{name} #{key}" if alike[name] > 1 else name for key, name in names.items()}
+
+
+def _name(row: Row, titles: Mapping[str | None, int]) -> str:
+    one = row.conversation
+    if one is None:
+        return (row.session.session_key or row.session.session_id) if row.session is not None else ""
+    title, words = (one.title or "").strip(), row.words or ""
+    if title and titles[one.title] == 1:
+        return title
+    known = title or channel_of(one)
+    if not known:
+        return f"“{words}”" if words else one.session_id
+    return f"{known}  “{words}”" if words else known
+
+
+def channel_of(conversation: Conversation) -> str:
+    """Agent and channel as the session key has them; empty without a key."""
+    if not conversation.session_key:
+        return ""
+    agent, lane = conversation.agent, conversation.lane
+    return lane if agent in (None, lane) else f"{agent} {lane}"
+
+
+def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale()) -> Mapping[str, Span]:
     """What stands in each column."""
     if row.entry is None:
         return _disk_cells(row.session, zone) if row.session else {}
@@ -75,14 +136,16 @@ def cells_of(row: Row, zone: tzinfo | None) -> Mapping[str, Span]:
     return {
         "id": Span(str(conversation.conversation_id), "key"),
         "agent": Span(conversation.agent or UNRECORDED),
-        "session": Span(conversation.lane, "dim" if conversation.active is False else "text"),
-        "title": Span(conversation.title or "", "dim"),
+        "name": Span(name or channel_of(conversation), "dim" if conversation.active is False else "text"),
+        "session": Span(conversation.lane, "dim"),
         "state": _state(conversation),
         "messages": Span(_number(counts.messages if counts else None)),
-        "tokens": Span(_number(sums.message_tokens if sums else None)),
+        "tokens": _measured(sums.message_tokens if sums else None, scale.tokens),
+        "bytes": _measured(row.bytes, scale.bytes, size_text),
         "depths": Span(_depths(counts)),
         "context": Span(_number(counts.context_items if counts else None)),
         "context_tokens": Span(_number(sums.context_tokens if sums else None)),
+        "share": _share(sums, scale.budget),
         "broken": _broken(sums),
         "activity": _said_at(row.entry.last_activity, zone),
     }
@@ -92,6 +155,7 @@ def _disk_cells(session: DiskSession, zone: tzinfo | None) -> dict[str, Span]:
     return {
         "id": Span("disk", "warn"),
         "agent": Span(session.agent or UNRECORDED),
+        "name": Span(session.session_key or session.session_id),
         "session": Span(session.session_key or session.session_id),
         "state": Span("on disk", "warn"),
         "activity": Span(format_local(session.modified, zone)[:16]),
@@ -115,6 +179,22 @@ def _number(value: int | None) -> str:
     return PENDING if value is None else f"{value:,}"
 
 
+def _measured(value: int | None, most: int, text: Callable[[int], str] = "{:,}".format) -> Span:
+    """A number beside its bar."""
+    if value is None:
+        return Span(PENDING)
+    return Span(f"{bar_text(value / most, BAR) if most else ''} {text(value):>8}")
+
+
+def _share(sums: ConversationSums | None, budget: int) -> Span:
+    """How much of the budget the context takes."""
+    if sums is None or not budget:
+        return Span(PENDING)
+    share = sums.context_tokens / budget
+    style: StyleName = "error" if share > 1 else "warn" if share > HIGH_SHARE else "text"
+    return Span(f"{bar_text(share, BAR)} {share:>5.0%}", style)
+
+
 def _depths(counts: ConversationCounts | None) -> str:
     if counts is None:
         return PENDING
@@ -136,17 +216,27 @@ class RowFilter:
     def __init__(self) -> None:
         self._said: dict[RowKey, tuple[Row, str]] = {}
 
-    def passing(self, rows: Mapping[RowKey, Row], words: Sequence[str], zone: tzinfo | None) -> list[RowKey]:
+    def passing(
+        self,
+        rows: Mapping[RowKey, Row],
+        names: Mapping[RowKey, str],
+        words: Sequence[str],
+        zone: tzinfo | None,
+    ) -> list[RowKey]:
         """The keys of the rows that hold every one of *words*, which are in lower case."""
         if not words:
             self._said.clear()
             return list(rows)
-        return [key for key, row in rows.items() if all(word in self._text(key, row, zone) for word in words)]
+        return [
+            key
+            for key, row in rows.items()
+            if all(word in self._text(key, row, names.get(key, ""), zone) for word in words)
+        ]
 
-    def _text(self, key: RowKey, row: Row, zone: tzinfo | None) -> str:
+    def _text(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
         held = self._said.get(key)
         if held is None or held[0] is not row:
-            text = " ".join(span.text for span in cells_of(row, zone).values()).casefold()
+            text = " ".join(span.text for span in cells_of(row, zone, name).values()).casefold()
             held = self._said[key] = (row, text)
         return held[1]
 
@@ -184,10 +274,12 @@ ORDERS: Mapping[str, tuple[Order, bool]] = {
     "id": (lambda entry, _: entry.conversation.conversation_id, False),
     "agent": (_text(lambda conversation: conversation.agent or ""), False),
     "session": (_text(lambda conversation: conversation.lane), False),
-    "title": (_text(lambda conversation: conversation.title or ""), False),
+    "name": (_text(lambda conversation: conversation.title or channel_of(conversation)), False),
     "state": (_text(lambda conversation: _state(conversation).text), False),
     "messages": (_count(lambda row: row.counts.messages if row.counts else None), True),
     "tokens": (_count(lambda row: row.sums.message_tokens if row.sums else None), True),
+    "bytes": (_count(lambda row: row.bytes), True),
+    "share": (_count(lambda row: row.sums.context_tokens if row.sums else None), True),
     "depths": (
         _count(lambda row: sum(found.count for found in row.counts.summaries) if row.counts else None),
         True,

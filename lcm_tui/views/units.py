@@ -24,6 +24,13 @@ def moment_text(stored: str | None, zone: tzinfo | None) -> str:
     return format_local(parse_utc(stored), zone) or stored or "–"
 
 
+def bar_text(share: float, cells: int) -> str:
+    """A bar of so many cells for a share from 0 to 1, in eighths of a cell; a share above 0 is seen."""
+    eighths = min(max(round(share * cells * 8), 1 if share > 0 else 0), cells * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + " ▏▎▍▌▋▊▉"[rest].strip()).ljust(cells)
+
+
 def bytes_text(size: int) -> str:
     """A number of bytes where there is room, such as ``1.2 GB`` (powers of 1000)."""
     value, unit = float(size), 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import events
 from textual.cache import LRUCache
@@ -38,6 +38,9 @@ NEAR = 100
 
 class LineView(Scroller, Generic[K]):
     """A list of keys, each drawn as one line or more by a function of the owner."""
+
+    #: Whether a click opens a line at once; else the first one selects it.
+    OPENS_AT_ONCE: ClassVar[bool] = False
 
     class Highlighted(Message):
         """The cursor stands on another key."""
@@ -274,10 +277,11 @@ class LineView(Scroller, Generic[K]):
         if offset is None or self._top + offset.y >= self._total:
             return
         place = self._place_at(self._top + offset.y)
-        if place == self._cursor:
-            self.open_selected()
-        else:
+        opens = self.OPENS_AT_ONCE or place == self._cursor
+        if place != self._cursor:
             self._move_to(place, reveal=False)
+        if opens:
+            self.open_selected()
 
     # -- drawing ------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification, Notifications
 
+from lcm_tui.screens.conversations import outlook
 from tests.app.support import NOTED
 
 _parsed: dict[object, Any] = {}
@@ -25,6 +26,12 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _parsed[key]
 
     monkeypatch.setattr(Stylesheet, "_parse_rules", remembered)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_checked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first screen checks a database by itself: every test would pay for it, few look at it."""
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)
 
 
 @pytest.fixture(autouse=True)

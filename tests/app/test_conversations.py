@@ -12,21 +12,23 @@ from pathlib import Path
 
 import pytest
 from lcm_core.dag.markers import classify
+from lcm_core.text import cell_width, clip
 from textual.pilot import Pilot
 from textual.screen import Screen
 
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.counting import Counting
+from lcm_tui.screens.conversations.outlook import Outlooker
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
+from lcm_tui.views.conversation_rows import COLUMNS, ORDERS, channel_of
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
-    WIDE,
     open_app,
     said,
     settled,
@@ -45,15 +47,28 @@ def screen_of(pilot: Pilot[int]) -> ConversationsScreen:
     return screen
 
 
+#: Wide enough for every column.
+ALL = (200, 50)
+#: What bars are made of.
+BARS = " █▏▎▍▌▋▊▉"
+
+
+def heading_of(pilot: Pilot[int]) -> str:
+    """The line of the headings, below the panel."""
+    return next(line for line in shown_lines(pilot) if line.startswith("   id "))
+
+
 def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
     """What the row of a conversation says, by column, as it is drawn."""
     screen = screen_of(pilot)
     width = screen.list.table.scrollable_content_region.width
     layout = screen.list.layout_at(width)
     [line] = screen.list.table._lines_of(conversation_id)
-    text, at, found = text_of(line), 0, {}
+    # A character of two cells is followed by one of none, so that a place in the text is one in the line.
+    text = "".join(one + "\0" * (cell_width(one) - 1) for one in text_of(line))
+    at, found = 0, {}
     for column, size in zip(layout.columns, layout.widths, strict=True):
-        found[column.name] = text[at : at + size].strip()
+        found[column.name] = text[at : at + size].replace("\0", "").strip(BARS)
         at += size + 1
     return found
 
@@ -68,7 +83,13 @@ async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
         painted.append(not app._batch_count and isinstance(screen, ConversationsScreen))
         painting(app, screen, update)
 
-    read = {"counts": Counting._fill_rows, "sessions": ConversationsScreen._find_sessions}
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    read = {
+        "counts": Counting._fill_rows,
+        "sessions": ConversationsScreen._find_sessions,
+        "history": Outlooker._read,
+        "checks": Outlooker._check,
+    }
     before: dict[str, bool] = {}
 
     async def read_counts(counting: Counting) -> None:
@@ -79,12 +100,22 @@ async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
         before.setdefault("sessions", any(painted))
         await read["sessions"](screen)
 
+    async def read_history(outlooker: Outlooker) -> None:
+        before.setdefault("history", any(painted))
+        await read["history"](outlooker)
+
+    async def check(outlooker: Outlooker) -> None:
+        before.setdefault("checks", any(painted))
+        await read["checks"](outlooker)
+
     monkeypatch.setattr(LcmApp, "_display", noted)
+    monkeypatch.setattr(Outlooker, "_read", read_history)
+    monkeypatch.setattr(Outlooker, "_check", check)
     monkeypatch.setattr(Counting, "_fill_rows", read_counts)
     monkeypatch.setattr(ConversationsScreen, "_find_sessions", read_sessions)
     async with open_app(database_copy("0.15.3")) as pilot:
-        await wait_for(pilot, lambda: len(before) == 2)
-        assert before == {"counts": True, "sessions": True}
+        await wait_for(pilot, lambda: len(before) == len(read))
+        assert before == dict.fromkeys(read, True)
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
@@ -109,7 +140,7 @@ async def filter_by(pilot: Pilot[int], text: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory, version: str):
     path = database_file(version)
-    async with open_app(path) as pilot:
+    async with open_app(path, size=ALL, budget=10_000) as pilot:
         await settled(pilot)
         model = "model" if pilot.app.session.database.schema.has("summaries", "model") else "NULL"
         for (key,) in query(path, "SELECT conversation_id FROM conversations"):
@@ -129,26 +160,27 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
             assert drawn["context"] == f"{items:,}"
             assert drawn["depths"] == " ".join(f"{depth or 'L'}:{count}" for depth, count in depths)
             assert drawn["broken"] == (f"✗{broken}" if broken else "")
+            assert drawn["share"] == f"{int(drawn['context_tokens'].replace(',', '')) / 10_000:.0%}"
 
 
 async def test_agent_session_and_state_come_from_the_database(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3")) as pilot:
+    async with open_app(database_file("0.15.3"), size=ALL) as pilot:
         await settled(pilot)
         first, archived = cells(pilot, 1), cells(pilot, 5)
         assert (first["agent"], first["session"], first["state"]) == ("main", "main", "active")
-        assert (archived["agent"], archived["session"]) == ("ops", "discord:channel:ops-room")
+        assert (archived["agent"], archived["session"]) == ("ops", "discord:channel:o…")
         assert archived["state"] == "manual-reset"
         assert first["activity"] == "2026-03-04 12:11"
 
 
 async def test_what_a_version_does_not_record_is_told_from_nothing(database_file: DatabaseFactory):
-    async with open_app(database_file("0.1.2")) as pilot:
+    async with open_app(database_file("0.1.2"), size=ALL) as pilot:
         await settled(pilot)
         drawn = cells(pilot, 1)
         assert (drawn["agent"], drawn["state"]) == ("–", "–")
         path = database_file("0.1.2")
         [(session_id,)] = query(path, "SELECT session_id FROM conversations WHERE conversation_id = 1")
-        assert drawn["session"] == session_id
+        assert drawn["session"] == clip(str(session_id), 18)
 
 
 async def test_a_conversation_without_messages_or_with_a_strange_time_says_so(database_copy: DatabaseFactory):
@@ -178,10 +210,10 @@ async def test_an_empty_database_says_so(database_copy: DatabaseFactory):
 async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        heading = shown_lines(pilot)[1].split()
-        assert heading[:2] == ["id", "session"]
-        assert {"messages", "bad", "activity"} <= set(heading)
-        assert "title" not in heading
+        heading = heading_of(pilot).split()
+        assert heading[:2] == ["id", "conversation"]
+        assert {"bytes", "budget", "broken", "activity"} <= set(heading)
+        assert "session" not in heading
         assert max(map(len, shown_lines(pilot))) <= 80
 
 
@@ -204,38 +236,39 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
     """At 80 columns, l shows the other columns beside id and session, h the first ones again."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
-        first = shown_lines(pilot)[1]
+        first = heading_of(pilot)
         assert first.endswith("›")
         await pilot.press("h")
-        assert shown_lines(pilot)[1] == first
+        assert heading_of(pilot) == first
         seen, rows = [first], ""
         while not seen[-1].endswith("‹"):
             await pilot.press("l")
-            await wait_for(pilot, lambda: shown_lines(pilot)[1] not in seen)
-            seen.append(shown_lines(pilot)[1])
-            rows += "\n".join(shown_lines(pilot)[2:10])
+            await wait_for(pilot, lambda: heading_of(pilot) not in seen)
+            seen.append(heading_of(pilot))
+            rows += shown(pilot)
         for heading in seen:
-            assert {"id", "session"} <= set(heading.split())
+            assert {"id", "conversation"} <= set(heading.split())
         titles = {column.title for column in COLUMNS}
         assert not [title for title in titles if not any(title in heading for heading in seen)]
         assert "manual-reset" in rows
         assert "3,304" in rows
         await pilot.press("l")
-        assert shown_lines(pilot)[1] == seen[-1]
+        assert heading_of(pilot) == seen[-1]
         await pilot.press("S")
         await wait_for_text(pilot, "by id")
         for heading in reversed(seen[:-1]):
             await pilot.press("h")
-            await wait_for(pilot, lambda heading=heading: shown_lines(pilot)[1] == heading)
+            await wait_for(pilot, lambda heading=heading: heading_of(pilot) == heading)
 
 
 async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_file: DatabaseFactory):
-    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+    async with open_app(database_file("0.15.3"), size=ALL) as pilot:
         await settled(pilot)
         before = shown_lines(pilot)
+        heading = heading_of(pilot)
         await pilot.press("l", "h")
         assert shown_lines(pilot) == before
-        assert before[1].endswith("last activity")
+        assert heading.endswith("last activity")
 
 
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
@@ -293,7 +326,7 @@ async def test_the_selection_stays_through_filtering_when_it_matches(database_fi
 
 @pytest.mark.parametrize("column", [column.name for column in COLUMNS])
 async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, column: str):
-    async with open_app(database_file("0.15.3")) as pilot:
+    async with open_app(database_file("0.15.3"), size=ALL) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
         screen.list.table.select(3)
@@ -318,9 +351,13 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     row = screen_of(pilot).list.rows[key]
     assert row.conversation is not None
     one = row.conversation
-    whole = {"agent": one.agent, "session": one.lane, "title": one.title}
+    whole = {"agent": one.agent, "session": one.lane, "name": one.title or channel_of(one)}
     if column in whole:
         return (whole[column] or "").casefold()
+    if column == "bytes":
+        return row.bytes
+    if column == "share":
+        column = "context_tokens"
     text = cells(pilot, key)[column]
     if column == "state":
         return "active" if row.conversation.active else row.conversation.archive_cause
@@ -335,8 +372,7 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        heading = shown_lines(pilot)[1]
-        at = heading.index("messages") + 3
+        at = heading_of(pilot).index("messages") + 3
         await pilot.click(Heading, offset=(at, 0))
         await pilot.pause()
         counts = [int(cells(pilot, key)["messages"]) for key in screen.list.table.keys]
@@ -354,7 +390,7 @@ async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(da
         layout = screen.list.layout_at(screen.list.table.scrollable_content_region.width)
         at = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):
-            shown_title = shown_lines(pilot)[1].ljust(80)[at : at + width].strip()
+            shown_title = heading_of(pilot).ljust(80)[at : at + width].strip()
             assert column.title.startswith(shown_title.rstrip("…"))
             screen.list.sorted_by = ""
             await pilot.click(Heading, offset=(at, 0))

@@ -17,6 +17,8 @@ from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.context import items
+from lcm_tui.screens.conversations import outlook
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
 from tests.app.screens import WAYS, open_screen
@@ -53,7 +55,10 @@ def app_on(home: Path, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
 def ways_to(name: str) -> Callable[[Pilot[int]], object]:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        await open_screen(pilot, name)
+        screen = await open_screen(pilot, name)
+        if isinstance(screen, ConversationsScreen):
+            await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict of the checks")
+            await settled(pilot)
 
     return walk
 
@@ -62,6 +67,7 @@ def ways_to(name: str) -> Callable[[Pilot[int]], object]:
 def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "datetime", FrozenTime)
     monkeypatch.setattr(reads, "datetime", FrozenTime)
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
 
 
@@ -74,6 +80,13 @@ def test_screen(
 ) -> None:
     app = app_on(home, "dark", monkeypatch)
     assert snap_compare(app, terminal_size=size, run_before=ways_to(name))
+
+
+def test_the_first_screen_of_a_middling_terminal(
+    home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_on(home, "dark", monkeypatch)
+    assert snap_compare(app, terminal_size=(120, 35), run_before=ways_to("ConversationsScreen"))
 
 
 @pytest.mark.parametrize("colours", ["light", "no colour"])

@@ -155,6 +155,31 @@ async def _counts_of(reader: Reader, conversation_id: ConversationId) -> Convers
     )
 
 
+#: Messages at the beginning of a conversation among which the first words of its user are looked for.
+BEGINNING = 40
+#: Characters of them that are kept.
+FIRST_WORDS = 200
+
+
+async def first_words(
+    reader: Reader, conversation_ids: Iterable[ConversationId]
+) -> dict[ConversationId, str]:
+    """How the first message of the user begins, in one line; empty where none of the first messages is one.
+
+    A person remembers a conversation by it that has neither a title nor a telling key.
+    """
+    found = {}
+    for conversation_id in conversation_ids:
+        rows = await reader.rows(
+            f"""SELECT role, substr(content, 1, 2000) AS content FROM messages
+            WHERE conversation_id = ? ORDER BY seq LIMIT {BEGINNING}""",
+            conversation_id,
+        )
+        said = (" ".join((row["content"] or "").split()) for row in rows if row["role"] == "user")
+        found[conversation_id] = next(filter(None, said), "")[:FIRST_WORDS]
+    return found
+
+
 async def summary_depths(reader: Reader, conversation_id: ConversationId) -> list[DepthCount]:
     """How many summaries there are at each depth of a conversation, leaves first."""
     if not reader.schema.has("summaries"):

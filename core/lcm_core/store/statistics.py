@@ -500,7 +500,12 @@ async def measured(
 ) -> list[ConversationSize]:
     """The same with the bytes of their texts; *whole*: those are most of the file, which is scanned once."""
     wanted = list(sizes)
-    ids = None if whole else [one.id for one in wanted]
+    found = await text_bytes(reader, None if whole else [one.id for one in wanted])
+    return [replace(one, bytes=found.get(one.id, 0)) for one in wanted]
+
+
+async def text_bytes(reader: Reader, ids: Sequence[ConversationId] | None) -> dict[int, int]:
+    """The bytes of the texts of some conversations, by id; of all of them (None) the file is scanned once."""
     found: dict[int, int] = {}
     for table, columns in _TEXTS.items():
         held = [column for column in columns if reader.schema.has(table, column)]
@@ -508,7 +513,7 @@ async def measured(
             continue
         for owner, size in await _bytes(reader, table, held, ids):
             found[owner] = found.get(owner, 0) + size
-    return [replace(one, bytes=found.get(one.id, 0)) for one in wanted]
+    return found
 
 
 #: Columns with texts of any length.
@@ -531,7 +536,7 @@ _TEXTS = {
 
 
 async def _bytes(
-    reader: Reader, table: str, columns: list[str], ids: list[ConversationId] | None
+    reader: Reader, table: str, columns: list[str], ids: Sequence[ConversationId] | None
 ) -> list[tuple[int, int]]:
     size = " + ".join(f"coalesce(length(CAST(t.{column} AS BLOB)), 0)" for column in columns)
     source, owner = f"{table} AS t", "t.conversation_id"

@@ -10,6 +10,8 @@ from typing import Final
 
 from lcm_core.records import ConversationId
 from lcm_core.store import conversations as store
+from lcm_core.store.conversations import ConversationCounts
+from lcm_core.store.database import Reader
 
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.conversations import ConversationList
@@ -25,17 +27,26 @@ class Counting:
     """Counts come from indexes and are read first; sums lie behind the texts, and are read one by one."""
 
     def __init__(
-        self, screen: CommandScreen, listed: ConversationList, sorted_anew: Callable[[], None]
+        self,
+        screen: CommandScreen,
+        listed: ConversationList,
+        sorted_anew: Callable[[], None],
+        summed: Callable[[], None],
     ) -> None:
-        """*listed* gets the numbers; *sorted_anew* is called when they have changed its order."""
+        """*listed* gets the numbers; *sorted_anew* is called when they have changed its order.
+
+        *summed* is called when all sums, and when all sizes, have been read that were wanted.
+        """
         self.uncounted: set[RowKey] = set()  #: rows that were not counted since the last change
         self._screen = screen
         self._list = listed
         self._sorted_anew = sorted_anew
+        self._summed = summed
         self._allowed = False  #: nothing is read before the first rows have been painted
         self._filling = False
         self._count_wanted: set[RowKey] = set()
         self._sum_wanted: set[RowKey] = set()
+        self._bytes_wanted: set[RowKey] = set()
         self._unsummed: set[RowKey] = set()  #: rows that were not scanned whole since the last change
         self._summed_at: dict[int, float] = {}  #: monotonic time of the last whole scan
 
@@ -91,8 +102,13 @@ class Counting:
 
     async def _fill_rows(self) -> None:
         try:
-            while self._count_wanted or self._sum_wanted:
-                await (self._fill_counts() if self._count_wanted else self._fill_sums())
+            while self._count_wanted or self._sum_wanted or self._bytes_wanted:
+                if self._count_wanted:
+                    await self._fill_counts()
+                elif self._sum_wanted:
+                    await self._fill_sums()
+                else:
+                    await self._fill_bytes()
                 if self._list.sorted_by in COUNTED and not self._count_wanted | self._sum_wanted:
                     self._list.relist(changed=False)
                     self._sorted_anew()
@@ -103,7 +119,8 @@ class Counting:
         """Counts of the next conversations, those in sight first."""
         batch = self._next(self._count_wanted, BATCH)
         self.uncounted.difference_update(batch)
-        for counts in await self._screen.session.read(store.count_rows, batch):
+        nameless = [key for key in batch if (row := self._list.rows.get(key)) is None or not row.words]
+        for counts, words in await self._screen.session.read(_counted, batch, nameless):
             key = counts.conversation_id
             row = self._list.rows.get(key)
             if row is None:
@@ -112,8 +129,8 @@ class Counting:
                 self._sum_wanted.add(key)
             if row.counts is None or row.counts.summaries != counts.summaries:
                 self._summed_at.pop(key, None)  # appended rows do not tell what is broken
-            self._list.rows[key] = replace(row, counts=counts)
-        self._list.table.redraw(batch)
+            self._list.learn(key, replace(row, counts=counts, words=row.words if words is None else words))
+        self._list.say(batch)
 
     async def _fill_sums(self) -> None:
         """Sums of the next conversation; of one that only grew, those of what was appended."""
@@ -130,13 +147,29 @@ class Counting:
             if row.sums is None or age > WHOLE_SECONDS:
                 self._unsummed.discard(conversation_id)
                 sums = await self._screen.session.read(sums_of, conversation_id)
+                self._bytes_wanted.add(conversation_id)
                 self._summed_at[conversation_id] = time.monotonic()
             else:
                 sums = await self._screen.session.read(sums_since, row.sums)
             latest = self._list.rows.get(conversation_id)
             if latest is not None:
-                self._list.rows[conversation_id] = replace(latest, sums=sums)
-                self._list.table.redraw([conversation_id])
+                self._list.learn(conversation_id, replace(latest, sums=sums))
+                self._list.say([conversation_id])
+        if not self._sum_wanted:
+            self._summed()
+
+    async def _fill_bytes(self) -> None:
+        """How many bytes the texts of the next conversation take, which are read for it."""
+        from lcm_core.store.statistics import text_bytes
+
+        for conversation_id in self._next(self._bytes_wanted, 1):
+            found = await self._screen.session.read(text_bytes, [conversation_id])
+            row = self._list.rows.get(conversation_id)
+            if row is not None:
+                self._list.learn(conversation_id, replace(row, bytes=found.get(conversation_id, 0)))
+                self._list.say([conversation_id])
+        if not self._bytes_wanted:
+            self._summed()
 
     def _next(self, wanted: set[RowKey], limit: int) -> list[ConversationId]:
         """Take the next keys off a set of wanted ones: first those in sight, then in the list's order."""
@@ -146,3 +179,11 @@ class Counting:
         chosen = list(islice(dict.fromkeys(chain(seen, rest)), limit)) or list(islice(wanted, limit))
         wanted.difference_update(chosen)
         return [ConversationId(key) for key in chosen if isinstance(key, int)]
+
+
+async def _counted(
+    reader: Reader, batch: list[ConversationId], nameless: list[ConversationId]
+) -> list[tuple[ConversationCounts, str | None]]:
+    """The counts of some conversations; of the *nameless* ones how their user began, else None."""
+    words = await store.first_words(reader, nameless)
+    return [(one, words.get(one.conversation_id)) for one in await store.count_rows(reader, batch)]

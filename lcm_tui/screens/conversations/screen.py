@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
-from lcm_tui.actions.drafts import repair_action
+from lcm_tui.actions.drafts import open_repair, repair_action, resume_drafts
 from lcm_tui.actions.prune import prune_actions
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
@@ -22,9 +23,13 @@ from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.screens.conversations.counting import Counting
+from lcm_tui.screens.conversations.outlook import Outlooker
+from lcm_tui.screens.conversations.panel import Panel
 from lcm_tui.views.conversation_rows import RowKey
+from lcm_tui.views.home import Outlook, Subject
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.text import Block
 
 if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
     from lcm_core.ingest.sessions import SessionListing
@@ -38,27 +43,37 @@ class ConversationsScreen(DataScreen[list[ConversationEntry]]):
     """All conversations, newest activity first."""
 
     HELP = """
-Every conversation in the database, archived ones too, newest activity first. Below them, marked "on disk",
-stand sessions whose transcript lies in the sessions folder but which the database does not know.
+The lines above the list say how the database is: whether the quick checks found anything, how many
+summaries are broken, which contexts are nearest to compaction, which conversations are largest, what was
+changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; at the end of a line
+is the key that leads to the same. u previews undoing the newest change, or the one in the line you are on.
+
+Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
+agent and channel and how its user began. Sessions marked "on disk" have a transcript in the sessions folder
+and are not in the database.
 
 "summaries" counts by depth: L leaves, 1 2 3 condensed summaries of that depth. "context" is the number of
-items that the model sees, "tokens" their stored tokens. "bad" counts summaries that carry one of the
-engine's failure markers or are empty; H leads to them and to whatever else the checks find. Columns that cost
-a scan fill in while you look (…). – means: this version of the engine did not record it. Type / to filter
-over all columns; words are combined. Where a narrow screen has no room for all columns, › stands at the end
-of the heading: l shows the others, h goes back. S sorts by the next column that is shown.
+items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
+counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
+Expensive columns fill in after a moment (…). – means that this version of the engine did not record it.
+Type / to filter over all columns; words are combined. Where a narrow screen has no room for all columns, ›
+is at the end of the heading: l shows the others, h goes back. S sorts by the next column that is shown.
 
-t copies what the selected conversation remembers to the front of another one's context. V makes a session
-that a rollover split one conversation again. space marks conversations: K archives the marked (every row
-stays), X exports them to files and deletes them; without marks the selected one is meant. All of this shows
-a preview first and can be undone (U); only what is forgotten, a choice of the deletion's preview, cannot.
-R lists the broken summaries, of one conversation or of the whole file, and has them written again. i previews
-importing a session that only the disk knows. Y shows what the engine prepares and owes.
+t copies the summaries of the selected conversation to the front of another one's context. V rejoins a
+session that a rollover split. space marks conversations: K archives the marked ones (no data is deleted), X
+exports them to files and deletes them; without marks the selected one is meant. All of these show a preview
+and can be undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one
+conversation or of the whole database and drafts replacements. i previews importing a session marked "on
+disk". Y shows what the engine prepares and owes.
 """
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
+    )
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "context", "summaries", "health", "repair", "compact", "transplant", "mark", "history"),
+            *("open", "context", "summaries", "health", "repair", "undo", "compact", "transplant", "mark"),
             *(
+                "history",
                 "files",
                 "search",
                 "sort",
@@ -77,11 +92,16 @@ importing a session that only the disk knows. Y shows what the engine prepares a
         super().__init__(first)
         self.marks = Marks[ConversationId](self._marks_changed)
         self.list = ConversationList(self._listed_otherwise, none=f"{NONE}.", marked=self.marks)
-        self.counting = Counting(self, self.list, self._say_note)
+        self.outlooker = Outlooker(self, self.list, self._say_outlook)
+        self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
+        self.panel: Panel | None = None
         self._disk: SessionListing | None = None  #: what the last look at the sessions folder found
 
     def compose_body(self) -> ComposeResult:
-        """The list alone."""
+        """The panel, and the list below it."""
+        self.list.budget = self.session.budget
+        self.panel = Panel(self.outlooker.outlook)
+        yield self.panel
         yield self.list
 
     def on_mount(self) -> None:
@@ -93,6 +113,16 @@ importing a session that only the disk knows. Y shows what the engine prepares a
     def _first_painted(self) -> None:
         self.counting.begin()
         self.work_on("sessions", self._find_sessions)
+        self.outlooker.begin()
+
+    def on_screen_resume(self) -> None:
+        """Say what was done meanwhile."""
+        self.outlooker.look()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """As many lines and columns as have room."""
+        if self.panel is not None and self.panel.is_mounted:
+            self.panel.fit(*event.size)
 
     def where(self) -> str:
         """The first place."""
@@ -115,7 +145,8 @@ importing a session that only the disk knows. Y shows what the engine prepares a
     def actions(self) -> Sequence[Action]:
         """The views of the selected conversation, what can be done with it, and the order of the list."""
         return (
-            Action("open", self._open_messages, self.list.why_nothing),
+            Action("open", self._open, self._why_not_open),
+            Action("undo", self._undo, self._why_no_undo),
             self._of_selected("context", places.Context),
             self._of_selected("summaries", places.Summaries),
             self._of_selected("files", places.Files),
@@ -149,6 +180,7 @@ importing a session that only the disk knows. Y shows what the engine prepares a
         self.marks.keep({entry.conversation.conversation_id for entry in data})
         self._say_note()
         self.counting.count_again(changed)
+        self.outlooker.look()
 
     async def _find_sessions(self) -> None:
         """Sessions on disk; only files that changed since the last look are opened."""
@@ -162,6 +194,7 @@ importing a session that only the disk knows. Y shows what the engine prepares a
             self.list.none = f"{NONE}{elsewhere}."
             self.list.show_sessions(found.sessions)
             self._say_note()
+            self.outlooker.list_changed()
 
     def _look_again(self) -> None:
         """Follow what changes without a change of the list, for as long as it is seen."""
@@ -200,6 +233,102 @@ importing a session that only the disk knows. Y shows what the engine prepares a
 
         return Action(command, go, self.list.why_no_conversation)
 
+    def step_back(self) -> bool:
+        """Give the keys back to the list, or take its filter away."""
+        if self.panel is not None and self.panel.selected is not None:
+            self.list.table.focus()
+            return True
+        return super().step_back()
+
+    def _why_not_open(self) -> str | None:
+        return None if self.panel is not None and self.panel.selected else self.list.why_nothing()
+
+    async def _open(self) -> None:
+        """Go where the line of the panel leads that has the keys, else into the conversation."""
+        line = None if self.panel is None else self.panel.selected
+        if line is None:
+            self._open_messages()
+            return
+        match line.subject:
+            case Subject.STATE:
+                self.open(places.Health())
+            case Subject.BROKEN:
+                open_repair(self, None)
+            case Subject.DRAFTS:
+                await resume_drafts(self, self.outlooker.drafts[0])
+            case Subject.SESSIONS:
+                session = next((key for key in self.list.table.keys if isinstance(key, str)), None)
+                self._stand_on(session)
+            case Subject.NEAREST:
+                number = line.ref or self.outlooker.outlook.nearest[0].conversation_id
+                row = self.list.rows.get(number)
+                if row is not None and row.conversation is not None:
+                    self.open(places.Compaction(row.conversation))
+            case Subject.LARGEST:
+                self.list.sort_by("bytes" if self.list.sorted_by != "bytes" else "activity")
+                self._stand_on(line.ref or next(iter(self.list.table.keys), None))
+            case Subject.OPERATION:
+                self.open(places.History())
+
+    def _stand_on(self, key: RowKey | None) -> None:
+        """Give the keys to a row of the list."""
+        if key is not None:
+            self.list.table.select(key)
+        self.list.table.focus()
+
+    def _operation(self) -> str | None:
+        """The operation of the line of the panel that has the keys, else the newest one that holds."""
+        line = None if self.panel is None else self.panel.selected
+        if line is not None and line.subject is Subject.OPERATION and isinstance(line.ref, str):
+            return line.ref
+        return self.outlooker.newest
+
+    def _why_no_undo(self) -> str | None:
+        return (
+            None if self._operation() else f"there is no change to undo; {self.key_of('history')} lists all"
+        )
+
+    def _undo(self) -> None:
+        """Preview undoing an operation, or redoing it when it was undone."""
+        if (name := self._operation()) is not None:
+            from lcm_tui.changes.undo import undoing
+
+            one, holds = self.outlooker.operations[name]
+            self.open(places.Preview(undoing(one, holds=holds)))
+
+    async def before_leaving(self) -> bool:
+        """Ask before the app ends, when something waits."""
+        waiting = self._undecided()
+        if waiting:
+            from lcm_tui.dialogs.question import Question
+
+            body = tuple(Block(line) for line in waiting)
+            question = Question("Quit?", body, (("q", "quit"),), leave="stay")
+            self.app.push_screen(question, lambda answer: self.app.exit(0) if answer else None)
+        return not waiting
+
+    def _undecided(self) -> list[str]:
+        """What was paid for, or written by hand, and not decided."""
+        drafts = self.outlooker.outlook.drafts
+        held = len(self.session.paid) if "paid" in vars(self.session) else 0
+        found = []
+        if drafts:
+            said = "1 draft waits" if drafts == 1 else f"{drafts:,} drafts wait"
+            found.append(f"{said} for review. They are saved: {self.key_of('repair')} continues with them.")
+        if held:
+            said = "1 draft of a compaction is" if held == 1 else f"{held:,} drafts of compactions are"
+            found.append(f"{said} kept only until the app exits. Quitting discards what was paid for.")
+        return found
+
+    def decided_on(self) -> object:
+        """The operation that `u` would undo."""
+        return self._operation()
+
+    def _say_outlook(self, outlook: Outlook) -> None:
+        if self.panel is not None and self.panel.is_mounted:
+            self.panel.show(outlook)
+        self.refresh_bars()
+
     def _open_messages(self) -> None:
         """Show the messages, or the transcript of a session that only the disk knows."""
         if self.list.conversation is not None:
@@ -216,7 +345,7 @@ importing a session that only the disk knows. Y shows what the engine prepares a
     def _why_no_session(self) -> str | None:
         if self.list.session is not None:
             return None
-        return "only a session that stands on the disk alone, not in the database, can be imported here"
+        return "only sessions marked 'on disk' can be imported"
 
     def _import_session(self) -> None:
         if self.list.session is not None:

@@ -1,0 +1,215 @@
+"""What the panel says, read behind the first rows: checks, history and drafts; the rest the list knows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lcm_core.records import ConversationId
+
+from lcm_tui.frame import CommandScreen
+from lcm_tui.panes.conversations import ConversationList
+from lcm_tui.views.home import Changed, Filled, Outlook, Sized, Subject, Verdict
+
+if TYPE_CHECKING:  # nothing of it is wanted before the first rows
+    from lcm_core.change.journal import Operation
+    from lcm_core.findings import Report
+    from lcm_core.operations.drafting.saved import SavedDrafts
+    from lcm_core.store.database import Reader
+    from lcm_core.store.opening import FileState
+
+#: The first rows are followed by their counts; the checks begin after that.
+FIRST_SECONDS: Final = 0.3
+#: A file that changes all the time is checked at most this often.
+AGAIN_SECONDS: Final = 30.0
+#: Operations that are read.
+RECENT: Final = 20
+#: The command of the list that leads where a line leads.
+LEADING: Final = {
+    Subject.STATE: "health",
+    Subject.BROKEN: "repair",
+    Subject.DRAFTS: "repair",
+    Subject.SESSIONS: "backfill",
+    Subject.NEAREST: "compact",
+    Subject.OPERATION: "undo",
+}
+
+
+class Outlooker:
+    """Keeps what the panel says; a verdict holds until the file changes."""
+
+    def __init__(
+        self, screen: CommandScreen, listed: ConversationList, changed: Callable[[Outlook], None]
+    ) -> None:
+        """*changed* gets what the panel says, whenever that is something else."""
+        self.operations: dict[str, tuple[Operation, bool]] = {}  #: by id, with whether they hold now
+        self.drafts: list[SavedDrafts] = []  #: batches with drafts that wait, the newest first
+        self._screen = screen
+        self._list = listed
+        self._changed = changed
+        self._outlook: Outlook | None = None
+        self._allowed = False  #: nothing is read before the first rows have been painted
+        self._checking = False
+        self._checked: FileState | None = None  #: the file that the verdict is about
+        self._checked_at = 0.0  #: monotonic
+        self._due = False  #: a look at whether to check is due
+        self._threshold = 0  #: tokens; 0: not known yet
+
+    @property
+    def outlook(self) -> Outlook:
+        """What is known."""
+        if self._outlook is None:
+            database = self._screen.session.database
+            self._outlook = Outlook(
+                database.path.name,
+                database.schema.version,
+                keys={subject: self._screen.key_of(name) for subject, name in LEADING.items()},
+            )
+        return self._outlook
+
+    @property
+    def newest(self) -> str | None:
+        """The newest operation that holds."""
+        return next((key for key, (_, holds) in self.operations.items() if holds), None)
+
+    def begin(self) -> None:
+        """The first rows have been painted."""
+        self._allowed = True
+        self.look()
+
+    def look(self) -> None:
+        """The file may have changed: read again what is cheap, and check again what may be old."""
+        if not self._allowed:
+            return
+        self.list_changed()
+        self._screen.work_on("outlook", self._read)
+        current = self._screen.session.file_state
+        verdict = self.outlook.verdict
+        if verdict is not None and current == self._checked:
+            return
+        if verdict is not None:
+            self._say(replace(self.outlook, verdict=replace(verdict, outdated=True)))
+        if not self._due and not self._checking:
+            self._due = True
+            early = self._checked_at + AGAIN_SECONDS - time.monotonic() if verdict is not None else 0.0
+            self._screen.set_timer(max(FIRST_SECONDS, early), self._check_when_seen)
+
+    def _check_when_seen(self) -> None:
+        """Check, unless another screen has come to the front: then when this one is back."""
+        self._due = False
+        if self._screen.app.screen is self._screen and self._list.rows:
+            self._checking = True
+            self._screen.work_on("checks", self._check)
+
+    def list_changed(self) -> None:
+        """More is known of the conversations."""
+        rows = [row for row in self._list.rows.values() if row.conversation is not None]
+        known = [(row.conversation, row.sums) for row in rows if row.sums is not None]
+        broken = [sums.broken for _, sums in known if sums is not None and sums.broken]
+        filled = [
+            Filled(one.conversation_id, self._name(one.conversation_id), sums.context_tokens, self._threshold)
+            for one, sums in known
+            if one is not None and sums is not None and one.active is not False and sums.context_tokens
+        ]
+        sized = [
+            Sized(one.conversation_id, self._name(one.conversation_id), row.bytes)
+            for row in rows
+            if (one := row.conversation) is not None and row.bytes
+        ]
+        self._say(
+            replace(
+                self.outlook,
+                empty=not rows,
+                broken=sum(broken),
+                broken_in=len(broken),
+                sessions=len(self._list.rows) - len(rows),
+                nearest=sorted(filled, key=lambda one: -one.tokens)[:5] if self._threshold else (),
+                largest=sorted(sized, key=lambda one: -one.bytes)[:5],
+                total_bytes=sum(one.bytes for one in sized),
+            )
+        )
+
+    def _name(self, key: ConversationId) -> str:
+        return self._list.names.get(key, "")
+
+    def _say(self, outlook: Outlook) -> None:
+        if outlook != self._outlook:
+            self._outlook = outlook
+            self._changed(outlook)
+
+    async def _read(self) -> None:
+        """The last operations, and drafts that wait."""
+        from lcm_core.operations.drafting.saved import drafts_folder, unfinished
+        from lcm_core.times import format_local, parse_utc
+
+        from lcm_tui.drafts import worth_keeping
+
+        session = self._screen.session
+        if not self._threshold:
+            self._threshold = session.rules.compaction.threshold(session.budget)
+            self.list_changed()
+        found = await session.read(_recent)
+        kept = await asyncio.to_thread(unfinished, drafts_folder(), session.database.path)
+        self.drafts = [one for one in kept if worth_keeping(one.items)]
+        self.operations = {one.id: (one, holds) for one, holds in found}
+        self._say(
+            replace(
+                self.outlook,
+                drafts=sum(kept.open_items for kept in self.drafts),
+                changes=[
+                    Changed(
+                        one.id,
+                        one.title,
+                        format_local(parse_utc(one.created_at), session.zone)[5:16] or one.created_at,
+                        holds,
+                    )
+                    for one, holds in found
+                ],
+            )
+        )
+
+    async def _check(self) -> None:
+        """Ask the quick checks."""
+        from lcm_core.checks import STRUCTURE, run_checks
+
+        from lcm_tui.check_settings import folders_of, limits_of
+
+        session = self._screen.session
+        seen = session.file_state
+        try:
+            report = await run_checks(
+                session.database,
+                only=STRUCTURE,
+                folders=folders_of(session.settings),
+                limits=limits_of(session.settings, session.database.schema),
+            )
+        finally:
+            self._checking = False
+        self._checked, self._checked_at = seen, time.monotonic()
+        outdated = session.file_state != seen
+        self._say(replace(self.outlook, verdict=replace(verdict_of(report), outdated=outdated)))
+        if outdated:
+            self.look()
+
+
+async def _recent(reader: Reader) -> list[tuple[Operation, bool]]:
+    """The newest operations that are no undo and no redo, and whether each holds now."""
+    from lcm_core.change.journal import operations, undone_now
+
+    found = await reader.run(operations, limit=RECENT)
+    undone = undone_now(found)
+    return [(one, undone[one.id] is None) for one in found if one.undoes is None]
+
+
+def verdict_of(report: Report) -> Verdict:
+    """How many findings there are by how sure they are, and how many checks were run."""
+    from lcm_core.findings import CheckState, Confidence
+
+    found = Counter(one.confidence for result in report.results for one in result.findings)
+    skipped = sum(result.state is CheckState.NOT_RUN for result in report.results)
+    ran = len(report.results) - skipped
+    return Verdict(ran, skipped, found[Confidence.BROKEN], found[Confidence.SUSPICIOUS])

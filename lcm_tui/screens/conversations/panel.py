@@ -1,0 +1,84 @@
+"""The panel above the list: lines that answer at a glance, each of which leads somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+
+from lcm_tui.views.home import Outlook, PanelKey, panel_columns, panel_keys, panel_line
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+
+#: From this size of a terminal on, the panel has two columns.
+WIDE: Final = (130, 40)
+#: Lines at most: on a small screen, and on one of at least 30 lines.
+FEW, MORE, TALL = 5, 7, 30
+
+
+class PanelLines(LineView[PanelKey]):
+    """Lines that a single click opens."""
+
+    OPENS_AT_ONCE = True
+    DEFAULT_CSS = """
+    PanelLines { background: $surface; }
+    """
+
+
+class Panel(Horizontal):
+    """One column of lines, or two where there is room."""
+
+    BLANK: ClassVar[bool] = True
+    DEFAULT_CSS = """
+    Panel { height: 1; }
+    Panel > #beside { display: none; }
+    """
+
+    def __init__(self, outlook: Outlook) -> None:
+        super().__init__(id="panel")
+        self.outlook = outlook
+        self.lines = PanelLines(self._draw, id="lines")
+        self.beside = PanelLines(self._draw, id="beside")
+        self._terminal = (80, 24)
+
+    def compose(self) -> ComposeResult:
+        """The columns."""
+        yield self.lines
+        yield self.beside
+
+    def on_mount(self) -> None:
+        """Say what is known before anything was read."""
+        self.fit(*self.app.size)
+
+    def fit(self, width: int, height: int) -> None:
+        """Lay the lines out for a terminal of this size."""
+        self._terminal = width, height
+        self.show(self.outlook)
+
+    def show(self, outlook: Outlook) -> None:
+        """Say something else; the cursor stays on its line."""
+        changed = outlook != self.outlook
+        self.outlook = outlook
+        width, height = self._terminal
+        left, right = panel_keys(outlook, MORE if height >= TALL else FEW), tuple[PanelKey, ...]()
+        if width >= WIDE[0] and height >= WIDE[1]:
+            left, right = panel_columns(outlook)
+        self.beside.display = bool(right)
+        for view, keys in ((self.lines, left), (self.beside, right)):
+            if changed or view.keys != keys:
+                view.replace(keys)
+        self.styles.height = max(len(left), len(right))
+
+    @property
+    def selected(self) -> PanelKey | None:
+        """The line that has the keys; None when neither column has them."""
+        view = next((view for view in (self.lines, self.beside) if view.has_focus), None)
+        return None if view is None else view.selected
+
+    def _draw(self, key: PanelKey, width: int) -> Sequence[Line]:
+        keys: Sequence[PanelKey] = self.beside.keys if key in self.beside.keys else self.lines.keys
+        at = list(keys).index(key) if key in keys else 0
+        repeated = at > 0 and keys[at - 1].subject is key.subject
+        return (panel_line(self.outlook, key, width, repeated=repeated),)

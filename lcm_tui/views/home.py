@@ -1,0 +1,271 @@
+"""The panel above the first list: what it says of a database, line by line, each with a way to more.
+
+A line is only there when it has something to say. What it leads to, its key says (`PanelKey`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from lcm_core.text import cell_width, clip, safe_line
+
+from lcm_tui.views.units import bar_text, size_text
+from lcm_tui.widgets.spans import Line, Span, StyleName
+
+#: Contexts, conversations and operations that are listed one below the other where there is room.
+MOST: Final = 3
+#: Cells of the name of a line, and of a bar.
+LABEL: Final = 9
+BAR: Final = 8
+#: Cells that a conversation takes at least where several stand in a line, and those of its name at most.
+ENTRY: Final = 30
+LONGEST: Final = 40
+
+
+class Subject(Enum):
+    """What a line is about."""
+
+    STATE = "database"
+    BROKEN = "broken"
+    DRAFTS = "waiting"
+    SESSIONS = "on disk"
+    NEAREST = "context"
+    LARGEST = "disk"
+    OPERATION = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKey:
+    """A line of the panel."""
+
+    subject: Subject
+    ref: int | str | None = None  #: a conversation, or an operation
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the quick checks said."""
+
+    checks: int  #: that were run
+    skipped: int
+    broken: int  #: findings
+    suspicious: int
+    outdated: bool = False  #: the file was changed since
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A context, and how near it is to compaction."""
+
+    conversation_id: int
+    name: str
+    tokens: int
+    threshold: int  #: tokens at which it is compacted
+
+    @property
+    def share(self) -> float:
+        """Of what sets compaction off."""
+        return self.tokens / max(self.threshold, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A conversation, and the bytes of its texts."""
+
+    conversation_id: int
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An operation of ours."""
+
+    id: str
+    title: str
+    when: str
+    holds: bool  #: else it was undone
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All that the panel can say; what has not been read yet is None or empty."""
+
+    database: str
+    engine: str
+    empty: bool = False  #: the database holds no conversation
+    verdict: Verdict | None = None
+    broken: int = 0  #: summaries
+    broken_in: int = 0  #: conversations
+    drafts: int = 0  #: summaries whose drafts wait for a decision
+    sessions: int = 0  #: that only the disk knows
+    nearest: Sequence[Filled] = ()  #: the fullest first
+    largest: Sequence[Sized] = ()  #: the largest first
+    total_bytes: int = 0  #: of all conversations
+    changes: Sequence[Changed] = ()  #: the newest first
+    keys: dict[Subject, str] = field(default_factory=dict)  #: the key of the list that leads there, too
+
+
+def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
+    """At most so many lines, the most urgent ones, for a panel of one column."""
+    ranked = [
+        *_first(outlook),
+        *_ones(Subject.NEAREST, bool(outlook.nearest)),
+        *_ones(Subject.OPERATION, bool(outlook.changes)),
+        *_ones(Subject.LARGEST, len(outlook.largest) > 1),
+        *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+    ]
+    order = list(Subject)
+    return tuple(sorted(ranked[:most], key=lambda key: order.index(key.subject)))
+
+
+def panel_columns(outlook: Outlook) -> tuple[tuple[PanelKey, ...], tuple[PanelKey, ...]]:
+    """The lines of a panel of two columns: how things are and what to do; what is large and what was done."""
+    left = [
+        *_first(outlook),
+        *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+        *(PanelKey(Subject.NEAREST, one.conversation_id) for one in outlook.nearest[:MOST]),
+    ]
+    right = [
+        *(PanelKey(Subject.LARGEST, one.conversation_id) for one in outlook.largest[:MOST]),
+        *(PanelKey(Subject.OPERATION, one.id) for one in outlook.changes[:MOST]),
+    ]
+    return tuple(left), tuple(right)
+
+
+def _first(outlook: Outlook) -> list[PanelKey]:
+    return [
+        PanelKey(Subject.STATE),
+        *_ones(Subject.BROKEN, bool(outlook.broken)),
+        *_ones(Subject.DRAFTS, bool(outlook.drafts)),
+    ]
+
+
+def _ones(subject: Subject, said: bool) -> list[PanelKey]:
+    return [PanelKey(subject)] if said else []
+
+
+def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = False) -> Line:
+    """A line; *repeated*: the one above is about the same."""
+    hint = outlook.keys.get(key.subject, "")
+    label = "" if repeated else key.subject.value
+    line = [Span(f" {label:<{LABEL}} ", "heading" if label else "text")]
+    room = width - cell_width(line[0].text) - cell_width(hint) - 2
+    said = list(_clipped(_said(outlook, key, room), room))
+    space = " " * (room - sum(cell_width(safe_line(span.text)) for span in said))
+    return (*line, *said, Span(f"{space} "), Span(hint, "key"), Span(" "))
+
+
+def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
+    match key.subject:
+        case Subject.STATE:
+            return _state(outlook)
+        case Subject.BROKEN:
+            return (
+                Span(f"✗ {_some(outlook.broken, 'broken summary', 'broken summaries')}", "error"),
+                Span(f" in {_some(outlook.broken_in, 'conversation', 'conversations')}"),
+            )
+        case Subject.DRAFTS:
+            return (Span(f"{_some(outlook.drafts, 'draft', 'drafts')} to review", "warn"),)
+        case Subject.SESSIONS:
+            said = _some(outlook.sessions, "session is", "sessions are")
+            return (Span(f"{said} not in the database"),)
+        case Subject.NEAREST:
+            return _filled(_asked(outlook.nearest, key), width)
+        case Subject.LARGEST:
+            return _sized(_asked(outlook.largest, key), outlook.total_bytes, width)
+        case Subject.OPERATION:
+            return _changed([one for one in outlook.changes if key.ref in (None, one.id)], key.ref is None)
+
+
+def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Sized]:
+    """The one that a line is about, or the first few."""
+    if key.ref is None:
+        return list(found[:MOST])
+    return [one for one in found if one.conversation_id == key.ref]
+
+
+def _state(outlook: Outlook) -> Line:
+    """Whether the database is sound, which it is, and who wrote it."""
+    named = (Span(f"{outlook.database}  "), Span(f"LCM {outlook.engine}", "dim"))
+    verdict = outlook.verdict
+    if outlook.empty:
+        return (*named, Span("  no conversation yet", "dim"))
+    if verdict is None:
+        return (Span("checking …  ", "dim"), *named)
+    said = []
+    if verdict.broken:
+        said.append(Span(f"✗ {verdict.broken:,} broken ", "error"))
+    if verdict.suspicious:
+        said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
+    counted = f"{verdict.checks} quick checks"
+    if verdict.skipped:
+        counted += f", {verdict.skipped} skipped"
+    if verdict.outdated:
+        counted += ", before the last change"
+    return (*(said or [Span("✓ sound ", "ok")]), Span(f"({counted})  ", "dim"), *named)
+
+
+def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
+    spans: list[Span] = []
+    held = [one for one in found if isinstance(one, Filled)][: max(1, width // ENTRY)]
+    for one in held:
+        style: StyleName = "error" if one.share >= 1 else "warn" if one.share > 0.9 else "ok"
+        said = f"{one.share:.0%}"
+        if len(held) == 1:
+            said += f" of the {one.threshold:,} tokens that set off compaction"
+        spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
+    return tuple(spans)
+
+
+def _sized(found: Sequence[Filled | Sized], total: int, width: int) -> Line:
+    spans: list[Span] = []
+    held = [one for one in found if isinstance(one, Sized)][: max(1, width // ENTRY)]
+    for one in held:
+        share = one.bytes / max(total, 1)
+        said = f"{size_text(one.bytes)} {share:.0%}"
+        spans += _entry(one.conversation_id, one.name, (share, "d1", said), width // len(held))
+    return tuple(spans)
+
+
+def _entry(number: int, name: str, shared: tuple[float, StyleName, str], room: int) -> list[Span]:
+    """A conversation's number, as much of its name as has room, a bar and what is said of it."""
+    share, style, said = shared
+    cells = BAR if room > 2 * ENTRY else BAR // 2
+    left = min(room - len(str(number)) - cells - len(said) - 5, LONGEST)
+    name = clip(safe_line(name), left) if left > 3 else ""
+    padded = name + " " * (max(left, 0) - cell_width(name))
+    return [
+        Span(f"{number} ", "key"),
+        Span(f"{padded} " if name else ""),
+        Span(bar_text(share, cells), style),
+        Span(f" {said}  "),
+    ]
+
+
+def _changed(found: Sequence[Changed], several: bool) -> Line:
+    """The newest operation and how many more, or one of them."""
+    if not found:
+        return ()
+    one, more = found[0], len(found) - 1
+    undone = () if one.holds else (Span(" (undone)", "dim"),)
+    others = (Span(f"  and {more} before", "dim"),) if several and more else ()
+    return (Span(f"{one.when}  ", "dim"), Span(one.title), *undone, *others)
+
+
+def _some(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _clipped(line: Line, width: int) -> Iterable[Span]:
+    """As much of a line as has room."""
+    for span in line:
+        text = clip(safe_line(span.text), width)
+        width -= cell_width(text)
+        if text:
+            yield Span(text, span.style)
+        if width <= 0:
+            return
