@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -55,6 +55,10 @@ class Answer:
             **page,
             "meta": self.meta,
         }
+
+    def in_part(self, failed: LcmError | None) -> Answer:
+        """The same of what was done before *failed* ended it; None: nothing did."""
+        return self if failed is None else replace(self, exit_code=ExitCode.CANCELLED, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)

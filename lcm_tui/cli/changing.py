@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import ReplacedError, StalePlanError, listed
-from lcm_core.change.journal import new_batch_id
+from lcm_core.change.errors import listed
 from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import first_preview
 from lcm_core.change.preview import Preview
-from lcm_core.errors import CancelledError, ExitCode, LcmError
+from lcm_core.errors import CancelledError, LcmError
 from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
 
+from lcm_tui.changing import ATTEMPTS, STOPPED, Changing, Done, Phase
 from lcm_tui.cli import answer, output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
@@ -33,10 +33,6 @@ from lcm_tui.session import budget_for
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, warning_notes
 
-#: How often a plan that went stale is made again when nobody looks at it (``--yes``).
-ATTEMPTS = 3
-
-_STOPPED = "Cancelled. Earlier changes stay."
 ABOUT_SQL = (
     "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, so that an "
     "error ends it with nothing changed. Unlike --apply it leaves no entry in the history."
@@ -80,16 +76,12 @@ def run_change(
         LcmError: the planner's refusals; with ``--apply`` those of a commit while nothing was done yet.
     """
     against = budget_for(run.settings, budget)
-    changing = _Changing(run, command, planner, flags, against, journal, before_commit, ask)
-    shown = changing.plan()
-    if not flags.apply or not shown.plans:
-        return changing.answer(shown, ())
-    return changing.apply(shown)
+    return _Changing(run, command, planner, flags, against, journal, before_commit, ask).answer()
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Plans as they are previewed, and the file that they were made on."""
+    """What was planned last as it is previewed, and the file that it was made on."""
 
     proposal: Proposal
     plans: tuple[Plan, ...]  #: those that change something
@@ -97,27 +89,9 @@ class _Shown:
     inode: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A plan that was committed."""
-
-    plan: Plan
-    committed: Committed
-    rows: tuple[RowCount, ...]  #: that it wrote
-    slim: bool = False  #: its edits are let go, for many more are to come
-
-    def slimmed(self) -> _Done:
-        """The same without the edits."""
-        plan, committed = (
-            dataclasses.replace(self.plan, edits=()),
-            dataclasses.replace(self.committed, edits=()),
-        )
-        return _Done(plan, committed, self.rows, slim=True)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Changing:
-    """One run of a changing command."""
+    """One run of a changing command: what the terminal adds to the road of every change (`Changing`)."""
 
     run: Run
     command: str
@@ -127,138 +101,115 @@ class _Changing:
     journal: bool
     before_commit: Callable[[Plan], None]
     ask: Callable[[], None] | None
-    batch: str = field(default_factory=new_batch_id)
+    state: Changing = field(default_factory=Changing)
+
+    def answer(self) -> Answer:
+        """Plan; with ``--apply`` ask, commit, and plan again as often as the database moves on."""
+        shown = asyncio.run(self._plan())
+        if self.flags.apply:
+            shown = self._apply(shown)
+        if self.state.error is not None and not self.state.done:
+            raise self.state.error
+        return self._answer(shown)
 
     # -- planning ----------------------------------------------------------------------------------------
 
-    def plan(self, *, again: bool = False) -> _Shown:
-        """Plan, and work out what that would do, in one read transaction; *again*: the rest of a batch."""
-        return asyncio.run(self._plan(again))
-
-    def _plan_again(self, *, begun: bool) -> _Shown:
-        try:
-            return self.plan(again=begun)
-        except KeyboardInterrupt:
-            if begun:
-                raise CancelledError(_STOPPED) from None
-            raise
-
-    async def _plan(self, again: bool) -> _Shown:
+    async def _plan(self) -> _Shown:
+        """Plan, and work out what that would do, in one read transaction."""
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-            proposal, plans, shown = await database.read(self._load, again)
-            return _Shown(proposal, plans, shown, database.inode)
+            proposal, self.state, preview = await database.read(self._load)
+            return _Shown(proposal, self.state.ahead, preview, database.inode)
 
-    async def _load(self, reader: Reader, again: bool) -> tuple[Proposal, tuple[Plan, ...], Preview | None]:
+    async def _load(self, reader: Reader) -> tuple[Proposal, Changing, Preview | None]:
         planned = await self.planner(reader)
         if isinstance(planned, Plan):
             planned = (planned,)
         proposal = planned if isinstance(planned, Proposal) else Proposal(planned)
-        plans = [plan for plan in proposal.plans if plan]
-        if again or proposal.more or len(plans) > 1:
-            plans = [dataclasses.replace(plan, batch=plan.batch or self.batch) for plan in plans]
-        return proposal, tuple(plans), await first_preview(reader, plans) if plans else None
+        state = self.state.plan([plan for plan in proposal.plans if plan], more=proposal.more)
+        return proposal, state, await first_preview(reader, state.ahead) if state.ahead else None
 
     # -- doing -------------------------------------------------------------------------------------------
 
-    def apply(self, shown: _Shown) -> Answer:
-        """Ask, commit, and plan again as often as the database moves on."""
-        done: list[_Done] = []
-        stale = 0
-        moved: tuple[str, ...] = ()
-        agreed = False
-        try:
-            while shown.plans:
-                if not agreed:
-                    self._agree(shown, moved, begun=bool(done))
-                try:
-                    self._commit(shown, done)
-                    if not shown.proposal.more:
-                        break
-                    agreed, done[:] = True, [one.slimmed() for one in done]
-                except (StalePlanError, ReplacedError) as error:
-                    stale, moved, agreed = stale + 1, _what_moved(error), False
-                    if self.flags.yes and stale >= ATTEMPTS:
-                        raise
-                shown = self._plan_again(begun=bool(done))
-        except LcmError as error:
-            if not done:
-                raise
-            return self.answer(shown, done, moved, failed=error)
-        return self.answer(shown, done, moved)
+    def _apply(self, shown: _Shown) -> _Shown:
+        """Go on until all is done or it comes to a stop; what was shown last."""
+        while not self.state.ended:
+            try:
+                match self.state.phase:
+                    case Phase.PLANNED:
+                        self._agree(shown)
+                        self.state = self.state.agree()
+                    case Phase.COMMITTING:
+                        self._commit(shown)
+                    case _:
+                        shown = asyncio.run(self._plan())
+            except CancelledError as error:
+                self.state = self.state.stop(error)
+            except LcmError as error:
+                self.state = self.state.fail(error, attempts=1)
+            except KeyboardInterrupt:
+                if not self.state.done:
+                    raise
+                self.state = self.state.stop(CancelledError(STOPPED))
+        return shown
 
-    def _agree(self, shown: _Shown, moved: Sequence[str], *, begun: bool) -> None:
+    def _agree(self, shown: _Shown) -> None:
         """Show the preview and ask, unless that was answered beforehand."""
         if self.flags.yes:
             return
         if can_ask():
-            blocks = [*_again(moved), *self._preview_blocks(shown)]
-            output.print_aside(blocks, self.run.presentation)
-        number = len(shown.plans)
-        question = "Make this change?" if number == 1 else f"Make these {number} changes?"
-        try:
-            if self.ask is not None:
-                self.ask()
-            else:
-                ask_before_change(question, yes=False)
-        except (CancelledError, KeyboardInterrupt):
-            if begun:
-                raise CancelledError(_STOPPED) from None
-            raise
+            output.print_aside([*self._again(), *self._preview_blocks(shown)], self.run.presentation)
+        number = len(self.state.ahead)
+        if self.ask is not None:
+            self.ask()
+        else:
+            question = "Make this change?" if number == 1 else f"Make these {number} changes?"
+            ask_before_change(question, yes=False)
 
-    def _commit(self, shown: _Shown, done: list[_Done]) -> None:
-        """Commit the plans one by one; ctrl-C ends it between two, or while the lock is waited for."""
-        path = self.run.settings.database.value
+    def _commit(self, shown: _Shown) -> None:
+        """Commit what is ahead one by one; ctrl-C ends it between two, or while the lock is waited for."""
+        path, begun = self.run.settings.database.value, len(self.state.done)
         with interruptible() as stopped:
             try:
-                for number, plan in enumerate(shown.plans):
-                    if number and stopped():
-                        raise CancelledError(_STOPPED)
+                for plan in self.state.ahead:
+                    if len(self.state.done) > begun and stopped():
+                        raise CancelledError(STOPPED)
                     self.before_commit(plan)
+                    wait = answer.BUSY_SECONDS
                     committed = commit(
-                        path,
-                        plan,
-                        wait=answer.BUSY_SECONDS,
-                        journal=self.journal,
-                        inode=shown.inode,
-                        stopped=stopped,
+                        path, plan, wait=wait, journal=self.journal, inode=shown.inode, stopped=stopped
                     )
-                    done.append(_Done(plan, committed, row_counts(committed.edits)))
+                    self.state = self.state.commit(committed)
             except CancelledError as error:
-                raise CancelledError(_STOPPED if done else error.message) from None
+                self.state = self.state.stop(error)
+            except LcmError as error:
+                self.state = self.state.fail(error, attempts=ATTEMPTS if self.flags.yes else None)
             except KeyboardInterrupt:
-                raise CancelledError(
-                    "Cancelled during a commit, which was made whole or not at all: "
-                    f"`{PROGRAM} history list` says which."
-                ) from None
+                words = "Cancelled during a commit, which was made whole or not at all"
+                said = f"{words}: `{PROGRAM} history list` says which."
+                self.state = self.state.fail(CancelledError(said))
 
     # -- saying ------------------------------------------------------------------------------------------
 
-    def answer(
-        self,
-        shown: _Shown,
-        done: Sequence[_Done],
-        moved: Sequence[str] = (),
-        *,
-        failed: LcmError | None = None,
-    ) -> Answer:
-        """What is planned, or what was done; *moved* is why it had to be planned again."""
-        ahead = _ahead(shown, done) if failed or not done else ()
+    def _answer(self, shown: _Shown) -> Answer:
+        """What is planned, or what was done; and why it had to be planned again."""
+        state, failed = self.state, self.state.error
         told = self.run.answer(
             self.command,
             {
                 **shown.proposal.data,
-                **self._document(shown, ahead, done),
-                **({"plannedAgainFor": list(moved)} if moved else {}),
+                **self._document(shown),
+                **({"plannedAgainFor": list(state.why)} if state.why else {}),
             },
-            self._done_blocks(shown, ahead, done, moved, failed) if done else self._planned_blocks(shown),
+            self._done_blocks(shown, failed) if state.done else self._planned_blocks(shown),
         )
         if self.flags.sql:
             script = () if shown.preview is None else tuple(shown.preview.sql())
             told = dataclasses.replace(told, script=script)
-        return dataclasses.replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed else told
+        return told.in_part(failed)
 
-    def _document(self, shown: _Shown, ahead: Sequence[Plan], done: Sequence[_Done]) -> Document:
+    def _document(self, shown: _Shown) -> Document:
+        done, ahead = self.state.done, self.state.ahead
         document = {} if shown.preview is None else preview_document(shown.preview, sql=self.flags.sql)
         if any(one.slim for one in done):
             document = _of_many(document, done)
@@ -268,9 +219,10 @@ class _Changing:
         document["operationId"] = None
         if len(parts) == 1:
             return {**document, **parts[0]}
-        document["batch"] = self._batch_of([*(one.plan for one in done), *ahead])
+        plans = [*(one.plan for one in done), *ahead]
+        document["batch"] = next((plan.batch for plan in plans if plan.batch), None)
         if done:
-            document["undo"] = self._undo_batch(done) or None
+            document["undo"] = self._undo_batch() or None
         return {**document, "plans": list(parts)}
 
     def _part(self, plan: Plan, committed: Committed | None, rows: Sequence[RowCount]) -> Document:
@@ -291,7 +243,7 @@ class _Changing:
         return document
 
     def _planned_blocks(self, shown: _Shown) -> list[Block]:
-        if not shown.plans:
+        if not self.state.ahead:
             return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
         blocks = self._preview_blocks(shown)
         if self.flags.sql:
@@ -310,34 +262,33 @@ class _Changing:
             blocks.append(Prose("\n".join(titles), title=title))
         return blocks
 
-    def _done_blocks(
-        self,
-        shown: _Shown,
-        ahead: Sequence[Plan],
-        done: Sequence[_Done],
-        moved: Sequence[str],
-        failed: LcmError | None,
-    ) -> list[Block]:
+    def _done_blocks(self, shown: _Shown, failed: LcmError | None) -> list[Block]:
+        done = self.state.done
         seen = not self.flags.yes or failed is not None  # it was shown before the question
-        blocks = [] if seen else [*_again(moved), *self._preview_blocks(shown)]
+        blocks = [] if seen else [*self._again(), *self._preview_blocks(shown)]
         if len(done) == 1:
             blocks.append(Facts(list(self._done_facts(done[0])), title=f"Done: {done[0].plan.title}"))
         else:
             blocks += self._batch_blocks(done)
         if failed is not None:
-            made = f"{len(done):,} of {len(done) + len(ahead):,} changes were made and stay"
+            made = f"{len(done):,} of {self.state.total:,} changes were made and stay"
             blocks.append(Note(f"{made}. The next was not: {failed.message}"))
         return blocks
 
-    def _batch_blocks(self, done: Sequence[_Done]) -> Iterator[Block]:
+    def _again(self) -> list[Block]:
+        if not self.state.why:
+            return []
+        return [Note(f"The database moved on, so this was planned again: {listed(self.state.why)}.")]
+
+    def _batch_blocks(self, done: Sequence[Done]) -> Iterator[Block]:
         columns = (Column("Operation"), Column("Tokens", right=True), Column("Done", grows=True))
         rows = [(one.committed.id or None, f"{one.committed.tokens:+,}", one.plan.title) for one in done]
         yield Table(columns, rows)
         yield from (Note(f"{warning}.") for warning in {one.committed.search for one in done} if warning)
-        if undo := self._undo_batch(done):
+        if undo := self._undo_batch():
             yield Facts([("To take all of it back", undo)])
 
-    def _done_facts(self, done: _Done) -> Iterator[tuple[str, Cell]]:
+    def _done_facts(self, done: Done) -> Iterator[tuple[str, Cell]]:
         committed = done.committed
         if committed.id:
             yield "Operation", committed.id
@@ -352,16 +303,12 @@ class _Changing:
         """The command that takes a change back; empty when none does."""
         return self.run.line("history", "undo", committed.id, "--apply") if committed.id else ""
 
-    def _undo_batch(self, done: Sequence[_Done]) -> str:
-        batch = self._batch_of([one.plan for one in done if one.committed.id])
+    def _undo_batch(self) -> str:
+        batch = self.state.undo_batch
         return self.run.line("history", "undo", "--batch", batch, "--apply") if batch else ""
 
-    @staticmethod
-    def _batch_of(plans: Sequence[Plan]) -> str | None:
-        return next((plan.batch for plan in plans if plan.batch), None)
 
-
-def _of_many(last: Document, done: Sequence[_Done]) -> Document:
+def _of_many(last: Document, done: Sequence[Done]) -> Document:
     """What was previewed last, as part of more than is kept: what all of it wrote, without the edits."""
     found: dict[str, RowCount] = {}
     for one in (count for each in done for count in each.rows):
@@ -371,18 +318,3 @@ def _of_many(last: Document, done: Sequence[_Done]) -> Document:
         )
     kept = {name: value for name, value in last.items() if name not in ("edits", "shift", "sql", "tokens")}
     return {**kept, "kind": done[0].plan.kind, "rows": rows_document([found[name] for name in sorted(found)])}
-
-
-def _what_moved(error: StalePlanError | ReplacedError) -> tuple[str, ...]:
-    """Why a plan was given up."""
-    return tuple(one.text for one in error.moved) if isinstance(error, StalePlanError) else (error.message,)
-
-
-def _again(moved: Sequence[str]) -> list[Block]:
-    return [Note(f"The database moved on, so this was planned again: {listed(moved)}.")] if moved else []
-
-
-def _ahead(shown: _Shown, done: Sequence[_Done]) -> tuple[Plan, ...]:
-    """The plans that were not committed."""
-    made = {id(one.plan) for one in done}
-    return tuple(plan for plan in shown.plans if id(plan) not in made)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lcm_core.engine_rules import EngineRules
-from lcm_core.errors import CancelledError, ExitCode, LcmError
+from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
 from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction, warnings_of
 from lcm_core.operations.compaction.run import (
@@ -186,10 +186,7 @@ class CompactWork:
             if not done.result.success:
                 words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it under"
                 blocks.append(Note(f"{words} {self.target or self.budget:,}."))
-        told = self.run.answer("compact", data, blocks)
-        if done.failed is None:
-            return told
-        return Answer(told.command, told.data, told.blocks, told.meta, None, ExitCode.CANCELLED, done.failed)
+        return self.run.answer("compact", data, blocks).in_part(done.failed)
 
     def _undo(self, batch: str) -> str:
         """The command that takes all of it back."""

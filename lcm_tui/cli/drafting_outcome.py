@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from lcm_core.errors import CancelledError, ExitCode, LcmError
+from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
 from lcm_core.operations.drafting.rules import AcceptanceRule
@@ -119,5 +119,4 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     blocks = [*selection.blocks, *outcome.blocks]
     if failed is not None:
         blocks.append(Note(failed.message))
-    told = run.answer(command, {**selection.data, **outcome.data}, blocks)
-    return replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed is not None else told
+    return run.answer(command, {**selection.data, **outcome.data}, blocks).in_part(failed)

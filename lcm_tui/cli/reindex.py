@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
-from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError
+from lcm_core.errors import CancelledError, LcmError, RefusedError
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
@@ -27,8 +26,7 @@ def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
     ask_before_change(f"Write {names} anew? The database is locked meanwhile.", yes=flags.yes)
     done: list[Rebuilt] = []
     failed = _rebuild(run, found, done)
-    told = run.answer("reindex", _document(found, done), _done_blocks(done, failed))
-    return dataclasses.replace(told, exit_code=ExitCode.CANCELLED, failed=failed) if failed else told
+    return run.answer("reindex", _document(found, done), _done_blocks(done, failed)).in_part(failed)
 
 
 def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchTable]:
