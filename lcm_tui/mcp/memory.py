@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.spellings import KnownWords
 from lcm_core.store.database import Database
 
 from lcm_tui.mcp.arguments import Whole
@@ -28,4 +29,5 @@ class Memory:
     settings: RecallSettings
     allowed: Allowed
     model: Model | None = None  #: named at the start; it alone makes the tool ``ask``
+    words: KnownWords = field(default_factory=KnownWords)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)

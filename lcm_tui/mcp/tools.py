@@ -188,6 +188,7 @@ async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
             offset=_cursor(given),
             seconds=_SEARCH_SECONDS,
             near_seconds=_NEAR_SECONDS,
+            words=memory.words,
         )
     )
     data = found_document(query.text, scope.name, found)

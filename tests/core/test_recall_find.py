@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lcm_core.errors import UsageError
 from lcm_core.recall.find import Found, search
 from lcm_core.recall.read import Verdict, cite, document_of, read_below, text_of, verify
+from lcm_core.recall.spellings import KnownWords
 from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
@@ -305,3 +306,22 @@ async def test_files_of_every_version_are_searched_whole(
     )
     assert answer.coverage.is_full
     assert answer.total > 10
+
+
+def test_known_words_are_those_of_their_scope_and_are_read_again_after_a_minute() -> None:
+    now = [0.0]
+    known, reads = KnownWords(lambda: now[0]), list[str]()
+
+    def words(scope: str) -> Sequence[str]:
+        def read() -> Sequence[str]:
+            reads.append(scope)
+            return [f"{scope}{len(reads)}"]
+
+        return known.of(scope, read)
+
+    assert (words("a"), words("b"), words("a")) == (["a1"], ["b2"], ["a1"])
+    now[0] = 61.0
+    assert words("a") == ["a3"]
+    for other in "cdefg":
+        words(other)
+    assert words("a") == ["a9"]  # of the scopes few are kept

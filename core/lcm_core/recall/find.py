@@ -17,6 +17,7 @@ from rapidfuzz import fuzz, process
 from lcm_core.errors import NotFoundError
 from lcm_core.paths import read_head, resolve_stored
 from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.spellings import KnownWords
 from lcm_core.recall.terms import Query, Term
 from lcm_core.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.store.connecting import Rows
@@ -249,11 +250,12 @@ def search(
     offset: int = 0,
     seconds: float = DEADLINE_SECONDS,
     near_seconds: float | None = None,
+    words: KnownWords | None = None,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
 
     It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
-    for within *near_seconds* in all, or for as long as each term takes.
+    for within *near_seconds* in all, or for as long as each term takes; *words* are those known from before.
     """
     begun = time.monotonic()
     running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds)
@@ -261,7 +263,11 @@ def search(
     ranked = _ranked(candidates, query)
     page = ranked[offset : offset + limit]
     hits = _hits(running, db, schema, page)
-    near = () if candidates or query.pattern is not None else tuple(_near(running, query.terms, near_seconds))
+    near = (
+        ()
+        if candidates or query.pattern is not None
+        else tuple(_near(running, query.terms, near_seconds, words or KnownWords()))
+    )
     coverage = Coverage(tuple(running.looked_at.items()), tuple(running.gaps), time.monotonic() - begun)
     after = offset + len(page)
     return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
@@ -377,27 +383,32 @@ def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tup
     return read.text, "" if read.complete else f"large files beyond {FILE_BYTES:,} bytes"
 
 
-def _near(running: _Search, terms: Sequence[Term], seconds: float | None) -> Iterator[Near]:
+def _near(
+    running: _Search, terms: Sequence[Term], seconds: float | None, words: KnownWords
+) -> Iterator[Near]:
     """For each term how many documents hold it, and where it is none, known words that look like it.
 
     A term for which there was no time is left out.
     """
     over = math.inf if seconds is None else time.monotonic() + seconds
-    spellings: list[str] | None = None
     for term in terms:
         if time.monotonic() >= over:
             return
-        alone = Query(term.text, running.query.mode, (term,), None)
-        counting = _Search(running.rows, alone, running.wanted, running.settings, _until(over))
-        found = len(counting.candidates())
+        found = _count_alone(running, term, over) if len(terms) > 1 else 0  # all of one term is that term
         near: tuple[str, ...] = ()
         if not found:
-            spellings = _spellings(running, over) if spellings is None else spellings
+            spellings = words.of(running.wanted, lambda: _spellings(running, over))
             alike = process.extract(
                 term.text.lower(), spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
             )
             near = tuple(word for word, _, _ in alike)
         yield Near(term.text, found, near)
+
+
+def _count_alone(running: _Search, term: Term, over: float) -> int:
+    """The documents that hold one term of several."""
+    alone = Query(term.text, running.query.mode, (term,), None)
+    return len(_Search(running.rows, alone, running.wanted, running.settings, _until(over)).candidates())
 
 
 def _until(over: float) -> float:
