@@ -63,7 +63,7 @@ async def serve(path: Path, settings: RecallSettings, allowed: Allowed, model: M
             log.info("serving %s, %s%s", path, allowed.name, asks)
             async with stdio_server() as (incoming, outgoing):
                 memory = Memory(database, settings, allowed, model)
-                await _converse(_server(memory), incoming, outgoing, longest(memory))
+                await _converse(server_of(memory), incoming, outgoing, longest(memory))
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -77,7 +77,9 @@ async def _follow(database: Database) -> None:
         pass
 
 
-def _server(memory: Memory) -> Server[dict[str, Any]]:
+def server_of(memory: Memory) -> Server[dict[str, Any]]:
+    """The tools, for any transport."""
+
     async def list_tools(_: object, __: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[*_listed(memory)])
 

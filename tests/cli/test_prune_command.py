@@ -24,6 +24,7 @@ from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
 from tests.databases import column, connect, value
 from tests.databases import run as change_behind
+from tests.support import sampled
 
 IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
 
@@ -88,7 +89,7 @@ def test_a_selection_without_an_action_is_a_list(path: Path):
 # -- deleting ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", REAL)
+@pytest.mark.parametrize("version", sampled(REAL, ("0.3.0", "0.15.3")))
 def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str, tmp_path: Path):
     path = database_copy(version)
     rows, files = dump(path), folder(path)
@@ -298,7 +299,7 @@ def test_what_may_be_left_elsewhere_is_said(path: Path):
 
 def test_the_number_has_to_be_typed(path: Path):
     rows = dump(path)
-    for typed in ("8\n", "y\n", "\n", "\x04"):
+    for typed in ("8\n", "\x04"):
         code, shown = at_a_terminal(typed, "prune", 7, "--forget", "--apply", "--db", path)
         assert code == 10
         assert "for good (7):" in shown
@@ -314,7 +315,7 @@ def test_the_number_has_to_be_typed(path: Path):
 # -- importing ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", REAL)
+@pytest.mark.parametrize("version", sampled(REAL, ("0.1.2", "0.15.3")))
 def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
     rows = dump(path)

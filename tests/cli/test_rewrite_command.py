@@ -27,6 +27,7 @@ from tests.databases import run as execute
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
 from tests.fakes.server import Echo, Fail, Raw, Say, ScriptedServer, Step
+from tests.support import sampled
 
 GOOD = Say("Kept the timeout.\nExpand for details about: it")
 #: The only broken summary of conversation 4.
@@ -625,7 +626,7 @@ def until_asked(server: ScriptedServer, process: subprocess.Popen[bytes], calls:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", sampled([signal.SIGINT, signal.SIGKILL], [signal.SIGINT]))
 def test_what_a_stop_or_a_crash_leaves_is_gone_on_with(database: Path, how: signal.Signals) -> None:
     with MessagesApi(GOOD, Say(GOOD.text, pause=60.0)) as server:
         process = started(database, server)

@@ -21,7 +21,7 @@ from lcm_core.store.database import Database
 from lcm_core.summarize.source import previous_of, previous_rules
 
 from tests.databases import building, reading, run
-from tests.support import VERSIONS, recorded
+from tests.support import VERSIONS, recorded, sampled
 
 DatabaseFactory = Callable[[str], Path]
 
@@ -155,7 +155,7 @@ def chosen(choice: Any) -> list[str]:
     return [node.summary_id for node in reversed(choice.nodes)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3-damaged")))
 async def test_what_is_chosen_stood_there_at_the_time(version: str, database_file: DatabaseFactory):
     rows = Rows(database_file(version))
     asked = 0

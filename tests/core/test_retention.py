@@ -12,6 +12,8 @@ from lcm_core.summarize.language import Cue, has_cue, sentences, terms
 from lcm_core.summarize.retention import measure, read_retention_source
 from lcm_core.tokens import Estimator
 
+from tests.support import sampled
+
 SOURCE = """[2026-03-02 09:14 UTC | user]
 Never deploy on a Friday. Move /home/op/proj/src/app.py to the queue with `npm run build`.
 
@@ -229,7 +231,7 @@ def test_terms_agree_where_words_are_inflected_or_prefixed():
 PIECES = "/a|\n|?!|(\n|a.|@a|`|a\u3002|Files:\n- |a/|a\\\\|Bob |feature/|v1.|9|9,|9 |1k |-9|9-|三|周"
 
 
-@pytest.mark.parametrize("piece", PIECES.split("|"))
+@pytest.mark.parametrize("piece", sampled(PIECES.split("|"), ("/a", "\n", "a.", "`", "9,", "Bob ")))
 def test_a_text_of_nothing_but_the_same_is_read_in_passing(piece: str):
     """Each of these made some pattern go over the whole text from every place of it: minutes, not seconds."""
     text, short = piece * (15_000 // len(piece)), "a/b.py must stay; it takes 30 s."

@@ -40,11 +40,11 @@ async def doubtful(path: Path) -> set[tuple[str, object]]:
     ("version", "source", "target"),
     [
         ("0.1.2", 1, 3),
-        ("0.8.2", 1, 3),
-        ("0.15.3", 1, 3),
-        ("0.15.3", 1, 2),
         ("0.15.3", 4, 7),
-        ("0.15.3", 2, 6),
+        pytest.param("0.8.2", 1, 3, marks=pytest.mark.long),
+        pytest.param("0.15.3", 1, 3, marks=pytest.mark.long),
+        pytest.param("0.15.3", 1, 2, marks=pytest.mark.long),
+        pytest.param("0.15.3", 2, 6, marks=pytest.mark.long),
     ],
 )
 async def test_copies_of_another_conversation_are_no_disorder(

@@ -24,6 +24,7 @@ from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
 from tests.databases import column, connect, run, value
 from tests.operations.drafting import CONVERSATION, VERSIONS, faults_of, setting_of
+from tests.support import sampled
 
 TEXT = "概要: kept the 36s timeout. file_0123456789abcdef\nExpand for details about: the timeout"
 
@@ -71,7 +72,7 @@ async def base_of(database: Database, summary_id: SummaryId) -> DraftBase:
     return (await database.read(read_material, summary_id, rendering)).base
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3")))
 async def test_everything_follows_and_everything_comes_back(
     version: str, database_copy: DatabaseFactory
 ) -> None:

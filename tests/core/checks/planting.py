@@ -16,6 +16,7 @@ from lcm_core.tokens import estimate_weighted
 
 from tests.conftest import DatabaseFactory
 from tests.databases import Builder, building
+from tests.support import sampled
 
 BROKEN, SUSPICIOUS, BY_DESIGN = Confidence.BROKEN, Confidence.SUSPICIOUS, Confidence.BY_DESIGN
 
@@ -67,9 +68,10 @@ async def _findings(path: Path, *, whole_file: bool) -> list[Finding]:
     return list(report.findings())
 
 
-def plants(family: str) -> list[Plant]:
-    """The damages to what one family checks."""
-    return [one for one in PLANTS.values() if one.check[0] == family]
+def plants(family: str) -> list[Any]:
+    """The damages to what one family checks; in the short form the first of each finding."""
+    made = [one for one in PLANTS.values() if one.check[0] == family]
+    return sampled(made, list({(one.check, one.confidence): one for one in reversed(made)}.values()))
 
 
 def plant(check: str, confidence: Confidence = BROKEN, also: str = "") -> Callable[..., Any]:
