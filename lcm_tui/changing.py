@@ -98,6 +98,10 @@ class Changing:
         """Somebody agreed to what is ahead."""
         return replace(self, phase=Phase.COMMITTING, agreed=True, error=None)
 
+    def withdraw(self) -> Changing:
+        """That is taken back before anything was committed of it."""
+        return replace(self, phase=Phase.PLANNED, agreed=False)
+
     def commit(self, committed: Committed) -> Changing:
         """The first plan ahead was committed."""
         done = (*self.done, Done(self.ahead[0], committed, row_counts(committed.edits)))
@@ -123,6 +127,7 @@ class Changing:
                 return replace(held, phase=Phase.CANCELLED)
         return replace(held, phase=Phase.FAILED)
 
-    def stop(self, error: CancelledError) -> Changing:
-        """Somebody wants no more of it, between two commits."""
-        return self.fail(CancelledError(STOPPED) if self.done else error)
+    def stop(self, error: LcmError, *, attempts: int | None = None) -> Changing:
+        """The same between two commits: who wants no more of it is told that the earlier ones stay."""
+        cancelled = bool(self.done) and isinstance(error, CancelledError)
+        return self.fail(CancelledError(STOPPED) if cancelled else error, attempts=attempts)

@@ -96,6 +96,12 @@ def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(error: L
     assert state.total == 3
 
 
+def test_who_takes_the_word_back_is_asked_again():
+    state = agreed(plan(1)).withdraw()
+    assert state.phase is Phase.PLANNED
+    assert state.plan([plan(1)]).phase is Phase.PLANNED
+
+
 def test_stopped_between_two_earlier_changes_stay():
     nothing_was_changed = CancelledError("Cancelled; nothing was changed.")
     state = agreed(plan(1), plan(2))

@@ -143,10 +143,8 @@ class _Changing:
                         self._commit(shown)
                     case _:
                         shown = asyncio.run(self._plan())
-            except CancelledError as error:
-                self.state = self.state.stop(error)
             except LcmError as error:
-                self.state = self.state.fail(error, attempts=1)
+                self.state = self.state.stop(error, attempts=1)
             except KeyboardInterrupt:
                 if not self.state.done:
                     raise
@@ -180,10 +178,8 @@ class _Changing:
                         path, plan, wait=wait, journal=self.journal, inode=shown.inode, stopped=stopped
                     )
                     self.state = self.state.commit(committed)
-            except CancelledError as error:
-                self.state = self.state.stop(error)
             except LcmError as error:
-                self.state = self.state.fail(error, attempts=ATTEMPTS if self.flags.yes else None)
+                self.state = self.state.stop(error, attempts=ATTEMPTS if self.flags.yes else None)
             except KeyboardInterrupt:
                 words = "Cancelled during a commit, which was made whole or not at all"
                 said = f"{words}: `{PROGRAM} history list` says which."

@@ -12,9 +12,9 @@ from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
-from lcm_core.change.errors import Moved, StalePlanError
+from lcm_core.change.errors import Moved
 from lcm_core.change.planning import Planned, plan_for
-from lcm_core.errors import CancelledError, LcmError
+from lcm_core.errors import LcmError
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.notifications import SeverityLevel
@@ -22,6 +22,7 @@ from textual.widget import Widget
 
 from lcm_tui.actions.change import change_actions
 from lcm_tui.changes.change import Change, Notice
+from lcm_tui.changing import Changing, Phase
 from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen, rest_after
@@ -36,8 +37,6 @@ from lcm_tui.widgets.wrapped import Block, WrappedBlock
 MOST_CHOICES: Final = 3
 #: What is applied sooner needs no words about it, which would only come and go.
 SLOW_SECONDS: Final = 0.5
-
-_STOPPED: Final = "Cancelled. Earlier changes stay."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +81,9 @@ turn the choices that stand above the head, if there are any.
         self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
         self._select: str | int | None = None
         self._spent = 0.0  #: seconds that the last look took
-        self._applying = False
+        self._state = Changing()  #: how far it is
         self._slow = False  #: and that takes its time
         self._stop = threading.Event()  #: what is being applied is not wanted any more
-        self._done: list[Committed] = []
-        self._finished = False
 
     def compose_body(self) -> ComposeResult:
         """The change."""
@@ -141,9 +138,13 @@ turn the choices that stand above the head, if there are any.
         return f"{self._change.about.strip()}\n\n{self.HELP.strip()}"
 
     @property
+    def _finished(self) -> bool:
+        return bool(self._state.done) and self._state.phase is Phase.DONE
+
+    @property
     def committing(self) -> bool:
         """Whether what is shown is being applied, or has been."""
-        return self._applying or self._finished
+        return self._state.phase is Phase.COMMITTING or self._finished
 
     def stopped(self) -> bool:
         """Whether what is being applied is not wanted any more; asked in the thread of a commit too."""
@@ -176,7 +177,7 @@ turn the choices that stand above the head, if there are any.
 
     def show(self, data: Outcome) -> None:
         """Show it; what has not changed stays as it is."""
-        if self._applying or data.wish != self._wish:
+        if self.committing or data.wish != self._wish:
             return  # another look follows
         self._moved = ()
         self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
@@ -191,7 +192,7 @@ turn the choices that stand above the head, if there are any.
 
     def data_changed(self) -> None:
         """Look again, but not at what is just being written."""
-        if not self._applying:
+        if not self.committing:
             super().data_changed()
 
     def _look_anew(self) -> None:
@@ -226,9 +227,10 @@ turn the choices that stand above the head, if there are any.
 
     def _say_state(self) -> None:
         bar = self.query_one(TitleBar)
-        if self._applying:
-            total = len(self._done) + (len(self._planned.plans) if self._planned else 0)
-            which = "" if total < 2 else f" {len(self._done) + 1:,} of {total:,}"
+        if self.committing:
+            total = self._state.total
+            at = min(len(self._state.done) + 1, total)
+            which = "" if total < 2 else f" {at:,} of {total:,}"
             end = "stopping" if self._stop.is_set() else f"{self.key_of('back')} stops"
             bar.note = f"applying{which}, {end}"
         elif self._refusal:
@@ -238,7 +240,7 @@ turn the choices that stand above the head, if there are any.
         self.refresh_bars()
 
     def _why_applying(self) -> str | None:
-        return "it is being applied now" if self._applying else None
+        return "it is being applied now" if self.committing else None
 
     def _why_no_choice(self, number: int) -> str | None:
         there = number <= len(self._change.choices)
@@ -246,10 +248,10 @@ turn the choices that stand above the head, if there are any.
 
     def decided_on(self) -> object:
         """The plan that is shown; while it is still being planned there is none."""
-        return (self.view.shown, len(self._done)) if self._planned else None
+        return (self.view.shown, len(self._state.done)) if self._planned else None
 
     def _why_not_apply(self) -> str | None:
-        if self._applying:
+        if self.committing:
             return self._why_applying()
         if self._refusal:
             return "Refused: see the reason above"
@@ -270,12 +272,12 @@ turn the choices that stand above the head, if there are any.
 
     def step_back(self) -> bool:
         """While it is applied, stop before the next commit. What was applied of a batch stays."""
-        if self._applying:
+        if self.committing:
             self._stop.set()
             self._say_state()
-        elif self._done and self._change.then is not None:
-            self._change.then(tuple(self._done))
-        return self._applying
+        elif self._state.done and self._change.then is not None:
+            self._change.then(self._state.committed)
+        return self.committing
 
     async def _begin(self) -> None:
         """Apply exactly what is shown; what cannot be undone needs something typed."""
@@ -288,57 +290,59 @@ turn the choices that stand above the head, if there are any.
                 self.app.notify("That is not it; nothing was changed.", severity="warning")
                 return
         if self._planned is not None and self._why_not_apply() is None:
-            self._applying, self._failure = True, ""
+            self._failure = ""
+            self._state = self._state.plan(self._planned.plans).agree()
             self._stop.clear()
             self._say_state()
             self.work_on("applying", self._apply, self._planned, exclusive=False)
 
     def _say_slow(self) -> None:
-        if self._applying and not self._finished:
+        if self._state.phase is Phase.COMMITTING:
             self._slow = True
             self.view.head.again()
 
     async def _apply(self, planned: Planned) -> None:
-        moved: tuple[Moved, ...] = ()
+        around, database = self._change.around, self.session.database
         try:
-            if not self._change.around.wants_backup or await backup_settled(self.app, self.session):
+            if around.wants_backup and not await backup_settled(self.app, self.session):
+                self._state = self._state.withdraw()
+            else:
                 self.set_timer(SLOW_SECONDS, self._say_slow)
                 await self._commit(planned)
         except LcmError as error:
-            self._tell_of(await self._change.around.failed(self.session.database, error, self._done))
-            if isinstance(error, StalePlanError):
-                moved = error.moved
-            else:
-                stopped = isinstance(error, CancelledError) and bool(self._done)
-                self._failure = _STOPPED if stopped else error.message
+            self._tell_of(await around.failed(database, error, self._state.committed))
+            if not self._finished:
+                self._state = self._state.stop(error)
+            if self._state.error is not None and not self._state.moved:
+                self._failure = self._state.error.message
         finally:
-            self._applying = self._slow = False
+            self._slow = False
             if not self._finished and self.is_attached:  # the app may be ending
                 self._say_state()
                 self.view.head.again()
         if self._finished:
             self._leave()
-        elif moved:
-            self._plan_anew(moved)
+        elif self._state.moved:
+            self._plan_anew(self._state.moved)
         else:
             self.load()
 
     async def _commit(self, planned: Planned) -> None:
         """Commit the plans one by one; those that are done are not shown again when a later one fails."""
         around, database = self._change.around, self.session.database
-        if not self._done:
-            self._select = planned.plans[0].select
-        await around.before_all(database, planned.plans)
-        for place, plan in enumerate(planned.plans):
+        ahead = self._state.ahead
+        if not self._state.done:
+            self._select = ahead[0].select
+        await around.before_all(database, ahead)
+        for plan in ahead:
             check_wanted(self.stopped)
             await around.before(database, plan, self.stopped)
-            self._done.append(await commit_plan(database, plan, inode=self._inode, stopped=self.stopped))
-            rest = planned.plans[place + 1 :]
-            if rest:
-                self._planned = Planned(rest, planned.preview)
+            committed = await commit_plan(database, plan, inode=self._inode, stopped=self.stopped)
+            self._state = self._state.commit(committed)
+            if self._state.ahead:
+                self._planned = Planned(self._state.ahead, planned.preview)
                 self._say_state()
-        self._finished = True
-        self._tell_of(await around.applied(database, self._done))
+        self._tell_of(await around.applied(database, self._state.committed))
 
     def _tell_of(self, notices: Sequence[Notice]) -> None:
         for one in notices:
@@ -349,7 +353,7 @@ turn the choices that stand above the head, if there are any.
         """Close the screen, and let the one below stand on what the change brought."""
         if self.app.screen is not self:
             return
-        done, select = tuple(self._done), self._select
+        done, select = self._state.committed, self._select
         stack = self.app.screen_stack
         below = stack[-2]
         self.app.pop_screen()
