@@ -383,23 +383,28 @@ class LcmDatabase:
         """What the model is sent of a conversation under *budget* tokens, and why not the rest.
 
         Source: docs/engine/assembly.md. *prompt* chooses among older items by what it asks, where the file's
-        version can; *clamp* False leaves out the engine's last step. `api_request` makes a request of it.
+        version can, and what history says of an identifier in it may stand first; *clamp* False leaves out
+        the engine's last step. `api_request` makes a request of it.
 
         Raises:
             UsageError: *budget* is less than 1.
             NotFoundError: there is no such conversation.
         """
         from lcm_core.assembly import assemble_context, settings_for
+        from lcm_core.engine_rules import engine_rules
+        from lcm_core.recall.cueing import with_cue
 
         if budget < 1:
             raise UsageError(f"A budget is at least 1 token, not {budget:,}.", details={"budget": budget})
         await self.conversation(conversation_id)
-        return await self._database.read(
-            assemble_context,
-            conversation_id,
-            settings_for(self._settings, budget, prompt, clamp=clamp),
-            zone=self._zone(),
-        )
+        settings = settings_for(self._settings, budget, prompt, clamp=clamp)
+
+        async def load(reader: Reader) -> Assembled:
+            found = await assemble_context(reader, conversation_id, settings, zone=self._zone())
+            rules = engine_rules(reader.schema)
+            return await with_cue(reader, conversation_id, found, prompt, rules, datetime.now(UTC))
+
+        return await self._database.read(load)
 
     def _zone(self) -> tzinfo | None:
         """The time zone that the engine is set to; None: this machine's."""

@@ -64,6 +64,7 @@ class AssemblyRules:
     signatures_need_identity: bool  #: of reasoning: sent only when the message names its model
     clamp_share: float | None  #: of the budget, to which what is still too large is cut; None: no clamp
     counts_serialized: bool  #: the engine reports the size of whole messages as JSON
+    recall_cue: bool  #: what history says of identifiers in the prompt may stand before the context
     sends_static_policy: bool  #: the same system prompt addition always; else one that fits the summaries
 
 
@@ -319,6 +320,7 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         signatures_need_identity=marks.sender,
         clamp_share=0.9 if marks.retry_attempts else None,
         counts_serialized=marks.retry_attempts,
+        recall_cue=marks.retry_attempts,
         sends_static_policy=marks.active,
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from lcm_core.assemble.export import api_request, host_messages, markdown, spoken
 from lcm_core.assemble.message import Origin
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.assembly import assemble_context, settings_for
-from lcm_core.engine_rules import NAMED
+from lcm_core.engine_rules import NAMED, engine_rules
+from lcm_core.recall.cueing import with_cue
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
@@ -53,15 +55,19 @@ def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptio
 
 async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> _Shown:
     conversation = await chosen(reader, named)
+    rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
+    now = datetime.now(UTC)
+    owner = conversation.conversation_id
     assembly = await assemble_context(
         reader,
-        conversation.conversation_id,
+        owner,
         settings_for(run.settings.engine, budget, wanted.prompt, clamp=wanted.clamp),
         zone=run.zone,
-        rules=None if wanted.rules is None else NAMED[wanted.rules],
+        rules=rules,
         with_history=True,
+        now=now,
     )
-    return _Shown(conversation, assembly)
+    return _Shown(conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now))
 
 
 def _export(run: Run, found: _Shown, form: str) -> None:

@@ -202,7 +202,7 @@ def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: in
     """A message as a line; *mark* is the operator's; *ranked*: its place, where the ledger has another."""
     message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
     repairs = ledger.repairs_of(message)
-    made_up = origin.kind is OriginKind.SYNTHETIC
+    made_up = origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
     said = preview(spoken(message))
     mended = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
     shown = Span(f"{mended} · {said}", "warn") if mended else Span(said)
@@ -298,6 +298,9 @@ def message_document(ledger: Ledger, at: int) -> Document:
                 FIELD,
             )
         )
+    if origin.kind is OriginKind.CUE:
+        words = "recall cue: the engine quotes what history says of identifiers in the prompt"
+        blocks.append(field("", words, "warn", FIELD))
     return (*blocks, Block(), *_body(message))
 
 

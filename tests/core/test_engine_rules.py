@@ -64,9 +64,9 @@ TOLD_BY = {
     "lcm_migration_state": "name estimator tail_of_items opens_signatures",
     "conversation_compaction_telemetry": "name",
     "conversation_compaction_telemetry.last_observed_prompt_token_count": "name",
-    "conversation_compaction_maintenance": "name clamp_share counts_serialized omits_directives escapes"
-    " has_trust strip_injected_context_tags notes_compactions",
-    "conversation_compaction_maintenance.retry_attempts": "name clamp_share counts_serialized"
+    "conversation_compaction_maintenance": "name clamp_share counts_serialized recall_cue"
+    " omits_directives escapes has_trust strip_injected_context_tags notes_compactions",
+    "conversation_compaction_maintenance.retry_attempts": "name clamp_share counts_serialized recall_cue"
     " omits_directives escapes has_trust strip_injected_context_tags",
     "messages.identity_hash": "images_become_files loose_text",
     "messages.large_content": "name stubs_payloads has_prefix_target leaf_trigger sweeps_only"

@@ -68,6 +68,7 @@ class OriginKind(StrEnum):
     FOCUS_BRIEF = "focus brief"
     SYNTHETIC = "synthetic"  #: made here: the error result of a tool call that has none
     LIVE = "live"  #: from the host's own list of messages
+    CUE = "recall cue"  #: what history says of identifiers in the prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,13 @@ from lcm_core.operations.reconciling import (
 )
 from lcm_core.recall.answer import ToolAnswer
 from lcm_core.recall.asking import Model
+from lcm_core.recall.cueing import with_cue
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.settings import engine_recall
 from lcm_core.recall.tools import TOOLS, RecallTools
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.request import Summarizer
 from lcm_core.summarize.source import Rendering
@@ -247,6 +248,9 @@ class Engine:
         *delivers_prompt*: the host sends *prompt* by itself, behind these messages, so that they may end with
         the assistant.
 
+        Where *prompt* names an identifier that they do not hold, what history says of it may stand before
+        them (docs/engine/recall.md, "Recall cue").
+
         They are sent of a session that nothing is stored of, and when the host says that it cannot compact
         now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *zone* is
         that of all times (None: that of the settings, else this machine's). A snapshot is kept afterwards,
@@ -268,16 +272,22 @@ class Engine:
                 assemble, ContextMessages(()), settings, self._rules(), AssemblyInputs(live=held)
             )
         now, zone = self._clock(), zone or self._zone
-        assembled = await self.database.read(
-            assemble_context,
-            conversation_id,
-            settings,
-            zone=zone,
-            live=held,
-            can_compact=can_compact,
-            now=now,
-        )
-        self._snapshots.keep(assembled, conversation_id, settings, zone=zone, now=now)
+
+        async def load(reader: Reader) -> tuple[Assembled, Assembled]:
+            plain = await assemble_context(
+                reader,
+                conversation_id,
+                settings,
+                zone=zone,
+                live=held,
+                can_compact=can_compact,
+                now=now,
+            )
+            rules = engine_rules(reader.schema)
+            return plain, await with_cue(reader, conversation_id, plain, prompt, rules, now)
+
+        plain, assembled = await self.database.read(load)
+        self._snapshots.keep(plain, conversation_id, settings, zone=zone, now=now)  # rows are noted, no text
         return assembled
 
     @property

@@ -31,6 +31,7 @@ CODES: Final[Mapping[OriginKind, str]] = {
     OriginKind.FOCUS_BRIEF: "f",
     OriginKind.SYNTHETIC: "y",
     OriginKind.LIVE: "l",
+    OriginKind.CUE: "c",
 }
 _KINDS: Final = {code: kind for kind, code in CODES.items()}
 

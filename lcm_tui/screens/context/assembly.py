@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.assemble.ledger import Ledger, ledger_of
@@ -112,6 +113,7 @@ class Assembly:
 
     async def _assemble_once(self) -> None:
         from lcm_core.assembly import assembly_basis
+        from lcm_core.recall.cueing import with_cue
 
         settings, basis = self._settings(), self._basis
         if (
@@ -127,12 +129,14 @@ class Assembly:
             if read == basis and settings == self._made_for and self.problem is None:
                 return  # what was written is of another conversation
             basis = read
-        ledger = await asyncio.to_thread(_made, basis, settings)
+        assembled = await asyncio.to_thread(basis.assembled, settings)
+        if settings.prompt is not None:
+            now = datetime.now(UTC)
+            assembled = await self._desk.session.read(
+                with_cue, self._conversation_id, assembled, settings.prompt, basis.rules, now
+            )
+        ledger = await asyncio.to_thread(ledger_of, assembled)
         if self._desk.is_attached:
             self.ledger, self.problem, self._made_for = ledger, None, settings
             self.first = self.first or ledger
             self._made(ledger)
-
-
-def _made(basis: AssemblyBasis, settings: AssemblySettings) -> Ledger:
-    return ledger_of(basis.assembled(settings))
