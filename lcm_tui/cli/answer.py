@@ -153,6 +153,10 @@ class Run:
         )
         return shlex.join([PROGRAM, *words, *(["--db", str(database.value)] if named else [])])
 
+    def undo_of_batch(self, batch: str) -> str:
+        """The command that takes back all of a batch."""
+        return self.line("history", "undo", "--batch", batch, "--apply")
+
     @property
     def zone(self) -> tzinfo | None:
         """The zone in which people read times; None is that of this machine."""

@@ -23,7 +23,7 @@ from lcm_tui.cli.modelling import model_document, modelling
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
-from lcm_tui.cli.working import ask, ask_before_change, can_ask
+from lcm_tui.cli.working import ask, can_ask, show_and_ask
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
 from lcm_tui.writing import Modelling, cost_text, most_text, spent_text
 
@@ -196,8 +196,10 @@ def agreed_model(
     if model is None:
         return None
     found = opened(model)
-    if not yes and can_ask():
+
+    def shown() -> Sequence[Block]:
         forecast = query_forecast(found, given, settings)
-        output.print_aside(forecast_blocks(model, forecast, at_most(found, forecast)), run.presentation)
-    ask_before_change(f"Ask {model.words}?", yes=yes)
+        return forecast_blocks(model, forecast, at_most(found, forecast))
+
+    show_and_ask(shown, f"Ask {model.words}?", run.presentation, yes=yes)
     return found

@@ -22,13 +22,13 @@ from lcm_core.settings import JsonObject
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.changing import ATTEMPTS, STOPPED, Changing, Done, Phase
-from lcm_tui.cli import answer, output
+from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.previews import preview_document, rows_document
-from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
+from lcm_tui.cli.working import interruptible, show_and_ask
 from lcm_tui.session import budget_for
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, warning_notes
@@ -153,16 +153,14 @@ class _Changing:
 
     def _agree(self, shown: _Shown) -> None:
         """Show the preview and ask, unless that was answered beforehand."""
-        if self.flags.yes:
-            return
-        if can_ask():
-            output.print_aside([*self._again(), *self._preview_blocks(shown)], self.run.presentation)
         number = len(self.state.ahead)
-        if self.ask is not None:
-            self.ask()
-        else:
-            question = "Make this change?" if number == 1 else f"Make these {number} changes?"
-            ask_before_change(question, yes=False)
+        show_and_ask(
+            lambda: [*self._again(), *self._preview_blocks(shown)],
+            "Make this change?" if number == 1 else f"Make these {number} changes?",
+            self.run.presentation,
+            yes=self.flags.yes,
+            ask=self.ask,
+        )
 
     def _commit(self, shown: _Shown) -> None:
         """Commit what is ahead one by one; ctrl-C ends it between two, or while the lock is waited for."""
@@ -301,7 +299,7 @@ class _Changing:
 
     def _undo_batch(self) -> str:
         batch = self.state.undo_batch
-        return self.run.line("history", "undo", "--batch", batch, "--apply") if batch else ""
+        return self.run.undo_of_batch(batch) if batch else ""
 
 
 def _of_many(last: Document, done: Sequence[Done]) -> Document:

@@ -32,7 +32,7 @@ from lcm_tui.cli import compact_report, output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
+from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
 from lcm_tui.compacting import refusal_of, step_words
 from lcm_tui.views.blocks import Note
 from lcm_tui.views.compaction import ShownCompaction, done_compaction, planned_compaction
@@ -102,9 +102,8 @@ class CompactWork:
 
     def apply(self, shown: ShownCompaction, *, agreed: bool) -> Answer:
         """Ask, then make pass after pass; ctrl-C ends it between two of them."""
-        if not agreed and can_ask():
-            output.print_aside(planned_compaction(shown), self.run.presentation)
-        ask_before_change(f"Compact conversation {shown.conversation_id}?", yes=agreed)
+        question = f"Compact conversation {shown.conversation_id}?"
+        show_and_ask(lambda: planned_compaction(shown), question, self.run.presentation, yes=agreed)
         done = _Done()
         try:
             with interruptible() as stopped:
@@ -180,17 +179,14 @@ class CompactWork:
             "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),
             "lost": sum(isinstance(step.outcome, PassMoved) for step in done.steps),
         }
-        blocks = done_compaction(done.steps, self._undo(done.batch), done.failed, told=self._tells)
+        undo = self.run.undo_of_batch(done.batch)
+        blocks = done_compaction(done.steps, undo, done.failed, told=self._tells)
         if isinstance(done.result, UnderResult) and done.failed is None:
             data["reached"] = done.result.success
             if not done.result.success:
                 words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it under"
                 blocks.append(Note(f"{words} {self.target or self.budget:,}."))
         return self.run.answer("compact", data, blocks).in_part(done.failed)
-
-    def _undo(self, batch: str) -> str:
-        """The command that takes all of it back."""
-        return self.run.line("history", "undo", "--batch", batch, "--apply")
 
 
 @dataclass(slots=True)

@@ -53,7 +53,7 @@ from lcm_tui.cli.drafts_file import refuse_existing, write_drafts
 from lcm_tui.cli.drafts_taken import Taking
 from lcm_tui.cli.modelling import model_document
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.working import ask_before_change, can_ask, interruptible
+from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
 from lcm_tui.views import drafts as drafts_view
 from lcm_tui.views.blocks import Note, counted
 from lcm_tui.writing import Modelling
@@ -222,12 +222,12 @@ class _Work:
                 f"({EXAMPLES}), or make them with --draft FILE."
             )
         harmless = self.flags.draft is not None and not self.model.chosen.choice.base_url
-        if self.flags.change.yes or harmless:  # nobody is asked, nothing is paid and nothing is changed
-            return
-        if can_ask():
-            told = self._forecast(selection, kept)
-            output.print_aside([*told.blocks][:-1], self.run.presentation)
-        ask_before_change(f"Draft {counted(len(selection.items), 'summary', 'summaries')}?", yes=False)
+        show_and_ask(
+            lambda: [*self._forecast(selection, kept).blocks][:-1],
+            f"Draft {counted(len(selection.items), 'summary', 'summaries')}?",
+            self.run.presentation,
+            yes=self.flags.change.yes or harmless,  # nothing is paid and nothing is changed
+        )
 
     def _carry_out(self, selection: Selection, kept: SavedDrafts | None, file: Path | None) -> Outcome:
         done = Outcome()

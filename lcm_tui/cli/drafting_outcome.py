@@ -59,7 +59,7 @@ async def tell(
     """Say what came of a batch."""
     items = outcome.items = batch.items
     committed = [item for item in items if item.state is ItemState.COMMITTED]
-    undo = run.line("history", "undo", "--batch", batch.id, "--apply") if committed else ""
+    undo = run.undo_of_batch(batch.id) if committed else ""
     stale = await _stale(batch, committed)
     progress = batch.progress()
     outcome.data = {

@@ -6,14 +6,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from lcm_core.errors import CancelledError
 from lcm_core.text import safe_line
 
+from lcm_tui.cli import output
 from lcm_tui.cli.failures import NobodyToAskError
+from lcm_tui.cli.presentation import Presentation
+
+if TYPE_CHECKING:
+    from lcm_tui.views.blocks import Block
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -93,3 +99,27 @@ def ask_before_change(question: str, *, yes: bool) -> None:
     if not can_ask():
         raise NobodyToAskError
     ask(question)
+
+
+def show_and_ask(
+    shown: Callable[[], Sequence[Block]],
+    question: str,
+    presentation: Presentation,
+    *,
+    yes: bool,
+    ask: Callable[[], None] | None = None,
+) -> None:
+    """Show what would be done and ask whether to do it, unless *yes* answers; *ask* asks something else.
+
+    Raises:
+        NobodyToAskError: there is no terminal, and no *yes*.
+        CancelledError: the answer is no.
+    """
+    if yes:
+        return
+    if can_ask():
+        output.print_aside(shown(), presentation)
+    if ask is not None:
+        ask()
+    else:
+        ask_before_change(question, yes=False)

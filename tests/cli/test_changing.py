@@ -89,8 +89,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: str | Callable[[], str]
             said = left.pop(0)
             return said if isinstance(said, str) else said()
 
-    for module in (changing, working):
-        monkeypatch.setattr(module, "can_ask", lambda: True)
+    monkeypatch.setattr(working, "can_ask", lambda: True)
     monkeypatch.setattr(sys, "stdin", Person())
 
 
@@ -289,19 +288,6 @@ def test_a_stale_plan_is_made_again_and_shown_again(
     assert told.data["applied"] is True
     assert len(operations(path)) == 1
     assert "now other" in str(told.data["plannedAgainFor"])
-
-
-def test_a_refusal_of_the_second_question_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
-    conversation, summary = one_each(path)[0]
-
-    def slow() -> str:
-        change_behind(path, f"UPDATE summaries SET content = 'other' WHERE summary_id = '{summary}'")
-        return "y\n"
-
-    answering(monkeypatch, slow, "n\n")
-    with pytest.raises(CancelledError):
-        run_change(run_on(path), "test", dissolving((conversation, summary)), ChangeFlags(apply=True))
-    assert operations(path) == []
 
 
 def test_with_yes_a_stale_plan_is_made_again_three_times(path: Path, monkeypatch: pytest.MonkeyPatch):
