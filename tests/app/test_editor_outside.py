@@ -58,7 +58,9 @@ async def test_what_the_editor_leaves_is_a_draft(
     [
         ('echo half > "$1"; exit 3', "The editor ended with 3; nothing was taken from it."),
         ('rm "$1"', "The editor left no file that can be read"),
-        ("kill -9 $$", "The editor ended with -9; nothing was taken from it."),
+        pytest.param(
+            "kill -9 $$", "The editor ended with -9; nothing was taken from it.", marks=pytest.mark.long
+        ),
     ],
 )
 async def test_an_editor_that_fails_gives_no_draft(
@@ -82,8 +84,8 @@ async def test_an_editor_that_fails_gives_no_draft(
     ("command", "said", "given"),
     [
         ("no-such-editor --wait", "The editor no-such-editor cannot be started", True),
-        ("vi 'unfinished", "cannot be understood", False),
-        ("  ", "No editor is set", False),
+        pytest.param("vi 'unfinished", "cannot be understood", False, marks=pytest.mark.long),
+        pytest.param("  ", "No editor is set", False, marks=pytest.mark.long),
     ],
 )
 async def test_an_editor_that_cannot_be_started_leaves_the_terminal_as_it_was(

@@ -26,6 +26,7 @@ from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.support import open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
 
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
@@ -196,7 +197,11 @@ def test_a_defect_ends_in_one_sentence_and_its_traceback_is_in_the_log(
     assert "the app failed" in logged
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP]),
+    ids=lambda kind: kind.name,
+)
 def test_a_signal_to_end_restores_the_terminal(database_file: DatabaseFactory, kind: signal.Signals):
     ended = run_in_terminal(database_file("0.15.3"), when_drawn=lambda process, _: process.send_signal(kind))
     assert (ended.code, ended.left) == (ExitCode.DONE, "")

@@ -317,7 +317,10 @@ async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(da
 SOME = ("DagScreen", "SentScreen", "FileScreen", "PlanScreen", "HealthScreen", "DiskSessionScreen")
 
 
-@pytest.mark.parametrize("live", [False, True], ids=["no host", "a live host"])
+@pytest.mark.parametrize(
+    "live",
+    [pytest.param(False, id="no host"), pytest.param(True, id="a live host", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize(
     "names", [SOME, pytest.param(tuple(WAYS), marks=pytest.mark.long)], ids=["some", "all"]
 )

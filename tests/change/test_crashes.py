@@ -60,7 +60,12 @@ print(json.dumps(steps))
 
 
 @pytest.mark.parametrize(
-    ("mode", "exported"), [("wal", "journaled"), ("delete", "journaled"), ("wal", "exported")]
+    ("mode", "exported"),
+    [
+        ("wal", "exported"),
+        pytest.param("wal", "journaled", marks=pytest.mark.long),
+        ("delete", "journaled"),
+    ],
 )
 async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, exported):
     path = only(database_copy("0.15.3"), 3)

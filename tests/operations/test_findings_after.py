@@ -107,13 +107,18 @@ async def numbering(path: Path) -> list[Finding]:
     return [one for one in await findings_of(path, whole_file=False) if one.check == "B17"]
 
 
+FURTHER = (
+    f"UPDATE summary_messages SET ordinal = 0 WHERE summary_id = '{LEAF}'",
+    f"UPDATE summary_parents SET ordinal = 1 - ordinal WHERE summary_id = '{ROOT}' AND ordinal < 2",
+)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         f"UPDATE summary_messages SET ordinal = 99 - ordinal WHERE summary_id = '{LEAF}'",
-        f"UPDATE summary_messages SET ordinal = 0 WHERE summary_id = '{LEAF}'",
-        f"UPDATE summary_parents SET ordinal = 1 - ordinal WHERE summary_id = '{ROOT}' AND ordinal < 2",
         f"UPDATE summary_parents SET ordinal = 7 * ordinal + 3 WHERE summary_id = '{ROOT}'",
+        *(pytest.param(sql, marks=pytest.mark.long) for sql in FURTHER),
     ],
 )
 async def test_sources_get_their_numbers_back(damage: str, database_copy: DatabaseFactory):

@@ -101,13 +101,13 @@ def test_no_value_of_any_column_takes_anything_down(
     ("place", "value"),
     [
         (Place("messages", "seq"), "infinite below"),  # the previous context went round in a circle
-        (Place("messages", "seq"), "text"),
-        (Place("context_items", "ordinal"), "null"),
+        pytest.param(Place("messages", "seq"), "text", marks=pytest.mark.long),
+        pytest.param(Place("context_items", "ordinal"), "null", marks=pytest.mark.long),
         (Place("summaries", "summary_id"), "blob"),
-        (Place("summary_messages", "message_id"), "null"),
-        (Place("messages", "identity_hash"), "negative"),
+        pytest.param(Place("summary_messages", "message_id"), "null", marks=pytest.mark.long),
+        pytest.param(Place("messages", "identity_hash"), "negative", marks=pytest.mark.long),
         (Place("message_parts", "message_id"), "greatest"),  # the doctor counted up to it
-        (Place("message_parts", "ordinal"), "null"),
+        pytest.param(Place("message_parts", "ordinal"), "null", marks=pytest.mark.long),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.table}.{value.column}",
 )
