@@ -393,11 +393,13 @@ class LcmDatabase:
         from lcm_core.assembly import assemble_context, settings_for
         from lcm_core.engine_rules import engine_rules
         from lcm_core.recall.cueing import with_cue
+        from lcm_core.thresholds import settings_for_session
 
         if budget < 1:
             raise UsageError(f"A budget is at least 1 token, not {budget:,}.", details={"budget": budget})
-        await self.conversation(conversation_id)
-        settings = settings_for(self._settings, budget, prompt, clamp=clamp)
+        session_key = (await self.conversation(conversation_id)).session_key
+        engine = settings_for_session(self._settings, session_key)
+        settings = settings_for(engine, budget, prompt, clamp=clamp)
 
         async def load(reader: Reader) -> Assembled:
             found = await assemble_context(reader, conversation_id, settings, zone=self._zone())

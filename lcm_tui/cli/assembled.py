@@ -16,6 +16,7 @@ from lcm_core.recall.cueing import with_cue
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 from lcm_core.text import preview, safe_text
+from lcm_core.thresholds import settings_for_session
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
@@ -61,7 +62,12 @@ async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: 
     assembly = await assemble_context(
         reader,
         owner,
-        settings_for(run.settings.engine, budget, wanted.prompt, clamp=wanted.clamp),
+        settings_for(
+            settings_for_session(run.settings.engine, conversation.session_key),
+            budget,
+            wanted.prompt,
+            clamp=wanted.clamp,
+        ),
         zone=run.zone,
         rules=rules,
         with_history=True,

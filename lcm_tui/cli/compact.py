@@ -11,7 +11,12 @@ from typing import Any
 from lcm_core.engine_rules import EngineRules
 from lcm_core.errors import CancelledError, LcmError
 from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
-from lcm_core.operations.compaction.reading import LoadedContext, load_for_compaction, warnings_of
+from lcm_core.operations.compaction.reading import (
+    LoadedContext,
+    load_for_compaction,
+    noted_model,
+    warnings_of,
+)
 from lcm_core.operations.compaction.run import (
     CompactionSetting,
     Operation,
@@ -26,6 +31,7 @@ from lcm_core.store.schema import Schema
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
+from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel
 
 from lcm_tui.cli import answer as answers
 from lcm_tui.cli import compact_report, output
@@ -61,13 +67,16 @@ class CompactWork:
         return self.run.read(self._forecast)
 
     async def _forecast(self, reader: Reader) -> ShownCompaction:
-        owner = (await chosen(reader, self.named)).conversation_id
-        setting = self.setting(reader.schema)
+        conversation = await chosen(reader, self.named)
+        owner = conversation.conversation_id
+        setting = self.setting(reader.schema, conversation.session_key, await noted_model(reader, owner))
         shown = self.shown(await load_for_compaction(reader, owner, setting.rendering), setting)
         return replace(shown, warnings=await warnings_of(reader, owner))
 
-    def setting(self, schema: Schema) -> CompactionSetting:
-        """How a database of this schema is compacted by these options."""
+    def setting(
+        self, schema: Schema, session_key: str | None = None, model: RuntimeModel = UNKNOWN_MODEL
+    ) -> CompactionSetting:
+        """How a session of a database of this schema is compacted by these options."""
         setting = compaction_setting(
             schema,
             self.run.settings.engine,
@@ -76,6 +85,8 @@ class CompactWork:
             tail=self.tail,
             chunk=self.chunk,
             rules=self.rules,
+            session_key=session_key,
+            model=model,
         )
         rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
         return replace(setting, rendering=rendering)

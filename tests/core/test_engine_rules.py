@@ -174,6 +174,7 @@ class _Item:
 
 #: Settings that stand in no rule, each with a file that goes by it.
 READ_ELSEWHERE = {
+    "context_threshold_overrides": "core/lcm_core/thresholds.py",
     "timezone": "core/lcm_core/engine/__init__.py",
     "max_assembly_token_budget": "core/lcm_core/assembly.py",
     "stub_large_tool_payloads": "core/lcm_core/assembly.py",

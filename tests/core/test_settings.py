@@ -178,7 +178,9 @@ def test_names_and_defaults_are_those_of_the_engine():
         key = KEYS[attributes.pop(name)]
         assert key.env[0] == variable
         assert config_value(defaults(), name).value == json.loads(default), name
-    assert list(attributes) == ["stripInjectedContextTags"]  # its default is a list of 2.5, checked there
+    # Its default is a list of 2.5, checked there; the other one has no variable.
+    assert list(attributes) == ["contextThresholdOverrides", "stripInjectedContextTags"]
+    assert not KEYS["context_threshold_overrides"].env
     assert KEYS["sweep_max_depth"].env == ("LCM_SWEEP_MAX_DEPTH", "LCM_INCREMENTAL_MAX_DEPTH")
     assert KEYS["sweep_max_depth"].plugin == ("sweepMaxDepth", "incrementalMaxDepth")
 

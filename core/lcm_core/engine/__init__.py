@@ -35,7 +35,7 @@ from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_hear
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.javascript import JsonObject
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
-from lcm_core.operations.compaction.run import CompactionSetting, Operation, Runner
+from lcm_core.operations.compaction.run import Operation, Runner, compaction_setting
 from lcm_core.operations.importing import ImportTally, stored_of
 from lcm_core.operations.reconciling import (
     StoredSession,
@@ -55,10 +55,10 @@ from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.request import Summarizer
-from lcm_core.summarize.source import Rendering
+from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel, settings_for_session
 from lcm_core.times import sql_utc
 
-__all__ = ["Bootstrapped", "Engine", "Ingested", "Session"]
+__all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
 
 T = TypeVar("T")
 
@@ -242,6 +242,7 @@ class Engine:
         can_compact: bool = True,
         delivers_prompt: bool = False,
         zone: tzinfo | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
     ) -> Assembled:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
 
@@ -252,15 +253,17 @@ class Engine:
         them (docs/engine/recall.md, "Recall cue").
 
         They are sent of a session that nothing is stored of, and when the host says that it cannot compact
-        now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *zone* is
-        that of all times (None: that of the settings, else this machine's). A snapshot is kept afterwards,
-        unless that fails: `snapshot_problem` says why.
+        now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *model* is
+        as for `compact`. *zone* is that of all times (None: that of the settings, else this machine's). A
+        snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
 
         Raises:
             NotFoundError: nothing is stored of this session, and the host holds nothing either.
             LcmError: the database cannot be read.
         """
-        settings = settings_for(self._settings, budget, prompt)
+        settings = settings_for(
+            settings_for_session(self._settings, session.session_key, model), budget, prompt
+        )
         settings = replace(settings, host_delivers_turn=delivers_prompt and prompt is not None)
         held = None if live is None else tuple(map(live_message, live))
         try:
@@ -308,8 +311,11 @@ class Engine:
         operation: Operation[T] | None = None,
         force: bool = False,
         zone: tzinfo | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
     ) -> Runner[T]:
         """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
+
+        *model* is the one that the session runs on: the operator's thresholds may depend on it.
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
         The runner says what was made; its ``batch`` is what takes it back. *zone* as for `assemble`.
@@ -320,7 +326,14 @@ class Engine:
             LcmError: the database cannot be written.
         """
         conversation_id = await self._conversation(session)
-        setting = CompactionSetting(Rendering(self._rules(), zone or self._zone), budget)
+        setting = compaction_setting(
+            self.database.schema,
+            self._settings,
+            zone or self._zone,
+            budget,
+            session_key=session.session_key,
+            model=model,
+        )
         passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
         runner: Runner[T] = Runner(
             self.database, conversation_id, setting, summarizer, passes, now=self._clock

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from lcm_core.settings.config_files import PluginConfig
+from lcm_core.settings.threshold_rules import ThresholdRule, threshold_rules
 from lcm_core.settings.values import (
     Diagnostic,
     Json,
@@ -33,6 +34,9 @@ from lcm_core.settings.values import (
 )
 
 T = TypeVar("T")
+
+#: In the place of the names of variables: the configuration alone has it.
+NO_VARIABLE = "-"
 
 #: Markup that memory plugins inject and the engine strips (docs/engine/texts.md, "Injected elements").
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
@@ -92,6 +96,10 @@ class EngineSettings:
 
     # When and how far the engine compacts.
     context_threshold: Sourced[float] = _setting(0.75, real_number(0, 1))
+    #: One that is wrong makes the engine refuse its whole configuration.
+    context_threshold_overrides: Sourced[tuple[ThresholdRule, ...]] = _setting(
+        (), threshold_rules, env=NO_VARIABLE
+    )
     leaf_chunk_tokens: Sourced[int] = _setting(20_000, integer(1))
     leaf_target_tokens: Sourced[int] = _setting(2_400, integer(1))
     leaf_min_fanout: Sourced[int] = _setting(8, integer(2))
@@ -155,7 +163,7 @@ def _key(
     head, *rest = attribute.split("_")
     return Key(
         tuple(plugin) or (head + "".join(word.capitalize() for word in rest),),
-        tuple(env) or (f"LCM_{attribute.upper()}",),
+        () if env == [NO_VARIABLE] else tuple(env) or (f"LCM_{attribute.upper()}",),
         parse,
         otherwise,
         has_effect,

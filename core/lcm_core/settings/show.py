@@ -11,6 +11,7 @@ from typing import Literal
 from lcm_core.errors import NotFoundError
 from lcm_core.settings.engine import KEYS
 from lcm_core.settings.resolve import Settings
+from lcm_core.settings.threshold_rules import ThresholdRule
 from lcm_core.settings.values import Diagnostic, Json, JsonObject, Sourced
 
 
@@ -108,6 +109,8 @@ def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
 
 
 def _plain(value: object) -> Json:
+    if isinstance(value, ThresholdRule):
+        return value.document()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple):

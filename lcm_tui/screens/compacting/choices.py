@@ -63,10 +63,16 @@ class CompactionChoices:
     """The choices of one screen, and the commands that turn them."""
 
     def __init__(
-        self, screen: CommandScreen, *, changed: Callable[[], None], redraw: Callable[[], None]
+        self,
+        screen: CommandScreen,
+        session_key: str | None,
+        *,
+        changed: Callable[[], None],
+        redraw: Callable[[], None],
     ) -> None:
         """*changed*: another compaction is wanted; *redraw*: what is said of the choices is old."""
         self._screen = screen
+        self._session_key = session_key
         self._changed = changed
         self._redraw = redraw
         self._targets = dict(TARGETS)
@@ -100,7 +106,12 @@ class CompactionChoices:
         session = self._screen.session
         rules = session.settings.engine
         return compaction_setting(
-            session.database.schema, rules, session.zone, session.budget, tail=self.tail
+            session.database.schema,
+            rules,
+            session.zone,
+            session.budget,
+            tail=self.tail,
+            session_key=self._session_key,
         )
 
     def line(self) -> Line:

@@ -112,7 +112,9 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
         self.conversation = conversation
-        self.choices = CompactionChoices(self, changed=self._choices_changed, redraw=self._redraw_head)
+        self.choices = CompactionChoices(
+            self, conversation.session_key, changed=self._choices_changed, redraw=self._redraw_head
+        )
         self.head = Lines(self._head, id="head")
         self.list = PassList(self._doing)
         self.text = TextView(id="text")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lcm_core.assemble.ledger import Ledger, ledger_of
 from lcm_core.errors import LcmError
-from lcm_core.records import ConversationId
+from lcm_core.records import Conversation
 from textual.worker import Worker
 
 from lcm_tui.frame import RELOAD_SECONDS, CommandScreen
@@ -31,7 +31,7 @@ class Assembly:
     def __init__(
         self,
         screen: CommandScreen,
-        conversation_id: ConversationId,
+        conversation: Conversation,
         made: Callable[[Ledger], None],
         changed: Callable[[], None],
     ) -> None:
@@ -44,7 +44,8 @@ class Assembly:
         self.changes = 0  #: how often the file may have changed
         self.read_at = -1  #: the value of `changes` before the basis was read
         self._desk = screen
-        self._conversation_id = conversation_id
+        self._conversation_id = conversation.conversation_id
+        self._session_key = conversation.session_key
         self._made = made
         self._changed = changed
         self._basis: AssemblyBasis | None = None
@@ -85,9 +86,11 @@ class Assembly:
 
     def _settings(self) -> AssemblySettings:
         from lcm_core.assembly import settings_for
+        from lcm_core.thresholds import settings_for_session
 
         session = self._desk.session
-        return settings_for(session.settings.engine, session.budget, self.prompt or None, clamp=self.clamps)
+        engine = settings_for_session(session.settings.engine, self._session_key)
+        return settings_for(engine, session.budget, self.prompt or None, clamp=self.clamps)
 
     async def _assemble(self, pause: float) -> None:
         """Assemble until what is shown is of this budget and of the file as it is."""

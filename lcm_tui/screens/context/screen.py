@@ -116,7 +116,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.conversation = conversation
         number = conversation.conversation_id
         self.marks = Marks[SummaryId](self._marked)
-        self.assembly = Assembly(self, number, self._show_assembly, self._show_account)
+        self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
         self.head = CompositionBar(id="head")
         self.account = AccountBar()
         self.items = ItemList(self, number, self.marks, self._show_known)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -38,9 +38,10 @@ from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import MAINTENANCE, TELEMETRY
-from lcm_core.store.typed import GREATEST, LEAST
+from lcm_core.store.typed import GREATEST, LEAST, number
 from lcm_core.summarize.escalate import Escalated, Level
 from lcm_core.summarize.source import Rendering, SummarySource, uncut_message_text
+from lcm_core.thresholds import NotedThreshold
 from lcm_core.times import engine_moment, iso_z, parse_utc, sql_utc
 from lcm_core.tokens import estimate
 
@@ -296,6 +297,7 @@ async def plan_state(
     now: datetime,
     leaves: bool,
     batch: str | None = None,
+    noted_holds: Callable[[NotedThreshold], bool] = lambda _: True,
 ) -> Plan:
     """What is to be noted after passes that left *tokens* in the context; empty when nothing is.
 
@@ -303,7 +305,8 @@ async def plan_state(
     correct. Source: docs/engine/compaction.md, "What is noted beside a conversation".
 
     Telemetry counts from here when *leaves* were made. A debt that is pending, and not being worked on, is
-    paid when the context is at or below its threshold; else its counts are corrected.
+    paid when the context is at or below its threshold; else its counts are corrected. *noted_holds* says
+    whether the threshold that it has noted still counts (docs/engine/thresholds.md, "Debt").
     """
     edits: list[RowChange] = []
     if leaves:
@@ -313,7 +316,7 @@ async def plan_state(
         ]
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
         if row.get("pending") and not row.get("running"):
-            edits.append(update(MAINTENANCE, row, _debt(row, rules, tokens, now)))
+            edits.append(update(MAINTENANCE, row, _debt(row, rules, tokens, now, noted_holds)))
     return Plan(
         kind="compact",
         title="Note the compaction beside the conversation",
@@ -332,7 +335,13 @@ def _telemetry(now: datetime) -> Mapping[str, Cell]:
     }
 
 
-def _debt(row: StoredRow, rules: CompactionRules, tokens: int, now: datetime) -> Mapping[str, Cell]:
+def _debt(
+    row: StoredRow,
+    rules: CompactionRules,
+    tokens: int,
+    now: datetime,
+    noted_holds: Callable[[NotedThreshold], bool],
+) -> Mapping[str, Cell]:
     revision = row.get("maintenance_revision")
     changed: dict[str, Cell] = {
         "current_token_count": tokens,
@@ -340,7 +349,7 @@ def _debt(row: StoredRow, rules: CompactionRules, tokens: int, now: datetime) ->
         "maintenance_revision": revision + 1 if isinstance(revision, int) else revision,
         "updated_at": sql_utc(now),
     }
-    if tokens <= _threshold(row, rules):
+    if tokens <= _threshold(row, rules, noted_holds):
         changed |= {
             "pending": 0,
             "last_finished_at": iso_z(now),
@@ -351,12 +360,24 @@ def _debt(row: StoredRow, rules: CompactionRules, tokens: int, now: datetime) ->
     return changed
 
 
-def _threshold(row: StoredRow, rules: CompactionRules) -> int:
-    """Tokens above which the debt was made, by what it recorded."""
+def _threshold(row: StoredRow, rules: CompactionRules, noted_holds: Callable[[NotedThreshold], bool]) -> int:
+    """Tokens above which the debt was made, by what it noted, unless that is stale."""
     budget, share = row.get("token_budget"), row.get("context_threshold")
     if not isinstance(budget, int):
         return -1
-    return int(budget * (share if isinstance(share, float | int) else rules.context_threshold))
+    noted = NotedThreshold(
+        share if isinstance(share, float | int) else None,
+        _text_of(row, "context_threshold_source"),
+        number(row.get("context_fresh_tail_count")),
+        number(row.get("context_leaf_chunk_tokens")),
+    )
+    use_noted = noted.share is not None and (noted.source is None or noted_holds(noted))
+    return int(budget * (noted.share if use_noted and noted.share is not None else rules.context_threshold))
+
+
+def _text_of(row: StoredRow, column: str) -> str | None:
+    value = row.get(column)
+    return value if isinstance(value, str) else None
 
 
 # -- whether the host compacts just now -----------------------------------------------------------------

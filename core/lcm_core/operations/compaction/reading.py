@@ -19,7 +19,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import contents_of
 from lcm_core.store.rows import rows_by
-from lcm_core.store.state import MAINTENANCE, batches_of
+from lcm_core.store.state import MAINTENANCE, batches_of, cache_telemetry
 from lcm_core.summarize.source import (
     Rendering,
     SummarySource,
@@ -29,6 +29,7 @@ from lcm_core.summarize.source import (
     speaker_label,
     summary_source_text,
 )
+from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.tokens import Estimator, as_engine_read, estimate
 
 
@@ -150,6 +151,12 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             "How a 1.x engine goes on behind a compaction of ours was not tried: stop the host first"
         )
     return tuple(found)
+
+
+async def noted_model(reader: Reader, conversation_id: ConversationId) -> RuntimeModel:
+    """The model of the last call that the engine noted: what its next compaction most likely goes by."""
+    noted = await cache_telemetry(reader, conversation_id)
+    return UNKNOWN_MODEL if noted is None else RuntimeModel(noted.provider, noted.model)
 
 
 async def read_chunk(reader: Reader, context: WeighedContext, due: Pass, rendering: Rendering) -> Chunk:

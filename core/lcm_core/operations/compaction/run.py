@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from lcm_core.change.commit import Committed, commit_plan
@@ -47,6 +48,13 @@ from lcm_core.store.schema import Schema
 from lcm_core.summarize.escalate import escalate
 from lcm_core.summarize.request import ProviderAuthError, Summarizer, SummarizerError
 from lcm_core.summarize.source import Rendering
+from lcm_core.thresholds import (
+    UNKNOWN_MODEL,
+    NotedThreshold,
+    RuntimeModel,
+    settings_for_session,
+    still_holds,
+)
 
 T = TypeVar("T")
 
@@ -66,6 +74,8 @@ class CompactionSetting:
     budget: int  #: tokens
     fresh_tail_count: int | None = None  #: a caller's own; None or 0: that of the rules
     leaf_chunk_tokens: int | None = None  #: likewise
+    #: whether the threshold that a debt has noted is still one that this configuration makes
+    noted_holds: Callable[[NotedThreshold], bool] = field(default=lambda _: True, compare=False)
 
     def bounds(self) -> Bounds:
         """The numbers by which chunks are selected."""
@@ -176,6 +186,7 @@ class Runner(Generic[T]):
                 now=self.now(),
                 leaves=self.leaves > 0,
                 batch=self.batch,
+                noted_holds=self.setting.noted_holds,
             )
             try:
                 return await commit_plan(self.database, plan, wait=WAIT_SECONDS) if plan else None
@@ -301,18 +312,29 @@ def compaction_setting(
     tail: int | None = None,
     chunk: int | None = None,
     rules: str | None = None,
+    session_key: str | None = None,
+    model: RuntimeModel = UNKNOWN_MODEL,
 ) -> CompactionSetting:
     """How a database of this schema is compacted under a *budget* of tokens.
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
-    engine by name, None of the one that left the schema.
+    engine by name, None of the one that left the schema. Which of the operator's rules about thresholds
+    holds, *session_key* and *model* decide (docs/engine/thresholds.md).
     """
-    found = configured(engine_rules(schema, rules), engine)
+    wanted = settings_for_session(engine, session_key, model)
+    found = configured(engine_rules(schema, rules), wanted)
     if tail is not None:
         found = replace(found, tail=replace(found.tail, fresh_tail_count=tail))
     if chunk is not None:
         found = replace(found, compaction=replace(found.compaction, leaf_chunk_tokens=chunk))
-    return CompactionSetting(Rendering(found, zone), budget)
+    holds = partial(
+        still_holds,
+        configured=engine.context_threshold.value,
+        rules=engine.context_threshold_overrides.value,
+        session_key=session_key,
+        model=model,
+    )
+    return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds)
 
 
 async def refuse_fallback(draft: PassDraft) -> PassDraft:
