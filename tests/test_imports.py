@@ -86,7 +86,7 @@ sys.exit(code)
     ("line", "code", "most"),
     [
         ("--version", 0, 35),
-        ("--help", 0, 55),
+        ("--help", 0, 56),
         ("history --help", 0, 35),
         ("compact --help", 0, 35),
         ("help rewrite", 0, 35),

@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from lcm_core.operations.conversation_file import (
 )
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.new_session import plan_new_session
 from lcm_core.operations.prune import Criteria, plan_archive, plan_delete, select, space_of
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
@@ -43,6 +45,7 @@ class Action(StrEnum):
     ARCHIVE = "archive"
     DELETE = "delete"
     FORGET = "forget"
+    NEW_SESSION = "new-session"
 
 
 def prune(
@@ -54,6 +57,8 @@ def prune(
     action = Action(named)
     if action is Action.ARCHIVE:
         return _archive(run, criteria, flags)
+    if action is Action.NEW_SESSION:
+        return _new_session(run, criteria, flags)
     folder = default_folder() if export_to is None else export_to
     return _Pruning(run, criteria, flags, action, folder, vacuum).answer()
 
@@ -80,6 +85,20 @@ def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         data: Document = {"action": Action.ARCHIVE.value, "items": [candidate_document(one) for one in found]}
         nothing = "They are archived already." if found else "No conversation is meant."
         return changing.Proposal((made,), data, [candidates_table(run, found)], nothing)
+
+    return changing.run_change(run, "prune", plan, flags)
+
+
+def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
+    depth = run.settings.engine.new_session_retain_depth.value
+
+    async def plan(reader: Reader) -> changing.Proposal:
+        found = await select(reader, criteria)
+        now = datetime.now(UTC)
+        plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found]
+        data: Document = {"action": Action.NEW_SESSION.value, "retainDepth": depth}
+        nothing = f"Nothing in a context is a message or of a depth below {depth}."
+        return changing.Proposal(plans, data, [candidates_table(run, found)], nothing)
 
     return changing.run_change(run, "prune", plan, flags)
 

@@ -230,6 +230,45 @@ class Engine:
         async with self._turn(session):
             return await self._transcripts.bootstrap(session, transcript, self._rules().ingest)
 
+    # -- when a session begins anew or ends ----------------------------------------------------------------
+
+    async def new_session(self, session: Session) -> None:
+        """`/new`: the context of the same conversation loses all that is not deep enough.
+
+        Source: docs/engine/sessions.md, "Events". How deep, the setting newSessionRetainDepth says.
+
+        Raises:
+            LcmError: the database cannot be written.
+        """
+        if self._is_stored(session):
+            async with self._turn(session):
+                await self._appender.prune_context(session, self._settings.new_session_retain_depth.value)
+
+    async def reset(self, session: Session) -> int | None:
+        """`/reset`: put the conversation aside and begin another one; its id, None where nothing was done.
+
+        Raises as `new_session`.
+        """
+        if not self._is_stored(session):
+            return None
+        async with self._turn(session):
+            done = await self._appender.reset(session)
+        return None if done is None else done.conversation_id
+
+    async def end_session(
+        self, session: Session, reason: str, *, following: Session | None = None
+    ) -> int | None:
+        """A session has ended for a *reason* of the host, which goes on with *following*.
+
+        The conversation that was begun, or put aside when none was; None where nothing was done. Raises as
+        `new_session`.
+        """
+        if not self._is_stored(session):
+            return None
+        async with self._turn(session):
+            done = await self._appender.end(session, reason, following)
+        return None if done is None else done.conversation_id
+
     # -- what the model sees -----------------------------------------------------------------------------
 
     async def assemble(

@@ -21,7 +21,9 @@ from lcm_core.operations.appending import (
     plan_heartbeat_pruning,
     plan_rollover_archive,
 )
+from lcm_core.operations.new_session import plan_new_session, plan_reset, plan_session_end
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.ingested import find_holding
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Append | None)
@@ -63,6 +65,25 @@ class Appender:
     async def archive(self, session: Session) -> None:
         """Put the conversation of a session's key aside. Raises as `append`."""
         await self._committed(plan_rollover_archive, session, self._clock())
+
+    async def end(self, session: Session, reason: str, following: Session | None) -> Append | None:
+        """Do what the end of a session does to its conversation. Raises as `append`."""
+        return await self._committed(plan_session_end, session, reason, following, now=self._clock())
+
+    async def reset(self, session: Session) -> Append | None:
+        """Put a conversation aside and begin another one. Raises as `append`."""
+        return await self._committed(plan_reset, session, now=self._clock())
+
+    async def prune_context(self, session: Session, retain_depth: int) -> None:
+        """Prune the context of a session as `/new` does. Raises as `append`."""
+        await self._committed(self._plan_pruning, session, retain_depth)
+
+    async def _plan_pruning(self, reader: Reader, session: Session, retain_depth: int) -> Append | None:
+        holding = await find_holding(reader, session.session_id, session.session_key)
+        if holding is None:
+            return None
+        plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self._clock())
+        return Append(plan, holding.conversation_id, (), 0, 0)
 
     async def _committed(
         self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs

@@ -314,7 +314,8 @@ async def end_of_conversation(
         conversation_id = await next_conversation_id(reader)
         taken = session.session_key is not None and await key_is_taken(reader, session.session_key)
         cause = "backfill" if archived or taken else None
-        opening = [_conversation(reader.schema, conversation_id, session, stamp, cause)]
+        row = conversation_row(reader.schema, conversation_id, session, stamp, cause=cause, bootstrapped=True)
+        opening = [insertion("conversations", row)]
     else:
         conversation_id = holding.conversation_id
         opening = list(_rebound(holding, session))
@@ -370,9 +371,16 @@ def _held(names: tuple[str, ...], held: frozenset[str]) -> tuple[str, ...]:
     return sorted_names(tuple([name for name in names if name in held]))
 
 
-def _conversation(
-    schema: Schema, conversation_id: int, session: Session, stamp: str, cause: str | None
-) -> RowChange:
+def conversation_row(
+    schema: Schema,
+    conversation_id: int,
+    session: Session,
+    stamp: str,
+    *,
+    cause: str | None = None,
+    bootstrapped: bool = False,
+) -> Cells:
+    """The row of a new conversation; with a *cause* it is archived."""
     values: dict[str, Cell] = {
         "conversation_id": conversation_id,
         "session_id": session.session_id,
@@ -381,11 +389,11 @@ def _conversation(
         "archived_at": stamp if cause else None,
         "archive_cause": cause,
         "title": None,
-        "bootstrapped_at": stamp,
+        "bootstrapped_at": stamp if bootstrapped else None,
         "created_at": stamp,
         "updated_at": stamp,
     }
-    return insertion("conversations", _row(schema, "conversations", values))
+    return _row(schema, "conversations", values)
 
 
 def _rebound(holding: Holding, session: Session) -> Iterator[RowChange]:

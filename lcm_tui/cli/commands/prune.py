@@ -70,6 +70,14 @@ Forget: TypeAlias = Annotated[
     bool,
     Option("--forget", "Delete it without an export or a history: it CANNOT be undone.", section=_DO),
 ]
+NewSession: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--new-session",
+        "Prune its context as /new does: messages leave it, and summaries below newSessionRetainDepth.",
+        section=_DO,
+    ),
+]
 ExportTo: TypeAlias = Annotated[
     Path | None,
     Option(
@@ -101,6 +109,7 @@ def prune(
     archive: Archive = False,
     delete: Delete = False,
     forget: Forget = False,
+    new_session: NewSession = False,
     export_to: ExportTo = None,
     vacuum: Vacuum = False,
     flags: SqlFlags,
@@ -123,13 +132,13 @@ def prune(
         orphaned=TranscriptFolders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
         archived=archived,
     )
-    named = (("archive", archive), ("delete", delete), ("forget", forget))
+    named = (("archive", archive), ("delete", delete), ("forget", forget), ("new-session", new_session))
     given = [action for action, wanted in named if wanted]
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} exclude each other.", details={"option": given[1]})
     if not given and flags.apply:
         raise UsageError(
-            "prune --apply needs to be told what to do: --archive, --delete or --forget.",
+            "prune --apply needs to be told what to do: --archive, --delete, --forget or --new-session.",
             details={"option": "apply"},
         )
     if given and not criteria:
