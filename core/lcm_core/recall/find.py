@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ from lcm_core.records import ConversationId, FileId, MessageId, SummaryId, Times
 from lcm_core.store.connecting import Rows
 from lcm_core.store.recalled import RecalledRows
 from lcm_core.store.schema import Schema
+from lcm_core.store.search import matched_first
 from lcm_core.store.searched import (
     Document,
     DocumentKind,
@@ -48,6 +49,9 @@ _WORD: Final = re.compile(r"\w{3,40}")
 #: Spellings that are looked at, how alike they have to be (of 100), and how many are named.
 _SPELLINGS, _ALIKE, _NEAR = 200_000, 70, 3
 _SPELLING_SECONDS: Final = 2.0
+#: Seconds between two reports of a search that goes on, and hits of each search table that it begins with.
+_REPORT_SECONDS: Final = 0.2
+_FIRST: Final = 200
 
 NAMES: Final = {
     DocumentKind.MESSAGE: "messages",
@@ -133,6 +137,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is: what it has found until now, as if it ended here."""
+
+    found: Found  #: a first page; `total` and ranks change while the search goes on
+    share: float  #: of the rows in scope that were looked at, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
 class _Candidate:
     kind: DocumentKind
     id: str
@@ -151,40 +163,73 @@ class _Search:
     looked_at: dict[DocumentKind, int] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
     given_up: int = 0
+    found: dict[tuple[DocumentKind, str], _Candidate] = field(default_factory=dict)
+    tell: Callable[[float], None] | None = None  #: is told the share that was looked at
+    told: float = -math.inf  #: when it was told last
 
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self.end
 
     def candidates(self) -> list[_Candidate]:
-        found: list[_Candidate] = []
+        if self.tell is not None:
+            self._first()
         needles = tuple(term.needle for term in self.query.terms)
         for document in self.documents([one for one in needles if one is not None]):
-            candidate = self._look(document)
-            if candidate is not None:
-                found.append(candidate)
-                if len(found) >= MAX_HITS:
-                    self.gaps[f"more than {MAX_HITS:,} hits: narrow the search"] = None
-                    break
+            if self._take(document) and len(self.found) >= MAX_HITS:
+                self.gaps[f"more than {MAX_HITS:,} hits: narrow the search"] = None
+                break
         if self.given_up:
             self.gaps[f"{self.given_up:,} texts on which the pattern took too long"] = None
-        return found
+        return list(self.found.values())
+
+    def _take(self, document: Document) -> bool:
+        """Whether a document is one more that was found."""
+        key = document.kind, document.id
+        candidate = None if key in self.found else self._look(document)
+        if candidate is None:
+            return False
+        self.found[key] = candidate
+        return True
+
+    def _first(self) -> None:
+        """What the file's own search tables find at once, each looked at like any other document."""
+        texts = [term.text for term in self.query.terms]
+        for kind in self.wanted.wanted if texts else ():
+            ids = matched_first(self.rows.db, self.rows.schema, kind, texts, _FIRST)
+            for document in self.rows.some(kind, ids, self.wanted):
+                self._take(document)
+        self._report(0.0, now=bool(self.found))
+
+    def _report(self, share: float, *, now: bool = False) -> None:
+        at = time.monotonic()
+        if self.tell is not None and (now or at - self.told >= _REPORT_SECONDS):
+            self.tell(share)
+            self.told = time.monotonic()
 
     def documents(self, needles: Sequence[str]) -> Iterator[Document]:
         """The documents that may hold the needles, kind by kind, newest first, until the time is over."""
-        for kind in self.wanted.wanted:
+        kinds = self.wanted.wanted
+        sizes = {kind: self.rows.last_row(kind) for kind in kinds}
+        whole, before = max(sum(sizes.values()), 1), 0
+        for kind in kinds:
             self.looked_at[kind] = 0
             reached: int | None = None
             for window in self.rows.windows(kind):
                 if self.is_over:
                     self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
                     break
+                self._report((before + sizes[kind] - window[1]) / whole)
                 reached = window[0]
                 for document in self.rows.within(kind, window, self.wanted, needles):
+                    had = len(self.found)
                     yield self.with_file(document) if kind is DocumentKind.FILE else document
+                    self._report((before + sizes[kind] - window[1]) / whole, now=had == 0 < len(self.found))
             else:
+                before += sizes[kind]
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, None)
                 continue
+            before += sizes[kind]
             if reached is not None:
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, reached)
 
@@ -251,26 +296,40 @@ def search(
     seconds: float = DEADLINE_SECONDS,
     near_seconds: float | None = None,
     words: KnownWords | None = None,
+    heard: Callable[[Progress], None] | None = None,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
 
     It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
     for within *near_seconds* in all, or for as long as each term takes; *words* are those known from before.
+    *heard* is told how far it is, in this thread: what the file's own search tables find, the first hit, then
+    every fifth of a second.
     """
     begun = time.monotonic()
     running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds)
+
+    def page_of(candidates: Sequence[_Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
+        ranked = _ranked(candidates, query)
+        page = ranked[offset : offset + limit]
+        hits = _hits(running, db, schema, page)
+        coverage = Coverage(tuple(running.looked_at.items()), tuple(gaps), time.monotonic() - begun)
+        after = offset + len(page)
+        return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
+
+    if heard is not None:
+
+        def tell(share: float) -> None:
+            so_far = page_of(list(running.found.values()), (*running.gaps, "the search goes on"), ())
+            heard(Progress(so_far, min(max(share, 0.0), 1.0)))
+
+        running.tell = tell
     candidates = running.candidates()
-    ranked = _ranked(candidates, query)
-    page = ranked[offset : offset + limit]
-    hits = _hits(running, db, schema, page)
     near = (
         ()
         if candidates or query.pattern is not None
         else tuple(_near(running, query.terms, near_seconds, words or KnownWords()))
     )
-    coverage = Coverage(tuple(running.looked_at.items()), tuple(running.gaps), time.monotonic() - begun)
-    after = offset + len(page)
-    return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
+    return page_of(candidates, tuple(running.gaps), near)
 
 
 def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candidate, dict[str, int]]]:

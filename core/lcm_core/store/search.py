@@ -6,6 +6,7 @@ and what SQLite makes of rows with the same one.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Final
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, error_name
 from lcm_core.store.schema import Schema
+from lcm_core.store.searched import DocumentKind
 from lcm_core.store.typed import typed
 from lcm_core.times import iso_z
 
@@ -135,10 +137,49 @@ class SearchRows:
                 (expression, *arguments, *values, *([iso_z(now)] if order is Order.HYBRID else []), limit),
             )
         except sqlite3.Error as error:
-            if error_name(error).startswith(_NOT_OF_A_TABLE) or str(error) == "interrupted":
-                raise
+            _raise_unless_of_a_table(error)
             return None
         return [table.found(row) for row in typed(rows)]
+
+
+def _raise_unless_of_a_table(error: sqlite3.Error) -> None:
+    """Raise again what is no matter of a broken search table."""
+    if error_name(error).startswith(_NOT_OF_A_TABLE) or str(error) == "interrupted":
+        raise error
+
+
+_RUN: Final = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]{3,}")
+
+
+def matched_first(
+    db: Rows, schema: Schema, kind: DocumentKind, texts: Sequence[str], limit: int
+) -> list[str]:
+    """Ids of the newest documents in which the file's own search tables find all *texts*, at most *limit*.
+
+    A quick beginning and no answer: the tables hold no parts, and may be stale. None are found where there is
+    no table, or it cannot be asked. Source: docs/recall.md, "While it goes on".
+    """
+    phrases = " ".join('"{}"'.format(text.replace('"', " ")) for text in texts)
+    asked: list[tuple[str, str, str]] = []
+    if kind is DocumentKind.MESSAGE:
+        asked.append(("messages_fts", "rowid", phrases))
+    elif kind is DocumentKind.SUMMARY:
+        asked.append(("summaries_fts", "summary_id", phrases))
+        runs = [run for text in texts for run in _RUN.findall(text)]
+        if runs:
+            asked.append(("summaries_fts_cjk", "summary_id", " ".join(f'"{run}"' for run in runs)))
+    found: dict[str, None] = {}
+    for name, key, expression in asked:
+        if not schema.has(name):
+            continue
+        sql = f"SELECT {key} FROM {name} WHERE {name} MATCH ? ORDER BY rowid DESC LIMIT ?"
+        try:
+            rows = db.tuples(sql, (expression, limit))
+        except sqlite3.Error as error:
+            _raise_unless_of_a_table(error)
+            continue
+        found.update((str(row[0]), None) for row in rows)
+    return list(found)
 
 
 class _Table:

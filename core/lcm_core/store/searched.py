@@ -124,14 +124,20 @@ class SearchedRows:
         where = " AND ".join(conditions) or "1"
         return self._one(f"SELECT count(*) FROM {table} AS t WHERE {where}", arguments) or 0
 
-    def some(self, kind: DocumentKind, ids: Iterable[str]) -> list[Document]:
-        """Documents by their ids, in no order."""
+    def last_row(self, kind: DocumentKind) -> int:
+        """The highest row id of a kind; 0 without rows."""
+        table, _ = _TABLES[kind]
+        return (self._one(f"SELECT max(rowid) FROM {table}", ()) or 0) if self.schema.has(table) else 0
+
+    def some(self, kind: DocumentKind, ids: Iterable[str], wanted: Filter | None = None) -> list[Document]:
+        """Documents by their ids, in no order; of all of them those that are wanted."""
         table, key = _TABLES[kind]
         keys: list[SqlValue] = [int(one) for one in ids] if kind is DocumentKind.MESSAGE else list(ids)
         if not keys or not self.schema.has(table):
             return []
-        marks = ", ".join("?" * len(keys))
-        return self._documents(kind, f"t.{key} IN ({marks})", keys)
+        conditions, arguments = ([], []) if wanted is None else self._conditions(kind, wanted)
+        conditions.append(f"t.{key} IN ({', '.join('?' * len(keys))})")
+        return self._documents(kind, " AND ".join(conditions), [*arguments, *keys])
 
     def _one(self, sql: str, arguments: Sequence[SqlValue]) -> int | None:
         value = self.db.tuples(sql, arguments)[0][0]
