@@ -50,6 +50,8 @@ AGENTS_FOLDER = "agents"
 SESSIONS_FOLDER = "sessions"
 #: Where OpenClaw keeps an agent's sessions from 2026.8.1 on, inside the agent's folder.
 HOST_DATABASE = Path("agent", "openclaw-agent.sqlite")
+#: Ends of the names of databases that the host may be told to keep sessions in.
+HOST_STORES = (".sqlite", ".db")
 #: What is said wherever only the sessions in files are looked at.
 SESSIONS_IN_HOST_DATABASE = "sessions are in OpenClaw's database: lcm-tui sessions list"
 
@@ -115,15 +117,23 @@ def resolve_stored(
     return _first_inside(stored, candidates, (large_files_dir, state_dir / LARGE_FILES_FOLDER))
 
 
+def is_host_store(path: Path) -> bool:
+    """Whether a path is a database of sessions by itself, and no folder of them."""
+    return path.suffix in HOST_STORES and path.is_file()
+
+
 def host_databases(sessions: Path) -> tuple[Path, ...]:
     """OpenClaw's own databases that belong to a sessions folder, an agent's folder or a folder of agents.
 
-    They are looked for by name and never opened. Source: docs/host.md, "Sessions in SQLite".
+    A path that is a file is one itself: the host was told to keep sessions there. Else they are looked for
+    by name. None is opened. Source: docs/host.md, "Sessions in SQLite" and "Where the sessions are".
     """
+    if is_host_store(sessions):
+        return (sessions,)
     folders = [sessions, sessions.parent if sessions.name == SESSIONS_FOLDER else sessions]
     with suppress(OSError):
         folders += sorted(folder for folder in sessions.iterdir() if folder.is_dir())
-    found = (folder / HOST_DATABASE for folder in folders)
+    found = (folder / name for folder in folders for name in (HOST_DATABASE, HOST_DATABASE.name))
     return tuple(dict.fromkeys(one for one in found if one.is_file()))
 
 

@@ -567,3 +567,29 @@ def test_links_that_lead_out_are_not_followed(tmp_path: Path, agents: Path, agen
     listing = list_sessions(agents)
     assert listing.sessions == ()
     assert "leads out of the folder" in listing.problems[0].reason
+
+
+# -- stores elsewhere ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["kept/main/openclaw-agent.sqlite", "kept/one.sqlite"])
+def test_a_database_that_the_host_was_told_to_keep_elsewhere(
+    place: str, living: Path, tmp_path: Path
+) -> None:
+    source = living / "main"
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    for end in ("", "-wal", "-shm"):
+        if (file := source / "agent" / f"openclaw-agent.sqlite{end}").exists():
+            shutil.copy(file, Path(f"{path}{end}"))
+    if (source / "sessions" / "cold").exists():
+        shutil.copytree(source / "sessions" / "cold", path.parent / "cold")
+    usual = {one.session_id: one for one in list_sessions(living).sessions if one.agent == "main"}
+    hot = {name for name, one in usual.items() if one.storage in (Storage.HOT, Storage.COLD)}
+    found = list_sessions(path if path.suffix == ".sqlite" and path.stem == "one" else tmp_path / "kept")
+    assert {one.session_id for one in found.sessions if one.session_id in hot} == hot
+    assert {one.agent for one in found.sessions} == {"main"}
+    assert not found.problems
+    for one in found.sessions:
+        if one.storage is Storage.COLD:
+            assert read_page(one, limit=1).entries

@@ -661,3 +661,34 @@ def test_config_get_reads_effective_then_raw(with_plugin: Configure):
 def test_resolving_reads_only_what_it_is_given(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_DATABASE_PATH", "/from/the/process.db")
     assert resolve(Options(), {}, home=home).database.value == home / ".openclaw" / "lcm.db"
+
+
+STORES = [
+    ("/data/agents/{agentId}/sessions/sessions.json", "/data/agents"),
+    ("/data/agents/{agentId}/agent/openclaw-agent.sqlite", "/data/agents"),
+    ("/data/oc-{agentId}.sqlite", "/data"),
+    ("~/kept/{agentId}/x.sqlite", "kept"),
+    ("/data/store/sessions.json", "/data/store"),
+    ("/data/one.sqlite", "/data/one.sqlite"),
+    ("/data/one.db", "/data/one.db"),
+]
+
+
+@pytest.mark.parametrize(("store", "folder"), STORES)
+def test_where_the_host_was_told_to_keep_its_sessions(store: str, folder: str, tmp_path: Path) -> None:
+    config = tmp_path / "openclaw.json"
+    config.write_text(json.dumps({"session": {"store": store}}))
+    found = resolve(Options(config=config), {}, home=tmp_path)
+    assert found.sessions.value == tmp_path / folder  # an absolute path stays one
+    assert found.sessions.name == "session.store"
+    named = resolve(Options(config=config, sessions="/other"), {}, home=tmp_path)
+    assert named.sessions.value == Path("/other")
+
+
+@pytest.mark.parametrize("store", [7, ["/data"], {"path": "/data"}, "", None])
+def test_a_store_that_is_no_path_is_passed_over(store: object, tmp_path: Path) -> None:
+    config = tmp_path / "openclaw.json"
+    config.write_text(json.dumps({"session": {"store": store}}))
+    found = resolve(Options(config=config), {}, home=tmp_path)
+    assert found.sessions.value == tmp_path / ".openclaw" / "agents"
+    assert bool(found.diagnostics) == (not (store is None or store == ""))

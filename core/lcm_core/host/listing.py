@@ -26,7 +26,7 @@ from lcm_core.ingest.jsonl import (
     string,
 )
 from lcm_core.ingest.sessions import DiskSession, SessionProblem, SessionState, find_sessions
-from lcm_core.paths import SESSIONS_FOLDER, host_databases
+from lcm_core.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
 from lcm_core.store.host_database import read_host
 from lcm_core.store.host_sessions import (
     TRIED_SCHEMA,
@@ -189,7 +189,7 @@ _LEADS_OUT: Final = "This database leads out of the folder through a link and wa
 
 def _root(folder: Path) -> Path:
     real = Path(os.path.realpath(folder))
-    return real.parent if folder.name == SESSIONS_FOLDER else real
+    return real.parent if folder.name == SESSIONS_FOLDER or is_host_store(folder) else real
 
 
 def _newest_first(session: HostSession) -> tuple[float, str, str]:
@@ -222,6 +222,8 @@ def _remarks(database: Path, sessions: AgentSessions) -> Iterator[SessionProblem
 
 def _of_database(database: Path, sessions: AgentSessions) -> Iterator[HostSession]:
     agent = database.parent.parent.name
+    if database.parent.name != HOST_DATABASE.parent.name:  # the host was told to keep it elsewhere
+        agent = sessions.agent or database.parent.name
     currents = _currents(sessions.windows)
     for window in sessions.windows:
         place: Place = HotPlace(database)
@@ -334,6 +336,8 @@ def _imported(folder: Path, found: dict[tuple[str | None, str], HostSession]) ->
 
 
 def _import_folders(folder: Path) -> Iterator[tuple[str, Path]]:
+    if is_host_store(folder):
+        return
     agents = [folder.parent] if folder.name == SESSIONS_FOLDER else [folder]
     try:
         agents += sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())

@@ -32,7 +32,7 @@ from lcm_core.ingest.jsonl import (
     string,
 )
 from lcm_core.javascript import JsonObject
-from lcm_core.paths import host_databases
+from lcm_core.paths import host_databases, is_host_store
 
 #: A registry that is larger than this (bytes) is reported instead of read.
 _REGISTRY_LIMIT = 64 * 1024 * 1024
@@ -181,7 +181,7 @@ class _Finder:
         self.opened = 0
 
     def find(self) -> SessionListing:
-        entries = self._entries(self.folder)
+        entries = {} if is_host_store(self.folder) else self._entries(self.folder)
         self._list(self.folder, entries, _agent_of(self.root))
         for name, status in sorted(entries.items()):
             if not stat.S_ISDIR(status.st_mode):

@@ -189,6 +189,7 @@ class HostConfig:
     found: bool = False
     plugin: PluginConfig = field(default_factory=PluginConfig)
     context_engine: str | None = None  #: ``plugins.slots.contextEngine``
+    session_store: Json = None  #: ``session.store``, as it is written
 
 
 def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: list[Diagnostic]) -> HostConfig:
@@ -226,7 +227,8 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
     plugins = object_or_empty(document.get("plugins"))
     engine = object_or_empty(plugins.get("slots")).get("contextEngine")
     slot = engine if isinstance(engine, str) and engine.strip() else None
-    return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot)
+    store = object_or_empty(document.get("session")).get("store")
+    return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot, store)
 
 
 def _document(path: Path, *, regular_only: bool) -> JsonObject:

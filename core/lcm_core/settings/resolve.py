@@ -38,6 +38,9 @@ _DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), plain_text)
 _LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), plain_text)
 _BUDGET = "LCM_TUI_BUDGET"
 _FORMAT = "LCM_TUI_FORMAT"
+#: The host's own setting of where its sessions are, and what stands in it for an agent.
+_STORE = "session.store"
+_AGENT = "{agentId}"
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
 #: Files up to this size, in MiB, are offered a backup, unless the user sets another.
@@ -128,7 +131,9 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         state_dir=state,
         database=database,
         large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, host.plugin, home, notes),
-        sessions=_option("--sessions", options.sessions, home) or Sourced(state.value / "agents"),
+        sessions=_option("--sessions", options.sessions, home)
+        or _session_store(host.session_store, home, notes)
+        or Sourced(state.value / "agents"),
         config_file=config,
         config_found=host.found,
         plugin_place=host.plugin.place,
@@ -172,6 +177,25 @@ def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path
     if not str(given).strip():
         raise UsageError(f"{name} is empty; give it a path or leave it out.", details={"option": name})
     return Sourced(expand(given, home), SettingSource.COMMAND_LINE, name)
+
+
+def _session_store(given: Json, home: Path, notes: list[Diagnostic]) -> Sourced[Path] | None:
+    """Where the host keeps its sessions instead (docs/host.md, "Where the sessions are")."""
+    store = parsed(_STORE, given, plain_text, SettingSource.PLUGIN_CONFIG, notes)
+    if store is None:
+        return None
+    from lcm_core.paths import HOST_STORES  # few have such a setting, and every start would pay for it
+
+    path = expand(store.value, home)
+    if not path.is_absolute():
+        message = f"{_STORE} is a relative path; it is taken from the current folder."
+        notes.append(Diagnostic(Problem.RELATIVE_PATH, _STORE, message))
+    of_agents = next((at for at, part in enumerate(path.parts) if _AGENT in part), None)
+    if of_agents is not None:
+        path = Path(*path.parts[:of_agents])
+    elif path.suffix not in HOST_STORES:
+        path = path.parent
+    return Sourced(path, SettingSource.PLUGIN_CONFIG, _STORE)
 
 
 def _flag(name: str, given: T | None) -> Sourced[T] | None:

@@ -82,6 +82,7 @@ class AgentSessions:
     archives: tuple[ArchiveRow, ...]
     left_out: int  #: rows without a usable session id
     schema_number: int
+    agent: str | None = None  #: whose database it says that it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,14 @@ def agent_sessions(rows: HostRows) -> AgentSessions:
             )
         )
     archives, unnamed = _archives(rows)
-    return AgentSessions(tuple(windows), archives, left_out + unnamed, rows.schema_number)
+    return AgentSessions(tuple(windows), archives, left_out + unnamed, rows.schema_number, _agent(rows))
+
+
+def _agent(rows: HostRows) -> str | None:
+    if not all(rows.has("schema_meta", name) for name in ("meta_key", "agent_id")):
+        return None
+    row = rows.first("SELECT agent_id FROM schema_meta WHERE meta_key = 'primary'", ())
+    return None if row is None else _name(row[0])
 
 
 def _windows_sql(rows: HostRows) -> str:
