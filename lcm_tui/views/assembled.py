@@ -58,8 +58,10 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
             f"The prompt chose among {counted(len(one.prompt_scores), 'item', 'items')} before the tail, "
             f"{named:,} of which say a word of it."
         )
-    elif prompt:
+    elif prompt and not one.has_cue:
         yield Note(f"The prompt has no effect: {one.prompt_idle}.")
+    if one.has_cue:
+        yield Note("The recall cue stands first: what history says of identifiers in the prompt.")
     if one.tail.tokens > one.budget:
         yield Note("The fresh tail alone is more than the budget; it is protected all the same.")
 

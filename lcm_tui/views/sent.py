@@ -156,7 +156,7 @@ def _effect(ledger: Ledger | None) -> str:
         return PENDING
     one = ledger.assembled
     if one.prompt_idle is not None:
-        return f"no effect, {one.prompt_idle}"
+        return "brings the recall cue" if one.has_cue else f"no effect, {one.prompt_idle}"
     scored = {ordinal for ordinal, score in one.prompt_scores.items() if score > 0}
     kept = sum(fate.sent and ordinal in scored for ordinal, fate in ledger.fates.items())
     return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(AssemblyStep.PROMPT, 0):,}"

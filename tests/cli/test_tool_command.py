@@ -125,5 +125,7 @@ def test_parameters_that_are_no_object_are_a_wrong_use(given: str, openclaw_home
     assert "PARAMS_JSON" in result.error["message"]
 
 
-def test_an_unknown_tool_is_a_wrong_use(openclaw_home: Path) -> None:
+def test_an_unknown_tool_and_a_model_for_one_that_asks_none_are_a_wrong_use(openclaw_home: Path) -> None:
+    named = run("tool", "lcm_grep", "{}", "--model", "x", "--json", "--db", openclaw_home / "lcm.db")
+    assert named.code == 2
     assert run("tool", "lcm_x", "{}", "--json", "--db", openclaw_home / "lcm.db").code == 2

@@ -235,6 +235,11 @@ class Assembled:
         return len(self.evicted) + (self.unread.items if self.unread else 0)
 
     @property
+    def has_cue(self) -> bool:
+        """Whether the recall cue stands first; it is in none of the `shares`."""
+        return bool(self.messages) and self.messages[0].origin.kind is OriginKind.CUE
+
+    @property
     def prompt_idle(self) -> str | None:
         """Why a prompt, if one was given, chose nothing; None: it did choose."""
         if self.prompt_scores:

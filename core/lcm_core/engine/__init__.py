@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.assemble.assembler import AssemblyInputs, assemble
@@ -45,7 +45,6 @@ from lcm_core.operations.reconciling import (
     without_repeated,
 )
 from lcm_core.recall.answer import ToolAnswer
-from lcm_core.recall.asking import Model
 from lcm_core.recall.cueing import with_cue
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.settings import engine_recall
@@ -57,6 +56,9 @@ from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.request import Summarizer
 from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel, settings_for_session
 from lcm_core.times import sql_utc
+
+if TYPE_CHECKING:
+    from lcm_core.recall.asking import Model
 
 __all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
 

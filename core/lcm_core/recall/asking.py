@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 
 from lcm_core.errors import LcmError, UsageError
 from lcm_core.javascript import Json, read_json, trimmed, well_formed
+from lcm_core.recall.answer import fenced
 from lcm_core.recall.gathering import Gathered, Memory
 from lcm_core.recall.read import Passage, Verdict, beginning_of, verify
 from lcm_core.recall.settings import RecallSettings
@@ -41,7 +42,6 @@ _MARK: Final = re.compile(
 )
 #: What a reply of one of the three forms holds.
 _FORMS: Final = frozenset({"answer", "search", "expand"})
-_FENCE: Final = re.compile(r"```(?:json)?[^\S\n]*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
 #: What is read of a reply as JSON, in characters.
 _LONGEST_REPLY: Final = 200_000
 _MOST_CITED: Final = 100
@@ -181,9 +181,8 @@ class Inquiry:
                     calls += 1
                     if progress is not None:
                         progress(calls, f"Call {calls} of {self.limits.calls} at most")
-                    reply = await model.say(
-                        *self._prompt(self.limits.calls - calls), self.limits.answer_tokens
-                    )
+                    prompt = await asyncio.to_thread(self._prompt, self.limits.calls - calls)
+                    reply = await model.say(*prompt, self.limits.answer_tokens)
                     usage += reply.usage
                     step = step_of(reply)
                     if step.answer:
@@ -369,9 +368,8 @@ def step_of(reply: SummaryReply) -> Step:
 
 def _form_in(text: str) -> Mapping[str, Json] | None:
     """The object of a reply; None for a text that is none, an empty one for JSON of another form."""
-    fence = _FENCE.search(text)
     inside = text[text.find("{") : text.rfind("}") + 1]
-    for candidate in (text, trimmed(fence[1]) if fence else "", inside):
+    for candidate in (text, fenced(text) or "", inside):
         try:
             value = read_json(candidate)
         except (ValueError, RecursionError):

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from lcm_core.blanks import BLANKS
 from lcm_core.javascript import Json, JsonObject, first_units, read_json, trimmed
-from lcm_core.recall.answer import ToolAnswer, ToolError, as_json
+from lcm_core.recall.answer import ToolAnswer, ToolError, as_json, fenced
 from lcm_core.recall.expand import NOTHING_ASKED, QUERY_LIMIT, candidates, check_inside
 from lcm_core.recall.grants import Grant, Grants
 from lcm_core.recall.parameters import Parameters
@@ -43,7 +43,6 @@ _MODEL_REFUSED: Final = (
     *("not authorized", "unauthorized", "forbidden", "401", "403", "unknown model", "model not found"),
     *("invalid model", "not available", "not supported", "not allowed for agent"),
 )
-_FENCE: Final = re.compile(r"```(?:json)?[^\S\n]*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 SKIPPED: Final = f"skipped after reaching max conversation bucket limit ({MAX_BUCKETS})"
 BUDGET_SPENT: Final = "global token budget exhausted"
@@ -570,9 +569,8 @@ def parse_reply(text: str, seeds: int) -> Reply:
         DelegationError: it is no JSON, or has no answer.
     """
     given = trimmed(text)
-    fence = _FENCE.search(given)
     value: Json = None
-    for candidate in (trimmed(fence[1]) if fence else None, given):
+    for candidate in (fenced(given), given):
         if candidate is None:
             continue
         try:

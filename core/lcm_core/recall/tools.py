@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lcm_core.javascript import JsonObject
 from lcm_core.recall.answer import ToolAnswer
-from lcm_core.recall.asking import Model
 from lcm_core.recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
 from lcm_core.recall.describe import describe
 from lcm_core.recall.evidence import evidence_reply
 from lcm_core.recall.expand import expand
 from lcm_core.recall.grants import Grants
 from lcm_core.recall.grep import grep
-from lcm_core.recall.model_delegate import ModelDelegate
 from lcm_core.recall.scope import Caller
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.recalled import RecalledRows
+
+if TYPE_CHECKING:  # without a model nothing of it is loaded
+    from lcm_core.recall.asking import Model
 
 T = TypeVar("T")
 
@@ -54,9 +55,7 @@ class RecallTools:
         # No other model than the one that was named: nothing is asked again "without" the host's choice.
         self._settings = replace(settings, expansion_provider="", expansion_model="")
         self._delegations = Delegations(self.grants)
-        self._delegate: Delegate = (
-            self._evidence if model is None else ModelDelegate(database, self._settings, model)
-        )
+        self._delegate = self._evidence if model is None else self._asking(model)
 
     async def call(
         self, name: str, given: JsonObject, session_key: str | None = None, session_id: str | None = None
@@ -81,6 +80,11 @@ class RecallTools:
         if isinstance(found, ToolAnswer):
             return found
         return await answer_query(found, caller, self._settings, self._delegations, self._delegate)
+
+    def _asking(self, model: Model) -> Delegate:
+        from lcm_core.recall.model_delegate import ModelDelegate
+
+        return ModelDelegate(self._database, self._settings, model)
 
     async def _evidence(self, task: Task) -> str:
         return await self._read(lambda rows: evidence_reply(rows, task))

@@ -65,6 +65,8 @@ def tool(
     given = _object(parameters)
     settings = recall_settings(run.settings)
 
+    if name != "lcm_expand_query" and (model.provider or model.model or model.base_url):
+        raise UsageError(f"{name} asks no model; lcm_expand_query alone does.", details={"option": "model"})
     asking = agreed_model(run, model, given, settings, yes=yes) if name == "lcm_expand_query" else None
 
     async def call(database: Database) -> ToolAnswer:
