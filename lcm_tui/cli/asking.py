@@ -75,7 +75,7 @@ def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> lis
     return [
         Facts(
             [
-                ("Asked would be", model.words),
+                ("Model", model.words),
                 *((name, words) for name, words in told.items() if words),
                 ("Calls", f"{once.calls:,}; at most {most.calls:,}, with repeats"),
                 ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
@@ -109,7 +109,7 @@ class AskWork:
         inquiry = Inquiry(database, settings, self.question, self.limits, within)
         await inquiry.gather(for_model=self.model is not None)
         if self.model is None:
-            why = "No model was asked, for none was named (--provider, --model); this is what was found."
+            why = "No model was asked: name one with --provider or --model. This is the evidence found."
             return self._answer(named, inquiry.evidence, why)
         asking = opened(self.model)
         try:
@@ -125,7 +125,7 @@ class AskWork:
         data = {"writer": model_document(model), **forecast_document(forecast, most)}
         blocks = forecast_blocks(model, forecast, most)
         if not self._agreed(blocks, model):
-            why = "No model was asked; this is what was found. --yes agrees to ask it."
+            why = "No model was asked: agree with --yes. This is the evidence found."
             return self._answer(named, inquiry.evidence, why, data, blocks)
         line = ProgressLine(bar=False)
         try:
@@ -158,25 +158,25 @@ class AskWork:
         blocks: list[Block] = []
         if asked.answer is not None:
             blocks.append(Prose(asked.answer, title=f"Answer of {asked.model}"))
-            blocks.append(Facts([("Cites", ", ".join(asked.citations) or "nothing: check it all the more")]))
+            blocks.append(
+                Facts([("Citations", ", ".join(asked.citations) or "none: check the answer with care")])
+            )
             if asked.is_cut:
-                blocks.append(Note("The answer was longer, and was cut."))
-            blocks += [
-                Note(f"Not a citation that stands: {one.citation} ({one.why}).") for one in asked.dropped
-            ]
+                blocks.append(Note("The answer was too long and was cut."))
+            blocks += [Note(f"Citation removed: {one.citation} ({one.why}).") for one in asked.dropped]
         elif asked.failed is not None:
-            blocks.append(Note(f"{asked.failed.message} This is what was found."))
+            blocks.append(Note(f"{asked.failed.message} This is the evidence found."))
         else:
             blocks.append(Note(why))
         for one in asked.cited_first:
             cited = "cited: " if one.citation in asked.citations else ""
             blocks.append(Prose(one.text, title=f"{cited}{passage_title(self.run, one)}"))
         if not asked.evidence:
-            blocks.append(Note("Nothing was found."))
+            blocks.append(Note("No evidence was found."))
         blocks.append(
             Facts([("Scope", named), ("Evidence", f"~{asked.tokens:,} of {self.limits.tokens:,} tokens")])
         )
-        blocks += [Note(f"Not looked at or not shown: {gap}.") for gap in asked.gaps]
+        blocks += [Note(f"Not searched or not shown: {gap}.") for gap in asked.gaps]
         told = self.run.answer("ask", {**asked_document(named, asked), **data}, [*blocks, *last])
         if asked.failed is None:
             return told

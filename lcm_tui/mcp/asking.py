@@ -24,8 +24,8 @@ NAME: Final = "ask"
 ASK_SECONDS: Final = 55.0
 _MODEL_SECONDS: Final = 45.0
 HELP: Final = (
-    "Have a question answered by a model that searches and reads this memory for it. The answer comes with "
-    "checked citations and with the evidence beside it. It costs money and time: search first."
+    "Answer a question with a model that searches and reads this memory. The answer comes with "
+    "checked citations and with the evidence beside it. It takes time and may cost money: try search first."
 )
 ARGUMENTS: Final[Mapping[str, Argument]] = {
     "question": Text("What you want to know.", True, 2_000),
@@ -68,11 +68,13 @@ def _lines(asked: Asked) -> list[str]:
         cut = ", cut" if asked.is_cut else ""
         lines += [f"Answer of {short(asked.model)} in {asked.calls} calls{cut}:", *quoted(asked.answer)]
         lines.append(f"It cites {', '.join(map(short, asked.citations)) or 'nothing'}.")
-        lines += [f"Taken out: {short(one.citation)} ({short(one.why)})." for one in asked.dropped[:20]]
+        lines += [
+            f"Citation removed: {short(one.citation)} ({short(one.why)})." for one in asked.dropped[:20]
+        ]
     lines.append(f"Evidence, about {asked.tokens:,} tokens:")
     for one in asked.cited_first:
         lines += ["", _head(one), *quoted(f"{short(one.label, 40)}:"), *quoted(one.text)]
-    lines += ["", *(f"Not looked at or not shown: {short(gap, 200)}." for gap in asked.gaps)]
+    lines += ["", *(f"Not searched or not shown: {short(gap, 200)}." for gap in asked.gaps)]
     return lines
 
 

@@ -61,7 +61,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     elif prompt and not one.has_cue:
         yield Note(f"The prompt has no effect: {one.prompt_idle}.")
     if one.has_cue:
-        yield Note("The recall cue stands first: what history says of identifiers in the prompt.")
+        yield Note("The first message is the recall cue: it quotes history about identifiers in the prompt.")
     if one.tail.tokens > one.budget:
         yield Note("The fresh tail alone is more than the budget; it is protected all the same.")
 

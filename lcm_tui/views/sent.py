@@ -156,7 +156,7 @@ def _effect(ledger: Ledger | None) -> str:
         return PENDING
     one = ledger.assembled
     if one.prompt_idle is not None:
-        return "brings the recall cue" if one.has_cue else f"no effect, {one.prompt_idle}"
+        return "adds the recall cue" if one.has_cue else f"no effect, {one.prompt_idle}"
     scored = {ordinal for ordinal, score in one.prompt_scores.items() if score > 0}
     kept = sum(fate.sent and ordinal in scored for ordinal, fate in ledger.fates.items())
     return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(AssemblyStep.PROMPT, 0):,}"
@@ -299,7 +299,7 @@ def message_document(ledger: Ledger, at: int) -> Document:
             )
         )
     if origin.kind is OriginKind.CUE:
-        words = "recall cue: the engine quotes what history says of identifiers in the prompt"
+        words = "recall cue: the engine quotes what history says about identifiers in the prompt"
         blocks.append(field("", words, "warn", FIELD))
     return (*blocks, Block(), *_body(message))
 

@@ -125,7 +125,7 @@ def test_limits_of_calls_and_cost_hold(memory: Path) -> None:
 def test_no_evidence_is_no_failure_unless_that_was_asked_for(memory: Path) -> None:
     result = ask(memory, question="Zebra?")
     assert result.code == 0
-    assert "Nothing was found." in result.out
+    assert "No evidence was found." in result.out
     assert ask(memory, "--fail-empty", question="Zebra?").code == 3
     assert ask(memory, "--fail-empty").code == 0
     assert ask(memory, question=" ").code == 2

@@ -223,7 +223,7 @@ async def test_a_model_that_was_named_at_the_start_is_asked_within_the_scope(
             text, data = text_of(answer), answer.structured_content
             assert told == [(0, 4), (1, 4), (2, 4)]
             assert "| Red [msg#1], not [citation removed]." in text
-            assert "Taken out: msg#7" in text
+            assert "Citation removed: msg#7" in text
             foreign = [row for row in text.splitlines() if "everything" in row]
             assert foreign[0] == "| ␛[2JScope: everything"
             assert all(row.startswith("| ") for row in foreign)

@@ -97,5 +97,5 @@ def test_the_command_line_names_it(memory: Path) -> None:
     data = run(*asked, "--json").data
     assert [one["origin"] for one in data["items"]] == ["recall cue", "summary", "message"]
     shown = run(*asked).out
-    assert "The recall cue stands first" in shown
+    assert "The first message is the recall cue" in shown
     assert "no effect" not in shown

@@ -231,7 +231,7 @@ class Inquiry:
             if key in self.shown or self._contains(one):
                 continue
             if one.tokens > self._left or self._likely + likely > _DEAREST * self.limits.tokens:
-                self.gaps["passages that were found: the budget of text was used"] = None
+                self.gaps["more passages: the token budget was used up"] = None
                 continue
             self.shown[key] = one
             self._likely += likely

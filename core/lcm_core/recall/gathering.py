@@ -75,7 +75,7 @@ class Memory:
         for query in asked:
             left = end - time.monotonic()
             if left <= 0:
-                gaps["some words of the question: the time was over"] = None
+                gaps["some words of the question: the time was up"] = None
                 break
             found = search(
                 self.rows,
@@ -117,7 +117,7 @@ class Memory:
         left, share = tokens, max(tokens // _SHARE, 1)
         for name, query in best:
             if left < _LEAST or len(found) >= MOST_PASSAGES:
-                gaps[f"{len(best) - len(found):,} more hits: the budget of text was used"] = None
+                gaps[f"{len(best) - len(found):,} more hits: the token budget was used up"] = None
                 break
             document = document_of(self.rows, self.schema, name, self.settings)
             if document is not None:

@@ -34,7 +34,7 @@ Looks: TypeAlias = Annotated[
     int,
     Option(
         "--steps",
-        f"Times that the model is asked, the last one for its answer; {_CALLS} by default.",
+        f"Calls of the model, the last one for its answer; {_CALLS} by default.",
         WholeNumber(1, 20),
         "N",
     ),
