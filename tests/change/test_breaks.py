@@ -28,6 +28,7 @@ from tests.change.support import (
     update,
 )
 from tests.databases import building, column, connect, run, value
+from tests.support import sampled
 
 #: Conversation 1 of 0.15.3: summaries at ordinals 0 to 3 (depths 3, 3, 2, 1?), then raw messages.
 CONVERSATION = 1
@@ -393,7 +394,7 @@ def test_what_would_add_an_error_is_refused_with_that_error(database_copy, case)
         assert sentence_of(key).endswith(f"({key.partition(':')[0]})")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, [*CASES][::3]))
 def test_what_a_plan_means_to_leave_is_let_through_and_what_removes_it_can_be_undone(database_copy, case):
     """The damage is made with leave; taking that back removes it, and undoing that brings it back."""
     path = database_copy("0.15.3")

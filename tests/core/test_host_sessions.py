@@ -541,8 +541,9 @@ def tables_and_columns() -> Iterator[tuple[str, str]]:
 WRONG: tuple[Any, ...] = (None, -1, 2**62, 1.5, b"\xff\x00", "x" * 9000, '{"type":5}')
 
 
-@pytest.mark.parametrize(("table", "column"), list(tables_and_columns()))
-def test_values_of_wrong_types_are_never_an_error_of_ours(tmp_path: Path, table: str, column: str) -> None:
+@pytest.mark.parametrize("place", sampled(tables_and_columns(), [*tables_and_columns()][::6]), ids=".".join)
+def test_values_of_wrong_types_are_never_an_error_of_ours(tmp_path: Path, place: tuple[str, str]) -> None:
+    table, column = place
     agent = AgentFolder(tmp_path / "agents" / "main", strict=False)
     agent.hot(Story("one", 1).tell(8), "k", packed=0.5)
     agent.put_away(Story("two", 1).tell(8), "c")
