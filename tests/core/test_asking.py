@@ -8,11 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.engine import Engine, Session
 from lcm_core.recall.asking import Asked, AskLimits, Inquiry
 from lcm_core.recall.gathering import terms_of
 from lcm_core.records import ConversationId
+from lcm_core.settings.engine import EngineSettings
+from lcm_core.settings.summary import SummarySettings
+from lcm_core.settings.values import Sourced
 from lcm_core.store.database import Database
 from lcm_core.summarize.cost import CallLoad, likely_tokens
+from lcm_core.summarize.models.writer import named_model
 from lcm_core.summarize.request import SummarizerError, SummaryReply, Usage
 
 from tests.core.recalling import settings_in
@@ -243,3 +248,34 @@ def test_words_of_a_question_are_looked_for_in_any_script() -> None:
     assert terms_of("本番環境の移行") == ["本番", "環境", "の移"]
     assert terms_of(" .,?! a ") == []
     assert len(terms_of(" ".join(f"word{number}" for number in range(90)))) == 8
+
+
+async def test_an_engine_asks_its_model_in_the_place_of_a_sub_agent_and_never_another(memory: Path) -> None:
+    asked = {"prompt": QUESTION, "summaryIds": ["sum_a"], "tokenCap": 500}
+    model = Scripted({"answer": "Moved [sum_a], see [sum_b].", "citations": ["sum_a"]})
+    settings = EngineSettings(expansion_model=Sourced("other/model"))
+    session = Session("session-1", "agent:main:main")
+    files = memory.parent / "lcm-files"
+    async with await Engine.open(memory, large_files=files, settings=settings, model=model) as engine:
+        found = (await engine.call_tool(session, "lcm_expand_query", asked)).details
+        refused = (
+            await engine.call_tool(Session("x", "agent:main:subagent:x"), "lcm_expand_query", asked)
+        ).details
+    assert found["citedIds"] == ["sum_a"]
+    assert "sum_b" in found["answer"]
+    assert 0 < found["totalSourceTokens"] <= 500
+    assert len(model.prompts) == 1
+    assert "valid grant" in refused["error"]
+    async with await Engine.open(memory, large_files=files) as engine:
+        alone = (await engine.call_tool(session, "lcm_expand_query", asked)).details
+    assert "No model was asked" in alone["answer"]
+
+
+async def test_a_key_alone_names_no_model(tmp_path: Path) -> None:
+    environ = {"ANTHROPIC_API_KEY": "sk-test-0123456789abcdef"}
+    assert named_model(SummarySettings(), environ, tmp_path) is None
+    assert named_model(SummarySettings().with_flags(provider="extractive"), environ, tmp_path) is None
+    model = named_model(SummarySettings().with_flags(model="claude-haiku-4-5"), environ, tmp_path)
+    assert model is not None
+    assert model.name.startswith("anthropic/claude-haiku-4-5 at ")
+    await model.aclose()
