@@ -35,6 +35,7 @@ from lcm_core.ingest.skipping import is_acknowledgement, matches_any, names_hear
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.javascript import JsonObject
 from lcm_core.operations.appending import Append, Session, unread_checkpoint
+from lcm_core.operations.cache_telemetry import cache_snapshot
 from lcm_core.operations.compaction.run import Operation, Runner, compaction_setting
 from lcm_core.operations.importing import ImportTally, stored_of
 from lcm_core.operations.reconciling import (
@@ -54,6 +55,7 @@ from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
 from lcm_core.summarize.request import Summarizer
+from lcm_core.summarize.source import Rendering
 from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel, settings_for_session
 from lcm_core.times import sql_utc
 
@@ -201,12 +203,16 @@ class Engine:
         *,
         transcript: Path | None = None,
         is_heartbeat: bool = False,
+        prompt_cache: JsonObject | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
     ) -> Ingested:
         """Store what a turn added to the host's *messages*: those from *pre_prompt_message_count* on.
 
         What the session's *transcript* has is stored first, with its own ids; of the turn only what is behind
         that. Nothing is stored when it cannot be shown where the transcript goes on, or when the turn
-        *is_heartbeat*: one of the host's own timer.
+        *is_heartbeat*: one of the host's own timer. *prompt_cache* is what the host knows of the provider's
+        cache after the turn, and *model* what answered: both are noted (docs/engine/sessions.md, "What a turn
+        notes"), nothing without the first.
 
         Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
         """
@@ -215,7 +221,12 @@ class Engine:
             return _NOT_STORED
         hosts = [host_message(one) for one in added]
         async with self._turn(session):
-            return await self._after_turn(session, hosts, transcript)
+            done = await self._after_turn(session, hosts, transcript)
+            if prompt_cache is not None:
+                seen = cache_snapshot(prompt_cache)
+                rendering = Rendering(self._rules(), self._zone)
+                await self._appender.note_cache(session, seen, rendering, model)
+        return done
 
     async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
         """Bring a session's conversation up to its transcript; a second call stores nothing.

@@ -21,9 +21,14 @@ from lcm_core.operations.appending import (
     plan_heartbeat_pruning,
     plan_rollover_archive,
 )
+from lcm_core.operations.cache_telemetry import CacheSnapshot, plan_telemetry
+from lcm_core.operations.compaction.reading import load_for_compaction
+from lcm_core.operations.compaction.selection import raw_tokens, tail_start
 from lcm_core.operations.new_session import plan_new_session, plan_reset, plan_session_end
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
+from lcm_core.summarize.source import Rendering
+from lcm_core.thresholds import RuntimeModel
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Append | None)
@@ -73,6 +78,29 @@ class Appender:
     async def reset(self, session: Session) -> Append | None:
         """Put a conversation aside and begin another one. Raises as `append`."""
         return await self._committed(plan_reset, session, now=self._clock())
+
+    async def note_cache(
+        self, session: Session, snapshot: CacheSnapshot, rendering: Rendering, model: RuntimeModel
+    ) -> None:
+        """Note what a turn saw of the provider's cache. Raises as `append`."""
+        await self._committed(self._plan_telemetry, session, snapshot, rendering, model)
+
+    async def _plan_telemetry(
+        self,
+        reader: Reader,
+        session: Session,
+        snapshot: CacheSnapshot,
+        rendering: Rendering,
+        model: RuntimeModel,
+    ) -> Append | None:
+        holding = await find_holding(reader, session.session_id, session.session_key)
+        if holding is None:
+            return None
+        owner = holding.conversation_id
+        context = (await load_for_compaction(reader, owner, rendering)).context
+        tail = rendering.rules.tail
+        raw = raw_tokens(context, tail_start(context, tail.fresh_tail_count, tail))
+        return await plan_telemetry(reader, owner, snapshot, raw, now=self._clock(), model=model)
 
     async def prune_context(self, session: Session, retain_depth: int) -> None:
         """Prune the context of a session as `/new` does. Raises as `append`."""
