@@ -101,7 +101,7 @@ class LcmApp(App[int]):
     Screen { layers: base; }
     #body { height: 1fr; }
     ToastRack { margin-bottom: 1; max-height: 50%; }
-    Screen.-asking ToastRack { margin-bottom: 2; }
+    Screen.-asking ToastRack { margin-bottom: 3; }
     Toast { width: auto; max-width: 100%; padding: 0 1; margin-top: 0; }
     """
 

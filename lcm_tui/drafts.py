@@ -22,7 +22,7 @@ from lcm_core.operations.drafting.draft import (
     read_material,
     request_for,
 )
-from lcm_core.operations.drafting.items import SETTLED, BatchItem
+from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
 from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts, drafts_folder
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.records import ConversationId, SummaryId
@@ -219,6 +219,13 @@ class Work:
         if known is None and draft.model == self.author.chosen.choice.model:
             return self.author
         return known
+
+    def next_to_review(self, after: SummaryId) -> SummaryId | None:
+        """The next summary of the batch whose draft waits for a decision, round its end."""
+        ids = [item.summary_id for item in self.batch.items]
+        at = ids.index(after) + 1 if after in ids else 0
+        waiting = {item.summary_id for item in self.batch.items if item.state is ItemState.REVIEW}
+        return next((one for one in (*ids[at:], *ids[:at]) if one in waiting), None)
 
     # -- estimates ---------------------------------------------------------------------------------------
 

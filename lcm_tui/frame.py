@@ -20,13 +20,15 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, ca
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
-from lcm_core.text import safe_line
+from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.reactive import reactive
 from textual.screen import UPDATE_PERIOD, Screen
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker
@@ -37,9 +39,10 @@ from lcm_tui.places import Place
 from lcm_tui.session import Session
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows
-from lcm_tui.widgets.spans import Line, Span
+from lcm_tui.widgets.spans import Line, Span, strip_of
 
 D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
@@ -69,6 +72,24 @@ class Prompt(Input):
     Prompt { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
     Prompt:focus { border: none; }
     """
+
+
+class PromptLine(Drawn):
+    """The line above the prompt: what it asks for, and what is wrong with what was typed so far."""
+
+    DEFAULT_CSS = """
+    PromptLine { height: 1; width: 1fr; background: $panel; display: none; }
+    """
+    label: reactive[str] = reactive("", layout=False)
+    problem: reactive[str] = reactive("", layout=False)
+
+    def render_line(self, y: int) -> Strip:
+        """The label, and the problem behind it; a problem has room before the label has."""
+        width = self.size.width
+        problem = clip(safe_line(self.problem), max(width - 12, 0))
+        label = clip(safe_line(self.label), max(width - cell_width(problem) - 4, 0))
+        line = (Span(" "), Span(label, "title"), Span("  "), Span(problem, "error"))
+        return strip_of(line, self.style_of, width)
 
 
 class Host(Protocol):
@@ -101,6 +122,7 @@ class CommandScreen(Screen[None]):
         self._asked_from: Widget | None = None  #: had the focus before the prompt
         self._finding: Finder | None = None  #: what the prompt searches
         self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
+        self._check: Callable[[str], str | None] | None = None  #: why what was typed is no answer
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
@@ -142,6 +164,7 @@ class CommandScreen(Screen[None]):
         yield TitleBar()
         with Rows(id="body"):
             yield from self.compose_body()
+        yield PromptLine(id="prompt-line")
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
 
@@ -432,18 +455,25 @@ class CommandScreen(Screen[None]):
     # -- the prompt ------------------------------------------------------------------------------------
 
     def ask(
-        self, label: str, value: str = "", *, typed: Callable[[str], None] | None = None
+        self,
+        label: str,
+        value: str = "",
+        *,
+        typed: Callable[[str], None] | None = None,
+        check: Callable[[str], str | None] | None = None,
     ) -> asyncio.Future[str | None]:
         """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
 
-        It is None when the prompt was left. *typed* gets each change as it is made.
+        It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
+        wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
         """
         self._settle(None)
-        self._asked_from, self._typed = self.focused, typed
+        self._asked_from, self._typed, self._check = self.focused, typed, check
         self._asked = asyncio.get_running_loop().create_future()
         prompt = self.query_one(Prompt)
-        prompt.placeholder = label
-        prompt.display = True
+        line = self.query_one(PromptLine)
+        line.label, line.problem = label, ""
+        line.display = prompt.display = True
         self.add_class("-asking")
         with prompt.prevent(Input.Changed):
             prompt.value = value
@@ -452,7 +482,7 @@ class CommandScreen(Screen[None]):
 
     def _settle(self, text: str | None) -> None:
         """Answer whoever waits for the prompt."""
-        waiting, self._asked, self._typed = self._asked, None, None
+        waiting, self._asked, self._typed, self._check = self._asked, None, None, None
         if waiting is not None and not waiting.done():
             waiting.set_result(text)
 
@@ -463,7 +493,7 @@ class CommandScreen(Screen[None]):
 
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
-        self.query_one(Prompt).display = False
+        self.query_one(Prompt).display = self.query_one(PromptLine).display = False
         self.remove_class("-asking")
         (self._asked_from or self.main_widget()).focus()
         self._asked_from = None
@@ -477,9 +507,17 @@ class CommandScreen(Screen[None]):
     def _prompt_changed(self, event: Input.Changed) -> None:
         if self._typed is not None:
             self._typed(event.value)
+        if self._check is not None:
+            self.query_one(PromptLine).problem = self._problem_of(event.value) if event.value.strip() else ""
+
+    def _problem_of(self, text: str) -> str:
+        return (self._check(text) if self._check is not None else None) or ""
 
     @on(Input.Submitted, "#prompt")
     def _prompt_submitted(self, event: Input.Submitted) -> None:
+        if problem := self._problem_of(event.value):
+            self.query_one(PromptLine).problem = problem
+            return
         self._settle(event.value)
         self.close_prompt()
 

@@ -82,9 +82,10 @@ class BackupOffer(Decision[bool]):
         Binding("escape,q", "leave", "Leave", id="offer-leave"),
     ]
 
-    def __init__(self, path: Path, size: int) -> None:
-        """Offer a backup of *path*, a file of *size* bytes."""
+    def __init__(self, path: Path, size: int, *, agreed: bool = False) -> None:
+        """Offer a backup of *path*, a file of *size* bytes; once it was *agreed* to, make it at once."""
         super().__init__()
+        self._agreed = agreed
         self._file = path
         self._file_size = size
         self._target = default_target(path)
@@ -92,6 +93,11 @@ class BackupOffer(Decision[bool]):
         self._progress: CopyProgress | None = None
         self._drawn_at = 0.0
         self._problem = ""
+
+    def on_mount(self) -> None:
+        """Begin with what was agreed to."""
+        if self._agreed:
+            self.action_backup()
 
     def compose(self) -> ComposeResult:
         """What is offered, and its keys."""
@@ -179,13 +185,19 @@ class BackupOffer(Decision[bool]):
             self.call_later(self._draw)
 
 
-async def backup_settled(app: App[int], session: Session) -> bool:
-    """Offer a backup before the first change of a day; False when the operator would rather leave it."""
+async def backup_settled(app: App[int], session: Session, *, answer: bool | None = None) -> bool:
+    """Offer a backup before the first change of a day; False when the operator would rather leave it.
+
+    *answer*: who asked another question has asked this one with it: True makes one, False does without.
+    """
     if not await wants_backup(session):
+        return True
+    if answer is False:
+        session.backup_declined = today(session)
         return True
     state = session.file_state
     size = state.size + state.wal_size if state is not None else 0
-    go_on = await app.push_screen_wait(BackupOffer(session.database.path, size))
+    go_on = await app.push_screen_wait(BackupOffer(session.database.path, size, agreed=bool(answer)))
     if go_on:
         session.backup_declined = today(session)
     return go_on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from lcm_core.budget import parse_budget
 from lcm_core.times import format_local, parse_utc
 
 _BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
@@ -22,6 +23,13 @@ def size_text(size: int) -> str:
 def moment_text(stored: str | None, zone: tzinfo | None) -> str:
     """A stored time in the zone that is shown; as it is written in the database where it cannot be read."""
     return format_local(parse_utc(stored), zone) or stored or "–"
+
+
+def budget_problem(text: str) -> str | None:
+    """Why a text is no budget; nothing typed is no problem."""
+    if not text.strip() or parse_budget(text) is not None:
+        return None
+    return f"“{text}” is not a number of tokens: write 128000, 128k or 1m."
 
 
 def bar_text(share: float, cells: int) -> str:

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from lcm_tui.app import LcmApp
-from lcm_tui.frame import CommandScreen
+from lcm_tui.frame import CommandScreen, PromptLine
 from lcm_tui.typed_ahead import Decision
 
 S = TypeVar("S", bound=Screen[Any])
@@ -97,14 +97,22 @@ async def wait_for_text(pilot: Pilot[int], *texts: str) -> None:
     await wait_for(pilot, lambda: all(text in shown(pilot) for text in texts), f"{texts!r} on the screen")
 
 
+async def wait_until_refused(pilot: Pilot[int], text: str) -> None:
+    """Let the app work until the prompt says *text* of what was typed, and stays open."""
+    line = pilot.app.screen.query_one(PromptLine)
+    await wait_for(pilot, lambda: text in line.problem, f"{text!r} above the prompt")
+    assert line.display
+
+
 async def settled(pilot: Pilot[int]) -> None:
     """Let the app work until every key has acted, no screen reads any more and what was read is shown."""
     for _ in range(2):
-        await wait_for(pilot, lambda: not _working(pilot), "the end of all reading")
+        await wait_for(pilot, lambda: not working(pilot), "the end of all reading")
         await pilot.pause()
 
 
-def _working(pilot: Pilot[int]) -> bool:
+def working(pilot: Pilot[int]) -> bool:
+    """Whether a key has not acted yet, or a screen reads."""
     return not pilot.app._typed.resting or any(
         not worker.is_finished and worker.group != "watch" for worker in pilot.app.workers
     )

@@ -20,7 +20,16 @@ from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.compacting.screen import CompactingScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from tests.app.host import Host
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said
+from tests.app.support import (
+    NARROW,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_refused,
+)
 from tests.change.support import context_of, dump
 from tests.databases import value
 from tests.operations.compacting import start_database
@@ -215,8 +224,8 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await settled(pilot)
         assert screen.choices.wanted() == (Mode.UNTIL_UNDER, 128_000), "after what was typed it begins anew"
         await pilot.press("equals_sign", *"much", "enter")
-        await wait_until_said(pilot, "“much” is neither a number of tokens")
-        await pilot.press(*"1111", "number_sign", *"500", "enter")
+        await wait_until_refused(pilot, "“much” is neither a number of tokens")
+        await pilot.press("escape", *"1111", "number_sign", *"500", "enter")
         await settled(pilot)
         assert "# tail: 500" in shown(pilot)
         assert "All raw messages are in the fresh tail" in shown(pilot)

@@ -20,7 +20,17 @@ from lcm_tui.screens.comparison.screen import CompareScreen
 from lcm_tui.widgets.diff_rows import draw, lay_out
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
-from tests.app.support import NARROW, WIDE, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_refused,
+)
 from tests.app.test_context import open_sound_app
 from tests.app.test_context_assembled import assembled
 from tests.conftest import DatabaseFactory
@@ -98,12 +108,13 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         context = await assembled(pilot, 1)
         await pilot.press("D", *"yesterday", "enter")
-        assert said(pilot)[-1] == (
+        await wait_until_refused(
+            pilot,
             "“yesterday” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
-            "(asm_…) or “opened”."
+            "(asm_…) or “opened”.",
         )
-        await pilot.press("D", *"128k", "enter")
-        assert said(pilot)[-1] == "That is this context itself: choose another budget or conversation."
+        await pilot.press("escape", "D", *"128k", "enter")
+        await wait_until_refused(pilot, "That is this context itself: choose another budget or conversation.")
         assert pilot.app.screen is context
 
 

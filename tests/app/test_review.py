@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
+from lcm_tui.frame import PromptLine
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting.screen import DraftingScreen
 from lcm_tui.screens.editor.screen import EditScreen
@@ -26,7 +27,6 @@ from tests.app.support import (
     conversation,
     go_to,
     open_app,
-    said,
     settled,
     shown,
     wait_for,
@@ -371,9 +371,10 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert dump(path) == before
         assert " to review" in shown(pilot)
         await pilot.press("A")
+        await asked(pilot, "nothing is invented", "e")
         await wait_for(pilot, lambda: screen.asking)
         await pilot.press(*"every", "enter")
-        await asked(pilot, "accept every draft without fault", "a")
+        await asked(pilot, "accept every draft without fault", "enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
         await wait_for_text(pilot, "11 committed")
         assert dump(path) != before
@@ -467,9 +468,13 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
         await asked(pilot, "No call is made", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         await pilot.press("A")
+        await asked(pilot, "nothing is invented", "e")
         await wait_for(pilot, lambda: screen.asking)
         await pilot.press(*"good ones", "enter")
-        await wait_for(pilot, lambda: any(DEFAULT in one for one in said(pilot)))
+        line = screen.query_one(PromptLine)
+        await wait_for(pilot, lambda: DEFAULT in line.problem)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not screen.asking)
         assert screen.work is not None
         assert screen.work.batch.options.rule is None
 

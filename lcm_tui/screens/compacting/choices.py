@@ -15,6 +15,7 @@ from lcm_tui.changes.change import Choice
 from lcm_tui.commands import Action
 from lcm_tui.compaction_run import Rule
 from lcm_tui.frame import CommandScreen
+from lcm_tui.views.units import budget_problem
 from lcm_tui.widgets.spans import Line, Span
 
 MODES: Final = {
@@ -155,17 +156,12 @@ class CompactionChoices:
 
     # -- typing them -------------------------------------------------------------------------------------
 
-    def _refuse(self, said: str) -> None:
-        self._screen.app.notify(said, severity="warning")
-
     async def _ask_target(self) -> None:
         """Ask what the context is to come under; the mode becomes the one that it belongs to."""
-        text = await self._screen.ask("Target size: tokens (40k) or a share of the budget (60%)")
-        if text is None or not text.strip():
-            return
-        target = target_of(text)
+        label = "Target size: tokens (40k) or a share of the budget (60%)"
+        text = await self._screen.ask(label, check=_target_problem)
+        target = target_of(text) if text is not None else None
         if target is None:
-            self._refuse(f"“{text}” is neither a number of tokens (40k) nor a share of the budget (60%).")
             return
         self._targets = {**TARGETS, target.words: target}
         self.target = Choice("target", tuple(self._targets), chosen=target.words)
@@ -177,16 +173,12 @@ class CompactionChoices:
         """Ask how many messages are left alone."""
         count = self.setting().bounds().fresh_tail_count
         text = await self._screen.ask(
-            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)"
+            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)",
+            check=_count_problem,
         )
         if text is None:
             return
         text = text.strip()
-        if text and _COUNT.fullmatch(text) is None:
-            self._refuse(
-                f"“{text}” is not a number of messages: write 0, 16 or 64, or nothing (as configured)."
-            )
-            return
         tail = int(text) if text else None
         if tail != self.tail:
             self.tail = tail
@@ -195,13 +187,10 @@ class CompactionChoices:
     async def _ask_budget(self) -> None:
         """Ask for the budget."""
         budget = self._screen.session.budget
-        text = await self._screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})")
-        if text is None or not text.strip():
-            return
-        found = parse_budget(text)
-        if found is None:
-            self._refuse(f"“{text}” is not a number of tokens: write 128000, 128k or 1m.")
-        else:
+        text = await self._screen.ask(
+            f"Budget in tokens, e.g. 64k (enter keeps {budget:,})", check=budget_problem
+        )
+        if text is not None and (found := parse_budget(text)) is not None:
             self._set_budget(found)
 
     def _step_budget(self, direction: int) -> None:
@@ -211,3 +200,17 @@ class CompactionChoices:
         if budget != self._screen.session.budget:
             self._screen.session.budget = budget
             self.renew()
+
+
+def _target_problem(text: str) -> str | None:
+    """Why a text is no target."""
+    if not text.strip() or target_of(text) is not None:
+        return None
+    return f"“{text}” is neither a number of tokens (40k) nor a share of the budget (60%)."
+
+
+def _count_problem(text: str) -> str | None:
+    """Why a text is no number of messages."""
+    if not text.strip() or _COUNT.fullmatch(text.strip()) is not None:
+        return None
+    return f"“{text}” is not a number of messages: write 0, 16 or 64, or nothing (as configured)."

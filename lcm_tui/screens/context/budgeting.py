@@ -9,6 +9,7 @@ from lcm_core.budget import parse_budget, step
 from lcm_tui.commands import Action
 from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.context.assembly import Assembly
+from lcm_tui.views.units import budget_problem
 
 
 def budget_actions(
@@ -22,14 +23,8 @@ def budget_actions(
 
     async def ask_budget() -> None:
         budget = screen.session.budget
-        text = await screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})")
-        if not text or not text.strip():
-            return
-        wanted = parse_budget(text)
-        if wanted is None:
-            said = f"“{text}” is not a number of tokens: write 128000, 128k or 1m."
-            screen.app.notify(said, severity="warning")
-        else:
+        text = await screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})", check=budget_problem)
+        if text and (wanted := parse_budget(text)) is not None:
             set_budget(wanted)
 
     async def ask_prompt() -> None:

@@ -65,17 +65,23 @@ def export_actions(
         other = step(assembly.budget, -1)
         smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
         offered = NO_PROMPT if assembly.prompt else smaller
-        wanted = await screen.ask(
-            f"Compare with: 64k (budget), #3 (conversation), {OPENED}, asm_… (snapshot); enter: {offered}"
-        )
-        if wanted is None or assembly.first is None:
+        first = assembly.first
+        if first is None:
             return
         budget = screen.session.budget
         here = Side(conversation_id, budget, "now", prompt=assembly.prompt, clamps=assembly.clamps)
-        try:
-            screen.open(comparison(wanted.strip() or offered, here, assembly.first))
-        except UsageError as error:
-            screen.app.notify(error.message, severity="warning")
+
+        def check(text: str) -> str | None:
+            try:
+                comparison(text.strip() or offered, here, first)
+            except UsageError as error:
+                return error.message
+            return None
+
+        label = f"Compare with: 64k (budget), #3 (conversation), {OPENED}, asm_… (snapshot); enter: {offered}"
+        wanted = await screen.ask(label, check=check)
+        if wanted is not None:
+            screen.open(comparison(wanted.strip() or offered, here, first))
 
     return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
 

@@ -24,7 +24,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
-from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.backup_offer import backup_settled, wants_backup
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Wanted, Work, forecast_sentence, forecast_text, key_text
 from lcm_tui.frame import DataScreen
@@ -400,22 +400,22 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             self._go_on()
 
     async def _accept_rest(self) -> None:
-        """Ask for a rule, say it as a sentence, ask, and run by it."""
-        text, work = await self.ask(ASK_RULE, DEFAULT), self.work
-        if text is None or work is None:
+        """Say a rule as a sentence, ask whether to go by it or by another, and run by it."""
+        work, rule = self.work, parse_rule(DEFAULT)
+        if work is None:
             return
-        try:
+        while (answer := await self._agreed(work, rule)) == "e":
+            text = await self.ask(ASK_RULE, rule.words.removeprefix("accept when "), check=_rule_problem)
+            if text is None:
+                return
             rule = parse_rule(text)
-        except LcmError as error:
-            self.app.notify(error.message, severity="error", timeout=8)
-            return
-        if not await self._agreed(work, rule) or not await backup_settled(self.app, self.session):
+        if not answer or not await backup_settled(self.app, self.session, answer=answer == "enter"):
             return
         work.batch.options = replace(work.batch.options, rule=rule)
         if not work.batch.running:
             self.work_on("batch", self._run, work)
 
-    async def _agreed(self, work: Work, rule: AcceptanceRule) -> bool:
+    async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
         open_items = sum(item.state not in SETTLED for item in work.batch.items)
         said = (
             Block(f"Rule: {rule.words}."),
@@ -424,9 +424,12 @@ What was paid for is kept on the disk: leave at any time, and go on later.
                 "drafts are never accepted. Each becomes one undoable operation."
             ),
         )
-        question = Question("Accept the rest by this rule?", said, (("a", "accept"),))
-        answer = await self.app.push_screen_wait(question)
-        return bool(answer)
+        answers = [("enter", "accept"), ("e", "another rule…")]
+        if await wants_backup(self.session):
+            answers[:1] = [("enter", "back up the database, then accept"), ("a", "accept without a backup")]
+        return await self.app.push_screen_wait(
+            Question("Accept the rest by this rule?", said, answers, leave="cancel")
+        )
 
     # -- leaving -----------------------------------------------------------------------------------------
 
@@ -446,3 +449,12 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         if not work.batch.finished and work.worth_keeping:
             self.app.notify("Drafts saved. Press R or W to continue.", timeout=6)
         return True
+
+
+def _rule_problem(text: str) -> str | None:
+    """Why a text is no rule."""
+    try:
+        parse_rule(text)
+    except LcmError as error:
+        return error.message
+    return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed
@@ -20,6 +21,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
+from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.drafts import Work
 from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.diff import DiffFinder
@@ -51,7 +53,8 @@ A draft of a summary, compared with the text that it would replace. Nothing has 
 - and + are lines that go and come, ~ (side by side) lines that changed, with the words that did. [ and ] go
 from change to change; space leaves the change at the cursor (= stays, · stays out) or takes it again; enter
 on a change of several lines makes each of them a change of its own. What a puts into the database is exactly
-the text shown: all changes that are taken. v switches between unified and side by side. With changes left
+the text shown: all changes that are taken. a shows the rows first; A applies at once and goes on to the next
+draft of the batch. v switches between unified and side by side. With changes left
 out, or edited by hand (e here, E in $EDITOR), the model is recorded as "manual".
 
 The pane beside it (tab) counts, for the present text and for the draft, what is kept of the source, lost and
@@ -67,9 +70,22 @@ made, the text that the draft was made over. A cut of the source is never taken 
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("apply", "open", "mark", "hunk-previous", "hunk-next", "layout", "edit", "edit-outside"),
+            *(
+                "apply",
+                "accept-rest",
+                "open",
+                "mark",
+                "hunk-previous",
+                "hunk-next",
+                "layout",
+                "edit",
+                "edit-outside",
+            ),
             *("rewrite", "draft-next", "draft-previous", "compare", "history"),
         )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"accept-rest": ("Accept, next", "Apply the text shown and go on to the next draft of the batch.")}
     )
     DEFAULT_CSS = """
     ReviewScreen {
@@ -109,6 +125,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         subject, drafter, view = self.subject, self.drafter, self.view
         return (
             Action("apply", self._apply, self._why_not_apply),
+            Action("accept-rest", self._accept_and_next, self._why_not_apply),
             Action("open", self._open_line, self._why_not_open),
             Action("pane", self._next_pane),
             Action("mark", self._take_or_leave, self._why_not_mark),
@@ -333,6 +350,20 @@ made, the text that the draft was made over. A cut of the source is never taken 
                 self.work_on("committed", self._committed, item, draft, done, exclusive=False)
 
         self.open(places.Preview(rewriting(self.subject.work, item, draft, then)))
+
+    async def _accept_and_next(self) -> None:
+        """Apply the text shown without a preview of its rows, and review the next draft that waits."""
+        text, work = self.shown_text(), self.subject.work
+        draft = None if text is None else await draft_to_take(self, self.subject, text)
+        if draft is None or not await backup_settled(self.app, self.session):
+            return
+        await work.batch.take(self.subject.summary_id, draft.number)
+        self.app.notify(f"Applied to {self.subject.summary_id}. Undo: U, u", timeout=4)
+        following = None if self.own else work.next_to_review(self.subject.summary_id)
+        if self.app.screen is self:
+            await self.action_back()
+            if following is not None:
+                self.open(places.Review(work, following))
 
     async def _committed(self, item: BatchItem, draft: Draft, done: Sequence[Committed]) -> None:
         """Leave, and offer to go on with what was made from the text that was replaced."""

@@ -1,0 +1,198 @@
+"""What an operator wants most, each in at most five keys from the first screen of a terminal of 80x24.
+
+Words typed, enter and confirmations count like keys. The sixth task, where something was said, comes with the
+screen that searches everywhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.operations.prune import plan_archive
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from textual.pilot import Pilot
+
+from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.conversations import outlook
+from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.drafting.screen import DraftingScreen
+from lcm_tui.screens.history.screen import HistoryScreen
+from lcm_tui.screens.review.screen import ReviewScreen
+from lcm_tui.typed_ahead import Decision
+from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, working
+from tests.conftest import DatabaseFactory
+
+FIVE = 5
+
+
+class Operator:
+    """Somebody at the keys, who looks before each."""
+
+    def __init__(self, pilot: Pilot[int]) -> None:
+        self.pilot = pilot
+        self.keys = 0
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, each when what the one before led to can be read."""
+        for key in keys:
+            await self.looks()
+            await self.pilot.press(key)
+            self.keys += 1
+        await self.looks()
+
+    async def looks(self) -> None:
+        """Wait until a question is asked, or everything that the keys led to has been read."""
+        app = self.pilot.app
+        await wait_for(self.pilot, lambda: app._typed.resting, "the keys to act")
+        await self.pilot.pause()
+        if not isinstance(app.screen, Decision):
+            await wait_for(self.pilot, lambda: isinstance(app.screen, Decision) or not working(self.pilot))
+
+    async def sees(self, *texts: str) -> None:
+        """Wait for texts, each within a line of the screen."""
+        await wait_for_text(self.pilot, *texts)
+
+
+def query(path: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def broken(pilot: Pilot[int]) -> int:
+    """How many summaries the first screen calls broken, in all conversations."""
+    first = pilot.app.screen_stack[1]
+    assert isinstance(first, ConversationsScreen)
+    return first.outlooker.outlook.broken
+
+
+async def test_1_every_broken_summary_in_all_conversations(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.sees("✗ 16 broken summaries in 6 conversations")  # without a key
+        await operator.press("R", "a")
+        screen = pilot.app.screen
+        assert isinstance(screen, DraftingScreen)
+        await wait_for(pilot, lambda: len(screen.list.table.keys) >= broken(pilot))
+        assert operator.keys <= FIVE
+
+
+async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("R", "a", "P", "a", "enter")
+        assert operator.keys <= FIVE
+        first = pilot.app.screen
+        assert isinstance(first, ReviewScreen)
+        await operator.sees("+ draft 1")
+        await operator.press("A")
+        if pilot.app.screen is first or "Back up before" in shown(pilot):  # once a day
+            await operator.press("a")
+        seen = {first.subject.summary_id}
+        for _ in range(2):
+            await wait_for(pilot, lambda: _reviewed(pilot) not in (None, *seen))
+            seen.add(_reviewed(pilot) or first.subject.summary_id)
+            before = operator.keys
+            await operator.press("A")
+            assert operator.keys == before + 1
+        assert query(path, "SELECT count(*) FROM lcm_tui_operations") == [(3,)]
+
+
+def _reviewed(pilot: Pilot[int]) -> object:
+    screen = pilot.app.screen
+    return screen.subject.summary_id if isinstance(screen, ReviewScreen) else None
+
+
+async def test_2_repair_them_all_by_the_default_rule(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("R", "a", "P", "a", "A", "enter")
+        assert operator.keys == 6
+        screen = pilot.app.screen
+        assert isinstance(screen, DraftingScreen)
+        await wait_for(pilot, lambda: screen.work is not None and screen.work.batch.options.rule is not None)
+        await settled(pilot)
+        assert screen.work is not None
+        taken = screen.work.batch.progress()
+        assert not screen.work.batch.running
+        assert taken
+
+
+async def test_3_undo_the_third_last_change(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    before = query(path, "SELECT active FROM conversations WHERE conversation_id = 1")
+    async with await Database.open(path) as database:
+        for number in (1, 2, 3):
+            commit(path, await database.read(plan_archive, [ConversationId(number)]))
+    async with open_app(path, size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("U", "j", "j", "u", "a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
+        assert operator.keys <= FIVE
+    assert query(path, "SELECT active FROM conversations WHERE conversation_id = 1") == before
+
+
+async def test_4_what_did_the_model_see(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("c", "m")
+        assert isinstance(pilot.app.screen, ContextScreen)
+        await operator.sees("all of it · assembled")
+        assert operator.keys <= FIVE
+
+
+async def test_5_why_is_the_context_full_and_what_was_left_out(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW, budget=2_000) as pilot:
+        operator = Operator(pilot)
+        await operator.press("c")
+        assert isinstance(pilot.app.screen, ContextScreen)
+        await operator.sees("of 2,000", "  budget  ")
+        assert operator.keys <= FIVE
+
+
+async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    [before] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
+    async with open_app(path, size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("s", "d", "a", "a")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        assert operator.keys <= FIVE
+    [after] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
+    assert after > before
+
+
+async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    [before] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")
+    async with open_app(path, size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("t", "enter", "a", "a")  # the newest other conversation is listed first
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        assert operator.keys <= FIVE
+    [after] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")
+    assert after > before
+
+
+async def test_9_which_conversations_eat_the_disk(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.sees(" disk ", "566.9 KB", "████ 566.9 KB")
+        assert operator.keys <= FIVE
+
+
+async def test_10_is_the_database_sound(database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.sees("✗ 9 broken ? 4 suspicious")
+        await operator.press("H")
+        await operator.sees("broken", "suspicious")
+        assert operator.keys <= FIVE
