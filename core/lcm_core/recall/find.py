@@ -467,7 +467,9 @@ def _near(
 def _count_alone(running: _Search, term: Term, over: float) -> int:
     """The documents that hold one term of several."""
     alone = Query(term.text, running.query.mode, (term,), None)
-    return len(_Search(running.rows, alone, running.wanted, running.settings, _until(over)).candidates())
+    counting = _Search(running.rows, alone, running.wanted, running.settings, _until(over))
+    documents = counting.documents([] if term.needle is None else [term.needle])
+    return sum(any(term.part.search(text) for _, text in one.texts) for one in documents)
 
 
 def _until(over: float) -> float:
