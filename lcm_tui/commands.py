@@ -49,6 +49,13 @@ _ALL = (
     Command("files", "f", "Files", "Show the large files of this conversation."),
     Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
     Command("search", "slash", "Search", "Filter the list, or search in the text."),
+    Command(
+        "search-everywhere",
+        "F",
+        "Search all",
+        "Search everywhere: every message, tool call, summary, brief and file of the database.",
+    ),
+    Command("narrow", "ctrl+t", "Narrow", "Search one kind only: messages, summaries, briefs or files."),
     Command("next", "n", "Next", "Go to the next match.", hidden=True),
     Command("previous-match", "N", "Previous match", "Go to the previous match.", hidden=True),
     Command("sort", "S", "Sort", "Sort by the next column (a click on a heading does the same)."),
@@ -135,6 +142,7 @@ COMMANDS = MappingProxyType({command.id: command for command in _ALL})
 #: What every screen has, after its own commands.
 EVERYWHERE = (
     "search",
+    "search-everywhere",
     "next",
     "previous-match",
     "copy-id",

@@ -33,6 +33,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker
 
+from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
 from lcm_tui.panes.finding import Finder
 from lcm_tui.places import Place
@@ -427,6 +428,10 @@ class CommandScreen(Screen[None]):
         if text is not None and (problem := await finder.confirm(text)):
             self.app.notify(problem, timeout=3)
         self.refresh_bars()
+
+    def action_search_everywhere(self) -> None:
+        """Search every text of the database."""
+        self.open(places.Search())
 
     def action_next(self) -> None:
         """Go to the next match."""

@@ -245,8 +245,14 @@ class DiskSessionText:
     session: DiskSession
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search of every text of the database."""
+
+
 Place: TypeAlias = (
     Messages
+    | Search
     | Context
     | Item
     | Sent

@@ -149,6 +149,7 @@ OfOneThing = (
     | places.OneSnapshot
     | places.Comparison
     | places.DiskSessionText
+    | places.Search
 )
 
 
@@ -176,6 +177,10 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
             from lcm_tui.screens.comparison.screen import CompareScreen
 
             return CompareScreen(place.left, place.right)
+        case places.Search():
+            from lcm_tui.screens.search.screen import SearchScreen
+
+            return SearchScreen()
         case places.DiskSessionText():
             from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 
@@ -197,6 +202,7 @@ SOON: Final = (
         "history.screen",
         "health.screen",
         "context.sent",
+        "search.screen",
     ),
     *("comparison.screen", "review.screen", "drafting.screen", "editor.screen"),
 )

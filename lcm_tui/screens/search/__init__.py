@@ -1,0 +1,1 @@
+"""Search everywhere: as you type, in every text of the database."""

@@ -1,0 +1,104 @@
+"""The input of the search, and its hits by conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import ClassVar, TypeAlias
+
+from lcm_core.recall.find import Found, Hit
+from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.searched import DocumentKind
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from lcm_tui.views.hits import conversation_line, hit_lines, nothing_text
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerKey:
+    """The heading of a conversation."""
+
+    conversation_id: ConversationId
+
+
+@dataclass(frozen=True, slots=True)
+class HitKey:
+    """A hit, the same in the answer of a later search."""
+
+    kind: DocumentKind
+    id: str
+
+
+RowKey: TypeAlias = OwnerKey | HitKey
+
+
+class HitList(LineView[RowKey]):
+    """Hits under the conversations that they are in, the best first."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw_row, tall=True, empty="", id="hits")
+        self.zone: tzinfo | None = None
+        self.names: Mapping[ConversationId, Conversation] = {}
+        self._hits: dict[HitKey, Hit] = {}
+        self._counts: dict[ConversationId, int] = {}
+
+    @property
+    def hit(self) -> Hit | None:
+        """The selected hit; on a heading the first one below it."""
+        key = self.selected
+        if isinstance(key, OwnerKey):
+            key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
+        return self._hits.get(key) if isinstance(key, HitKey) else None
+
+    def show(self, found: Found | None, *, searching: bool) -> None:
+        """List what was found; the cursor stays on its hit."""
+        hits = () if found is None else found.hits
+        by_owner: dict[ConversationId, list[Hit]] = {}
+        for hit in hits:
+            by_owner.setdefault(hit.conversation_id, []).append(hit)
+        self._hits = {HitKey(hit.kind, hit.id): hit for hit in hits}
+        self._counts = {owner: len(some) for owner, some in by_owner.items()}
+        keys: list[RowKey] = []
+        for owner, some in by_owner.items():
+            keys.append(OwnerKey(owner))
+            keys += [HitKey(hit.kind, hit.id) for hit in some]
+        self.empty = "" if found is None or searching else nothing_text(found)
+        stays = self.selected in self._hits
+        self.replace(keys, select=None if stays or len(keys) < 2 else keys[1])
+
+    def _draw_row(self, key: RowKey, width: int) -> Sequence[Line]:
+        if isinstance(key, OwnerKey):
+            owner = key.conversation_id
+            return (conversation_line(owner, self.names.get(owner), self._counts[owner], width),)
+        return hit_lines(self._hits[key], width, self.zone)
+
+
+class QueryInput(Input):
+    """Where the words are typed; arrows and pages move in the hits meanwhile."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "move(1)", "Down", show=False, id="query-down"),
+        Binding("up", "move(-1)", "Up", show=False, id="query-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="query-page-down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="query-page-up"),
+    ]
+    DEFAULT_CSS = """
+    QueryInput { height: 1; border: none; padding: 0 1; background: $panel; }
+    QueryInput:focus { border: none; background: $primary 30%; }
+    """
+
+    def __init__(self, hits: HitList) -> None:
+        super().__init__(placeholder='a word, several words, "a phrase", the start of a word*', id="query")
+        self._hit_list = hits
+
+    def action_move(self, step: int) -> None:
+        """Go to the next hit, or the one before."""
+        self._hit_list.action_move(step)
+
+    def action_page(self, direction: int) -> None:
+        """Go a page on."""
+        self._hit_list.action_page(direction)

@@ -1,0 +1,175 @@
+"""Where was it said? Every text of the database, searched as you type."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.errors import UsageError
+from lcm_core.recall.find import NAMES, Found
+from lcm_core.recall.settings import recall_settings
+from lcm_core.recall.terms import parse
+from lcm_core.store.searched import DocumentKind
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widgets import Input
+
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import CommandScreen
+from lcm_tui.panes.change import Lines
+from lcm_tui.screens.search.panes import HitList, QueryInput
+from lcm_tui.screens.search.reads import Wanted, find_hits, load_names, place_of
+from lcm_tui.views.hits import coverage_line
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.spans import Line, Span
+
+#: What `ctrl+t` goes through; None: everything.
+KINDS: Final[tuple[DocumentKind | None, ...]] = (None, *DocumentKind)
+#: Fewer characters are in nearly every text.
+FEWEST: Final = 2
+
+
+class SearchScreen(CommandScreen):
+    """A search of everything."""
+
+    HELP = """
+Searches every message with its tool inputs and outputs, every summary, focus brief and large file of the
+database as you type, newest first; the best hits come first, under their conversation. Several words must all
+occur in one text; "…" is a phrase, word* the start of a word. A line says what covers a hit: whether the
+model sees it now, itself or by a summary.
+
+Letters are text while you type. Arrows move in the hits, enter opens the selected one in its place, and esc
+comes back here. ctrl+t searches one kind only. tab moves to the list of hits, where keys are commands.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "history"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Open the selected hit in its place."),
+            "search": ("Search", "Type other words."),
+            "search-everywhere": ("Search all", "Type other words."),
+            "reload": ("Search again", "Search again now."),
+        }
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = HitList()
+        self.query_input = QueryInput(self.hits)
+        self.account = Lines(self._account, id="account")
+        self._found: Found | None = None
+        self._searching = False
+        self._kind: DocumentKind | None = None
+        self._problem = ""
+        self._number = 0  #: of the search that was begun last: what an earlier one finds is late
+
+    def compose_body(self) -> ComposeResult:
+        """The words, what came of them, and the hits."""
+        yield self.query_input
+        yield self.account
+        yield self.hits
+
+    def on_mount(self) -> None:
+        """Learn the names of conversations beside the typing."""
+        self.hits.zone = self.session.zone
+        self.work_on("names", self._read_names)
+
+    def where(self) -> str:
+        """Where, and in which kind."""
+        return "Search" if self._kind is None else f"Search {NAMES[self._kind]}"
+
+    def main_widget(self) -> QueryInput:
+        """Where the words are typed."""
+        return self.query_input
+
+    def selected_id(self) -> str | None:
+        """The citation of the selected hit."""
+        return None if self.hits.hit is None else self.hits.hit.citation
+
+    def actions(self) -> Sequence[Action]:
+        """Opening a hit, and searching otherwise."""
+        return (
+            Action("open", self._open, self._why_none),
+            Action("narrow", self._narrow),
+            Action("search", self.query_input.focus),
+            Action("search-everywhere", self.query_input.focus),
+            Action("reload", self._search),
+        )
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#query")
+    def _typed_words(self) -> None:
+        self._search()
+
+    def _search(self) -> None:
+        """Search for what is typed; a search that was begun before is given up."""
+        self._number += 1
+        text = self.query_input.value.strip()
+        self._found, self._problem, self._searching = None, "", len(text) >= FEWEST or not text.isascii()
+        if self._searching:
+            self.work_on("search-everywhere", self._find, self._number, text)
+        else:
+            self.workers.cancel_group(self, "search-everywhere")
+            self.hits.show(None, searching=False)
+        self._say()
+
+    async def _find(self, number: int, text: str) -> None:
+        try:
+            wanted = Wanted(parse(text), tuple(DocumentKind) if self._kind is None else (self._kind,))
+        except UsageError as error:
+            self._problem, self._searching = error.message, False
+            self._say()
+            return
+        loop = asyncio.get_running_loop()
+
+        def tell(found: Found) -> None:
+            loop.call_soon_threadsafe(self._show, number, found, True)
+
+        settings = recall_settings(self.session.settings)
+        found = await self.session.read(find_hits, wanted, settings, tell)
+        self._show(number, found, False)
+
+    def _show(self, number: int, found: Found, searching: bool) -> None:
+        if number != self._number or not self.is_attached:
+            return
+        self._found, self._searching = found, searching
+        self.hits.show(found, searching=searching)
+        self._say()
+
+    async def _read_names(self) -> None:
+        self.hits.names = await self.session.read(load_names)
+        self.hits.redraw()
+
+    def _narrow(self) -> None:
+        """Search the next kind alone, and after the last everything."""
+        self._kind = KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)]
+        self.say_where()
+        self._search()
+
+    def _account(self, width: int) -> list[Line]:
+        del width
+        if self._problem:
+            return [(Span(f" {self._problem}", "warn"),)]
+        return [coverage_line(self._found, self._searching)]
+
+    def _say(self) -> None:
+        self.account.again()
+        self.query_one(TitleBar).note = "searching …" if self._searching else ""
+        self.refresh_bars()
+
+    # -- opening -----------------------------------------------------------------------------------------
+
+    @on(Input.Submitted, "#query")
+    async def _submitted(self) -> None:
+        await self.action_run("open")
+
+    def _why_none(self) -> str | None:
+        return None if self.hits.hit is not None else "No hit is selected: type a word that was said"
+
+    async def _open(self) -> None:
+        hit = self.hits.hit
+        if hit is not None:
+            self.open(await self.session.read(place_of, hit))

@@ -1,0 +1,106 @@
+"""Hits of a search as lines: by conversation, with what was found visible in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Final
+
+from lcm_core.recall.find import NAMES, STILL_SEARCHING, Found, Hit
+from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.searched import DocumentKind
+from lcm_core.text import clip, safe_line
+from lcm_core.times import format_local, parse_utc
+from lcm_core.wording import counted
+
+from lcm_tui.widgets.spans import Line, Span, StyleName, role_style
+
+_STYLES: Final[dict[DocumentKind, StyleName]] = {
+    DocumentKind.SUMMARY: "leaf",
+    DocumentKind.BRIEF: "brief",
+    DocumentKind.FILE: "tail",
+}
+
+
+def conversation_line(
+    conversation_id: ConversationId, conversation: Conversation | None, hits: int, width: int
+) -> Line:
+    """The heading above the hits of a conversation."""
+    name = "" if conversation is None else conversation.title or conversation.lane
+    said = f"Conversation {conversation_id}  {safe_line(name)}  {counted(hits, 'hit')}"
+    return (Span(clip(said, width), "heading"),)
+
+
+def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
+    """Two lines: what it is, when and what covers it; then the text around what was found."""
+    moment = parse_utc(hit.at)
+    when = safe_line(hit.at) if moment is None else format_local(moment, zone)[:16]
+    label = safe_line(hit.label or hit.kind.value)
+    style = role_style(hit.label) if hit.kind is DocumentKind.MESSAGE else _STYLES[hit.kind]
+    head: Line = (
+        Span("  "),
+        Span(f"{label:<10}", style),
+        Span(f"{when}  ", "dim"),
+        Span(safe_line(hit.citation), "key"),
+        Span(f"  {covered_text(hit)}", "dim"),
+    )
+    return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))
+
+
+def covered_text(hit: Hit) -> str:
+    """Whether the model sees it: itself, or by which summary of the context."""
+    if hit.in_context:
+        return "in the context"
+    if hit.way:
+        return f"covered by {safe_line(hit.way[0])}"
+    return "not in a context"
+
+
+def snippet_spans(hit: Hit, width: int) -> Line:
+    """The text around what was found, begun so that the first match is in sight."""
+    text, first = hit.snippet, hit.spans[0].start if hit.spans else 0
+    begin = max(0, first - width // 3) if first > width // 2 else 0
+    end = begin + width
+    spans: list[Span] = []
+    at = begin
+    for found in sorted(hit.spans, key=lambda one: one.start):
+        start, stop = max(found.start, at), min(found.end, end)
+        if start >= stop:
+            continue
+        spans += [Span(safe_line(text[at:start])), Span(safe_line(text[start:stop]), "match")]
+        at = stop
+    return (*spans, Span(safe_line(text[at:end])))
+
+
+def coverage_line(found: Found | None, searching: bool) -> Line:
+    """How many hits there are, in what, and what was not searched."""
+    if found is None:
+        return (
+            Span(
+                " searching …" if searching else ' Type a word; words, a "phrase", the start of a word*',
+                "dim",
+            ),
+        )
+    searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
+    spans = [Span(f" {counted(found.total, 'hit')}", "ok" if found.total else "warn")]
+    if searching:
+        return (*spans, Span("  searching …", "dim"))
+    seconds = found.coverage.seconds
+    spans.append(Span(f"  in {searched}{f', {seconds:.0f} s' if seconds >= 1 else ''}", "dim"))
+    gaps = [gap for gap in found.coverage.not_searched if gap != STILL_SEARCHING]
+    if gaps:
+        spans.append(Span(f"  not searched: {'; '.join(gaps)}", "warn"))
+    return tuple(spans)
+
+
+def nothing_text(found: Found) -> str:
+    """Why nothing was found: which word is nowhere, and spellings that are there."""
+    said = []
+    for near in found.near:
+        if near.found:
+            said.append(f"“{near.term}” alone: {counted(near.found, 'hit')}.")
+        elif near.spellings:
+            said.append(f"“{near.term}” is nowhere; similar words: {', '.join(near.spellings)}.")
+        else:
+            said.append(f"“{near.term}” is nowhere.")
+    return " ".join(["Nothing found.", *said])

@@ -1,0 +1,102 @@
+"""Search everywhere, in the app: hits as you type, each in its place, and back."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.search.panes import HitKey
+from lcm_tui.screens.search.screen import SearchScreen
+from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text
+from tests.conftest import DatabaseFactory
+
+NEEDLE = "zinnober-4711"
+
+
+def plant(path: Path) -> None:
+    """A word in an old message of conversation 3, and one in a summary of it."""
+    with closing(sqlite3.connect(path)) as database, database:
+        [(message,)] = database.execute(
+            "SELECT message_id FROM messages WHERE conversation_id = 3 ORDER BY seq LIMIT 1 OFFSET 4"
+        )
+        database.execute(
+            "UPDATE messages SET content = ? WHERE message_id = ?",
+            (f"the code is {NEEDLE} \x1b[31mred\x1b[0m and qqq", message),
+        )
+        [(summary,)] = database.execute(
+            "SELECT summary_id FROM summaries WHERE conversation_id = 3 AND kind = 'condensed' LIMIT 1"
+        )
+        database.execute(
+            "UPDATE summaries SET content = ? WHERE summary_id = ?", (f"says {NEEDLE} too", summary)
+        )
+
+
+async def searching(pilot: Pilot[int], *keys: str) -> SearchScreen:
+    await settled(pilot)
+    await pilot.press("F", *keys)
+    screen = pilot.app.screen
+    assert isinstance(screen, SearchScreen)
+    await wait_for(pilot, lambda: not screen._searching and screen._found is not None, "the answer")
+    return screen
+
+
+async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *NEEDLE)
+        assert "2 hits  in 865 messages" in shown(pilot)
+        assert "\x1b" not in shown(pilot)
+        assert "Conversation 3" in shown(pilot)
+        kinds = [key.kind.value for key in screen.hits.keys if isinstance(key, HitKey)]
+        assert sorted(kinds) == ["message", "summary"]
+        if screen.hits.hit is not None and screen.hits.hit.kind.value != "message":
+            await pilot.press("down")
+        found = screen.hits.hit
+        assert found is not None
+        assert found.snippet[found.spans[0].start : found.spans[0].end] == NEEDLE
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        await wait_for_text(pilot, NEEDLE)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
+        assert screen.query_input.value == NEEDLE
+        await pilot.press("up" if screen.hits.cursor == len(screen.hits.keys) - 1 else "down", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the summary")
+
+
+async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *"qqq")
+        assert screen.query_input.value == "qqq", "q is a letter here, and quits nothing"
+        assert screen._number == 3, "each letter begins a search, and gives up the one before"
+        late = screen._found
+        assert late is not None
+        await pilot.press("x")
+        screen._show(3, late, False)
+        assert screen._found is not late, "what comes late replaces nothing newer"
+        await wait_for_text(pilot, "Nothing found.", "“qqqx” is nowhere")
+        await pilot.press("enter")
+        assert pilot.app.screen is screen
+
+
+async def test_one_kind_alone_is_searched(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *NEEDLE)
+        await pilot.press("ctrl+t")
+        await wait_for_text(pilot, "Search messages", "1 hit  in 865 messages")
+        await pilot.press("ctrl+t")
+        await wait_for_text(pilot, "Search summaries", "1 hit  in 116 summaries")
+        await pilot.press("tab", "F")
+        assert screen.query_input.has_focus
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the screen before")
