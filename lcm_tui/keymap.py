@@ -23,6 +23,8 @@ _ALIASES = {
     "pgdn": "pagedown",
     "pgdown": "pagedown",
 }
+#: Keys that actions had before another got them: who gives such a key back to its action means that.
+_HAD = frozenset({("whole-file", "F"), ("whole-file", "upper_f")})
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|meta|super|hyper)[+-])*)(.+)", re.IGNORECASE)
 
 

@@ -62,7 +62,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         assert found.snippet[found.spans[0].start : found.spans[0].end] == NEEDLE
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
-        await wait_for_text(pilot, NEEDLE)
+        await wait_for_text(pilot, "Conversation 3  main  #5")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
         assert screen.query_input.value == NEEDLE
