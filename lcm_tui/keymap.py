@@ -24,7 +24,7 @@ _ALIASES = {
     "pgdown": "pagedown",
 }
 #: Keys that actions had before another got them: who gives such a key back to its action means that.
-_HAD = frozenset({("whole-file", "F"), ("whole-file", "upper_f")})
+_HAD = frozenset({("whole-file", "F")})
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|meta|super|hyper)[+-])*)(.+)", re.IGNORECASE)
 
 
@@ -77,7 +77,7 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
                 else f"The config file gives {key!r} to {action!r}, and so takes it from {other!r}: "
                 f"give {other!r} another key."
                 for other, keys in taken.items()
-                if name in keys and not _side_by_side(action, other, known)
+                if name in keys and not _side_by_side(action, other, known) and (action, name) not in _HAD
             ]
     return problems
 
