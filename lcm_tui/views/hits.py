@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from lcm_core.recall.find import NAMES, STILL_SEARCHING, Found, Hit
+from lcm_core.recall.find import NAMES, Found, Hit
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.searched import DocumentKind
 from lcm_core.text import clip, safe_line
@@ -72,24 +72,21 @@ def snippet_spans(hit: Hit, width: int) -> Line:
     return (*spans, Span(safe_line(text[at:end])))
 
 
-def coverage_line(found: Found | None, searching: bool) -> Line:
-    """How many hits there are, in what, and what was not searched."""
+def coverage_line(found: Found | None, share: float | None) -> Line:
+    """How many hits there are, in what, and what was not searched; *share*: how far a search is, 0 to 1."""
     if found is None:
-        return (
-            Span(
-                " searching …" if searching else ' Type a word; words, a "phrase", the start of a word*',
-                "dim",
-            ),
-        )
+        said = ' Type a word, several words, a "phrase", or the start of a word*'
+        if share is not None:
+            said = " searching …"
+        return (Span(said, "dim"),)
     searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
     spans = [Span(f" {counted(found.total, 'hit')}", "ok" if found.total else "warn")]
-    if searching:
-        return (*spans, Span("  searching …", "dim"))
+    if share is not None:
+        return (*spans, Span(f"  searching … {share:.0%}", "dim"))
     seconds = found.coverage.seconds
     spans.append(Span(f"  in {searched}{f', {seconds:.0f} s' if seconds >= 1 else ''}", "dim"))
-    gaps = [gap for gap in found.coverage.not_searched if gap != STILL_SEARCHING]
-    if gaps:
-        spans.append(Span(f"  not searched: {'; '.join(gaps)}", "warn"))
+    if found.coverage.not_searched:
+        spans.append(Span(f"  not searched: {'; '.join(found.coverage.not_searched)}", "warn"))
     return tuple(spans)
 
 

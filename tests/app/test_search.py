@@ -80,7 +80,7 @@ async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy
         late = screen._found
         assert late is not None
         await pilot.press("x")
-        screen._show(3, late, False)
+        screen._show(3, late, 1.0)
         assert screen._found is not late, "what comes late replaces nothing newer"
         await wait_for_text(pilot, "Nothing found.", "“qqqx” is nowhere")
         await pilot.press("enter")

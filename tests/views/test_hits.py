@@ -62,7 +62,7 @@ def test_nothing_found_says_which_word_is_nowhere() -> None:
     assert nothing_text(found) == (
         "Nothing found. “leese” is nowhere; similar words: lease. “table” alone: 3 hits."
     )
-    said = text_of(coverage_line(found, searching=False))
+    said = text_of(coverage_line(found, None))
     assert "0 hits  in 5 messages" in said
     assert "not searched: large files that are not on this machine" in said
-    assert text_of(coverage_line(None, searching=True)) == " searching …"
+    assert text_of(coverage_line(None, 0.0)) == " searching …"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import UsageError
-from lcm_core.recall.find import NAMES, Found
+from lcm_core.recall.find import NAMES, Found, Progress
+from lcm_core.recall.live import search_live
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import parse
-from lcm_core.store.searched import DocumentKind
+from lcm_core.store.searched import DocumentKind, Filter
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -21,13 +21,14 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import Lines
 from lcm_tui.screens.search.panes import HitList, QueryInput
-from lcm_tui.screens.search.reads import Wanted, find_hits, load_names, place_of
+from lcm_tui.screens.search.reads import load_names, place_of
 from lcm_tui.views.hits import coverage_line
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 
 #: What `ctrl+t` goes through; None: everything.
 KINDS: Final[tuple[DocumentKind | None, ...]] = (None, *DocumentKind)
+#: Hits that are listed.
+SHOWN: Final = 200
 #: Fewer characters are in nearly every text.
 FEWEST: Final = 2
 
@@ -61,6 +62,7 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         self.account = Lines(self._account, id="account")
         self._found: Found | None = None
         self._searching = False
+        self._share = 0.0  #: of everything that was looked at, 0 to 1
         self._kind: DocumentKind | None = None
         self._problem = ""
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
@@ -118,25 +120,25 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
 
     async def _find(self, number: int, text: str) -> None:
         try:
-            wanted = Wanted(parse(text), tuple(DocumentKind) if self._kind is None else (self._kind,))
+            query = parse(text)
         except UsageError as error:
             self._problem, self._searching = error.message, False
             self._say()
             return
-        loop = asyncio.get_running_loop()
 
-        def tell(found: Found) -> None:
-            loop.call_soon_threadsafe(self._show, number, found, True)
+        def heard(progress: Progress) -> None:
+            self._show(number, progress.found, progress.share)
 
-        settings = recall_settings(self.session.settings)
-        found = await self.session.read(find_hits, wanted, settings, tell)
-        self._show(number, found, False)
+        wanted = Filter(kinds=tuple(DocumentKind) if self._kind is None else (self._kind,))
+        settings, database = recall_settings(self.session.settings), self.session.database
+        self._show(number, await search_live(database, query, wanted, settings, heard, limit=SHOWN), 1.0)
 
-    def _show(self, number: int, found: Found, searching: bool) -> None:
+    def _show(self, number: int, found: Found, share: float) -> None:
+        """Show what was found when *share* of everything was looked at."""
         if number != self._number or not self.is_attached:
             return
-        self._found, self._searching = found, searching
-        self.hits.show(found, searching=searching)
+        self._found, self._searching, self._share = found, share < 1, share
+        self.hits.show(found, searching=self._searching)
         self._say()
 
     async def _read_names(self) -> None:
@@ -153,11 +155,10 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         del width
         if self._problem:
             return [(Span(f" {self._problem}", "warn"),)]
-        return [coverage_line(self._found, self._searching)]
+        return [coverage_line(self._found, self._share if self._searching else None)]
 
     def _say(self) -> None:
         self.account.again()
-        self.query_one(TitleBar).note = "searching …" if self._searching else ""
         self.refresh_bars()
 
     # -- opening -----------------------------------------------------------------------------------------
