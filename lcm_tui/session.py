@@ -54,6 +54,14 @@ class Session:
 
         return configured(engine_rules(self.database.schema), self.settings.engine)
 
+    def rules_for(self, session_key: str | None) -> EngineRules:
+        """The same for one session: rules about thresholds may hold for it (docs/engine/thresholds.md)."""
+        from lcm_core.engine_rules import configured, engine_rules
+        from lcm_core.thresholds import settings_for_session
+
+        engine = settings_for_session(self.settings.engine, session_key)
+        return configured(engine_rules(self.database.schema), engine)
+
     @cached_property
     def paid(self) -> ReplyCache:
         """Drafts of compactions that were paid for and put off."""

@@ -19,11 +19,13 @@ from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.assemblies import Snapshot, SnapshotItem, get_snapshot
 from lcm_core.store.briefs import list_briefs
 from lcm_core.store.context import stored_items
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_core.thresholds import settings_for_session
 
 #: A budget that every item fits: which of them were sent is known.
 _BOUNDLESS: Final = 2**53
@@ -190,6 +192,8 @@ class ComparedContext:
     assembled: SentContext | None = None
     snapshot_id: str | None = None  #: or the beginning of it
     budget_of_snapshot: bool = False  #: assembled under the budget of the other side, if that is a snapshot
+    #: what an operator set: rules in it may give the session another fresh tail; None: that of the settings
+    engine: EngineSettings | None = None
 
 
 async def read_sides(
@@ -202,9 +206,11 @@ async def read_sides(
         UsageError: several snapshots begin so.
     """
     noted: list[Snapshot | None] = []
+    keys: dict[ConversationId, str | None] = {}
     for side in sides:
         if side.assembled is None:
-            await get_conversation(reader, side.conversation_id)
+            conversation = await get_conversation(reader, side.conversation_id)
+            keys[side.conversation_id] = conversation.session_key
         wanted = side.snapshot_id
         noted.append(None if wanted is None else await get_snapshot(reader, side.conversation_id, wanted))
     budget = next((one.budget for one in noted if one is not None), None)
@@ -216,6 +222,9 @@ async def read_sides(
             found.append(_sent_then(one, await rebuild_snapshot(reader, one, zone)))
         else:
             settings = side.settings
+            if side.engine is not None:
+                tail = settings_for_session(side.engine, keys[side.conversation_id]).fresh_tail_count
+                settings = replace(settings, fresh_tail_count=tail.value if tail.is_set else None)
             if side.budget_of_snapshot and budget is not None:
                 settings = replace(settings, budget=budget)
             assembled = await assemble_context(

@@ -87,7 +87,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
         await summaries_created(
             reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
         ),
-        tail_of(list(_raw(entries)), reader.schema, settings),
+        tail_of(list(_raw(entries)), reader.schema, settings, conversation.session_key),
         [as_text(brief) for brief in await list_briefs(reader, key)],
         await focus_overlay(reader, key, run.zone),
         budget_for(run.settings, budget),

@@ -64,6 +64,7 @@ class Wanted:
             None if self.rules is None else NAMED[self.rules],
             snapshot_id=self.snapshot,
             budget_of_snapshot=self.budget is None,
+            engine=run.settings.engine,
         )
 
 

@@ -57,7 +57,9 @@ async def _load_list(
     page = await conversation_page(reader, window)
     counted = await statistics_of(reader, [record.conversation_id for record in page.items])
     rows = [
-        CountedConversation(record, numbers, tail_of(numbers.context_messages, reader.schema, settings))
+        CountedConversation(
+            record, numbers, tail_of(numbers.context_messages, reader.schema, settings, record.session_key)
+        )
         for record, numbers in zip(page.items, counted, strict=True)
     ]
     return reader.schema, Page(tuple(rows), page.next)
@@ -80,7 +82,9 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
     active = await active_brief(reader, record.conversation_id)
     return ShownConversation(
         reader.schema,
-        CountedConversation(record, counted, tail_of(counted.context_messages, reader.schema, settings)),
+        CountedConversation(
+            record, counted, tail_of(counted.context_messages, reader.schema, settings, record.session_key)
+        ),
         await depth_totals(reader, record.conversation_id),
         await item_totals(reader, record.conversation_id),
         await engine_state(reader, record.conversation_id),

@@ -104,7 +104,9 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
 async def _load_tail(reader: Reader, settings: Settings, named: Selector, count: int | None) -> _Tail:
     conversation = await chosen(reader, named)
     [counted] = await statistics_of(reader, [conversation.conversation_id])
-    selected = tail_of(counted.context_messages, reader.schema, settings, count=count)
+    selected = tail_of(
+        counted.context_messages, reader.schema, settings, conversation.session_key, count=count
+    )
     first = selected.first_ordinal
     ids = (
         []

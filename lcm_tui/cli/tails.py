@@ -10,11 +10,17 @@ from lcm_core.fresh_tail import FreshTail, fresh_tail
 from lcm_core.settings import Settings
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
+from lcm_core.thresholds import settings_for_session
 
 
 def tail_of(
-    messages: Sequence[ContextMessage], schema: Schema, settings: Settings, *, count: int | None = None
+    messages: Sequence[ContextMessage],
+    schema: Schema,
+    settings: Settings,
+    session_key: str | None = None,
+    *,
+    count: int | None = None,
 ) -> FreshTail:
-    """Where the fresh tail begins among a context's raw messages; *count* overrules the settings."""
-    rules = configured(engine_rules(schema), settings.engine).tail
+    """Where the fresh tail of a session's context begins; *count* overrules the settings."""
+    rules = configured(engine_rules(schema), settings_for_session(settings.engine, session_key)).tail
     return fresh_tail(messages, rules if count is None else replace(rules, fresh_tail_count=count))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -47,3 +49,20 @@ def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
         "--budget-b must be a number of tokens such as 128000 or 128k.\n",
     )
     assert run("context", "compare", "1", "--db", path, "--db-b", path.with_name("none.db")).code == 5
+
+
+def test_a_rule_for_a_session_changes_its_tail_wherever_it_is_shown(
+    database_file: DatabaseFactory, tmp_path: Path
+) -> None:
+    """docs/engine/thresholds.md, "Which rule holds"."""
+    path, config = database_file("0.15.3"), tmp_path / "openclaw.json"
+    rule = {"match": {"sessionPattern": "agent:main:main"}, "contextThreshold": 0.5, "freshTailCount": 2}
+    plugin = {"lossless-claw": {"config": {"contextThresholdOverrides": [rule]}}}
+    config.write_text(json.dumps({"plugins": {"entries": plugin}}))
+    where = ("--db", path, "--config", config, "--json")
+    assembled = run("context", "show", "1", "--assembled", *where).data["metadata"]["freshTailCount"]
+    compared = run("context", "compare", "1", *where).data["first"]["metadata"]["freshTailCount"]
+    listed = run("messages", "tail", "1", *where).data["messages"]
+    plain = run("messages", "tail", "1", "--db", path, "--json").data["messages"]
+    assert assembled == compared == len(listed) == 8, "two at least, and their turn whole"
+    assert len(plain) == 18

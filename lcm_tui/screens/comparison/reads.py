@@ -26,6 +26,7 @@ async def load_comparison(session: Session, left: Side, right: Side) -> ContextD
             assembled=side.assembled,
             snapshot_id=side.snapshot_id,
             budget_of_snapshot=side.budget_of_snapshot,
+            engine=engine,
         )
         for side in (left, right)
     )

@@ -21,7 +21,7 @@ from lcm_core.context_view import (
     read_context,
     stands_for_item,
 )
-from lcm_core.records import ConversationId
+from lcm_core.records import Conversation
 from lcm_core.store import context as store
 from lcm_core.store.context import ContextEntry
 from lcm_core.tokens import TokenCheck
@@ -56,7 +56,7 @@ class ItemList(LineView[RowKey]):
     def __init__(
         self,
         screen: CommandScreen,
-        conversation_id: ConversationId,
+        conversation: Conversation,
         marks: Container[object],
         learned: Callable[[], None],
     ) -> None:
@@ -67,7 +67,8 @@ class ItemList(LineView[RowKey]):
         self.entries: dict[ItemId, ContextEntry] = {}  #: of the items that were in sight
         self.ledger: Ledger | None = None  #: what becomes of the items; None: not known yet
         self._desk = screen
-        self._conversation_id = conversation_id
+        self._conversation_id = conversation.conversation_id
+        self._session_key = conversation.session_key
         self._marks = marks
         self._learned = learned
         self._known: KnownContext | None = None
@@ -82,7 +83,9 @@ class ItemList(LineView[RowKey]):
     def known(self) -> KnownContext:
         """What has been read of the context."""
         if self._known is None:
-            self._known = KnownContext(self._conversation_id, self._desk.session.rules.tail)
+            self._known = KnownContext(
+                self._conversation_id, self._desk.session.rules_for(self._session_key).tail
+            )
         return self._known
 
     def measured(self) -> Measured:

@@ -114,12 +114,11 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
         super().__init__()
         self.conversation = conversation
-        number = conversation.conversation_id
         self.marks = Marks[SummaryId](self._marked)
         self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
         self.head = CompositionBar(id="head")
         self.account = AccountBar()
-        self.items = ItemList(self, number, self.marks, self._show_known)
+        self.items = ItemList(self, conversation, self.marks, self._show_known)
         self.items.stand_on(select)
         self.sent = SentList(self.marks)
         self.sent.display = False
@@ -231,7 +230,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         totals = self.items.known.totals
         if totals is None:
             return None
-        return distance_of(totals, self.session.rules.compaction, self.assembly.budget)
+        return distance_of(
+            totals, self.session.rules_for(self.conversation.session_key).compaction, self.assembly.budget
+        )
 
     # -- the text ----------------------------------------------------------------------------------------
 
