@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_batch, plan_undo_with_later
     from lcm_core.checks import Folders, Limits
     from lcm_core.dag.graph import SummaryGraph
-    from lcm_core.engine import Engine, Session
+    from lcm_core.engine import Engine, RuntimeModel, Session
     from lcm_core.findings import Confidence, Finding, Report
     from lcm_core.operations.conversation_file import Exported
     from lcm_core.operations.dissolve import plan_dissolve
@@ -131,6 +131,7 @@ __all__ = [
     "Report",
     "RestorePreview",
     "Restored",
+    "RuntimeModel",
     "Session",
     "Settings",
     "StalePlanError",
@@ -197,6 +198,7 @@ _LATER: Final = {
     "Report": "lcm_core.findings",
     "RestorePreview": "lcm_core.change.restore",
     "Restored": "lcm_core.change.restore",
+    "RuntimeModel": "lcm_core.engine",
     "Session": "lcm_core.engine",
     "Settings": "lcm_core.settings.resolve",
     "StalePlanError": "lcm_core.change.errors",
