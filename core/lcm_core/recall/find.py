@@ -16,11 +16,13 @@ from rapidfuzz import fuzz, process
 
 from lcm_core.errors import NotFoundError
 from lcm_core.paths import read_head, resolve_stored
+from lcm_core.recall.indexing import IndexUse
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.spellings import KnownWords
 from lcm_core.recall.terms import Query, Term
 from lcm_core.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.store.connecting import Rows
+from lcm_core.store.private_index import Looked, open_index
 from lcm_core.store.recalled import RecalledRows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import matched_first
@@ -52,6 +54,8 @@ _SPELLING_SECONDS: Final = 2.0
 #: Seconds between two reports of a search that goes on, and hits of each search table that it begins with.
 _REPORT_SECONDS: Final = 0.2
 _FIRST: Final = 200
+#: Messages that the private index names which are read together.
+_TOGETHER: Final = 200
 
 NAMES: Final = {
     DocumentKind.MESSAGE: "messages",
@@ -166,6 +170,8 @@ class _Search:
     found: dict[tuple[DocumentKind, str], _Candidate] = field(default_factory=dict)
     tell: Callable[[float], None] | None = None  #: is told the share that was looked at
     told: float = -math.inf  #: when it was told last
+    pause: float = _REPORT_SECONDS
+    index: IndexUse | None = None
 
     @property
     def is_over(self) -> bool:
@@ -203,9 +209,10 @@ class _Search:
 
     def _report(self, share: float, *, now: bool = False) -> None:
         at = time.monotonic()
-        if self.tell is not None and (now or at - self.told >= _REPORT_SECONDS):
+        if self.tell is not None and (now or at - self.told >= self.pause):
             self.tell(share)
             self.told = time.monotonic()
+            self.pause = max(_REPORT_SECONDS, 9 * (self.told - at))  # ranking many hits takes a while
 
     def documents(self, needles: Sequence[str]) -> Iterator[Document]:
         """The documents that may hold the needles, kind by kind, newest first, until the time is over."""
@@ -215,7 +222,9 @@ class _Search:
         for kind in kinds:
             self.looked_at[kind] = 0
             reached: int | None = None
-            for window in self.rows.windows(kind):
+            of_index = self._of_index() if kind is DocumentKind.MESSAGE else None
+            after = None if of_index is None else of_index.reaches
+            for window in self.rows.windows(kind, after):
                 if self.is_over:
                     self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
                     break
@@ -226,12 +235,34 @@ class _Search:
                     yield self.with_file(document) if kind is DocumentKind.FILE else document
                     self._report((before + sizes[kind] - window[1]) / whole, now=had == 0 < len(self.found))
             else:
+                if of_index is not None:
+                    yield from self._indexed(of_index.rows)
                 before += sizes[kind]
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, None)
                 continue
             before += sizes[kind]
             if reached is not None:
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, reached)
+
+    def _of_index(self) -> Looked | None:
+        """What the private index says of the terms; None: all messages have to be read."""
+        if self.index is None or self.query.pattern is not None:
+            return None
+        with open_index(self.index.path) as index:
+            texts = [term.text for term in self.query.terms]
+            looked = None if index is None else index.look(texts, self.index.state)
+        if looked is not None and not looked.is_whole:
+            self.gaps["older messages that were changed since the index was made"] = None
+        return looked
+
+    def _indexed(self, rows: Sequence[int]) -> Iterator[Document]:
+        for start in range(0, len(rows), _TOGETHER):
+            if self.is_over:
+                self.gaps[f"{len(rows) - start:,} messages of the index: the time was over"] = None
+                return
+            some = [str(row) for row in rows[start : start + _TOGETHER]]
+            yield from self.rows.some(DocumentKind.MESSAGE, some, self.wanted)
+            self._report(start / len(rows))
 
     def with_file(self, document: Document) -> Document:
         text, gap = file_text(self.rows, document.id, self.settings)
@@ -297,16 +328,18 @@ def search(
     near_seconds: float | None = None,
     words: KnownWords | None = None,
     heard: Callable[[Progress], None] | None = None,
+    index: IndexUse | None = None,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
 
     It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
     for within *near_seconds* in all, or for as long as each term takes; *words* are those known from before.
+    *index*: that of the file, which is used where there is one.
     *heard* is told how far it is, in this thread: what the file's own search tables find, the first hit, then
     every fifth of a second.
     """
     begun = time.monotonic()
-    running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds)
+    running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds, index=index)
 
     def page_of(candidates: Sequence[_Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
         ranked = _ranked(candidates, query)

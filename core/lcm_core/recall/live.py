@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from lcm_core.recall.find import DEADLINE_SECONDS, Found, Progress, search
+from lcm_core.recall.indexing import IndexUse
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.spellings import KnownWords
 from lcm_core.recall.terms import Query
@@ -28,6 +29,7 @@ async def search_live(
     seconds: float = DEADLINE_SECONDS,
     near_seconds: float | None = 1.0,
     words: KnownWords | None = None,
+    index: IndexUse | None = None,
 ) -> Found:
     """Search, and tell *heard* how far it is; the answer is that of `search`.
 
@@ -38,6 +40,8 @@ async def search_live(
 
     To end a search, as when another query is typed, cancel the task that awaits it: what SQLite runs is
     interrupted, and the task ends when its thread has. A worker of Textual that is exclusive does that.
+
+    *index* is that of the file (`index_of`), None to go without.
 
     Raises:
         DatabaseError: the file cannot be read.
@@ -67,6 +71,7 @@ async def search_live(
                 near_seconds=near_seconds,
                 words=words,
                 heard=from_thread,
+                index=index,
             )
         )
 

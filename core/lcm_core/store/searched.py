@@ -88,14 +88,14 @@ class SearchedRows:
     db: Rows
     schema: Schema
 
-    def windows(self, kind: DocumentKind) -> Iterator[tuple[int, int]]:
-        """Ranges of row ids (both inclusive) that cover a table, the newest first."""
+    def windows(self, kind: DocumentKind, after: int | None = None) -> Iterator[tuple[int, int]]:
+        """Ranges of row ids (both inclusive) that cover a table, those above *after*; the newest first."""
         table, _ = _TABLES[kind]
         if not self.schema.has(table):
             return
         high = self._one(f"SELECT max(rowid) FROM {table}", ())
-        while high is not None:
-            low = high - WINDOW + 1
+        while high is not None and (after is None or high > after):
+            low = high - WINDOW + 1 if after is None else max(high - WINDOW, after) + 1
             yield low, high
             high = self._one(f"SELECT max(rowid) FROM {table} WHERE rowid < ?", (low,))
 
@@ -128,6 +128,13 @@ class SearchedRows:
         """The highest row id of a kind; 0 without rows."""
         table, _ = _TABLES[kind]
         return (self._one(f"SELECT max(rowid) FROM {table}", ()) or 0) if self.schema.has(table) else 0
+
+    def next_row(self, kind: DocumentKind, after: int) -> int | None:
+        """The lowest row id above *after*; None when there is none."""
+        table, _ = _TABLES[kind]
+        if not self.schema.has(table):
+            return None
+        return self._one(f"SELECT min(rowid) FROM {table} WHERE rowid > ?", (after,))
 
     def some(self, kind: DocumentKind, ids: Iterable[str], wanted: Filter | None = None) -> list[Document]:
         """Documents by their ids, in no order; of all of them those that are wanted."""

@@ -1,0 +1,132 @@
+"""The private index: what it finds is what a scan finds, it follows its file, and it can be forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lcm_core.recall.find import Found
+from lcm_core.recall.indexing import forget, index_of, make_index, recent, remember
+from lcm_core.recall.live import search_live
+from lcm_core.recall.terms import Mode, parse
+from lcm_core.store.database import Database
+from lcm_core.store.searched import Filter
+
+from tests.core.recalling import settings_in
+from tests.databases import building, new_database
+
+WORDS = [
+    "lease",
+    "Leases",
+    "retry_policy",
+    "a\x00hidden",
+    "修改youer服务",
+    "GrößeX",
+    "src/main.py",
+    "x9",
+    "КОТ",
+]
+QUERIES = [
+    "lease",
+    "ret",
+    "try_pol",
+    "youer",
+    "修改",
+    "改y",
+    "größe",
+    "main.py",
+    "hidden",
+    "кот",
+    "nowhere",
+    "9",
+]
+
+
+async def searched(path: Path, query: str, *, by_index: bool, mode: Mode = Mode.WORDS) -> Found:
+    index = index_of(path, path.parent / "cache") if by_index else None
+    known = settings_in(path.parent)
+    async with await Database.open(path) as database:
+        return await search_live(
+            database, parse(query, mode), Filter(), known, lambda _: None, limit=99, index=index
+        )
+
+
+async def made(path: Path, **more: int) -> bool:
+    async with await Database.open(path) as database:
+        return await make_index(database, folder=path.parent / "cache", **more)
+
+
+def messages_in(path: Path, *texts: str) -> Path:
+    new_database(path)
+    with building(path) as rows:
+        owner = rows.conversation()
+        for text in texts:
+            rows.part(rows.message(owner, text), "tool", None, tool_name="exec", tool_input=f"in {text}")
+    return path
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), min_size=1, max_size=6))
+@settings(max_examples=15)
+def test_by_index_is_found_what_a_scan_finds(texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = messages_in(Path(folder) / "lcm.db", *texts)
+        assert asyncio.run(made(path))
+        for query in QUERIES:
+            for mode in (Mode.WORDS, Mode.SUBSTRING):
+                found = asyncio.run(searched(path, query, by_index=True, mode=mode))
+                assert found.hits == asyncio.run(searched(path, query, by_index=False, mode=mode)).hits
+                assert found.coverage.is_full
+
+
+async def test_it_follows_its_file(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", "the first lease", "another")
+    assert await made(path)
+    with building(path) as rows:
+        rows.message(1, "a newer lease")
+    found = await searched(path, "lease", by_index=True)
+    assert {hit.id for hit in found.hits} == {"1", "3"}
+    assert found.coverage.not_searched == ("older messages that were changed since the index was made",)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE messages SET content = 'now a lease' WHERE message_id = 2")
+        connection.execute("UPDATE messages SET content = 'no more' WHERE message_id = 1")
+        connection.execute("DELETE FROM message_parts")
+    assert await made(path)
+    found = await searched(path, "lease", by_index=True)
+    assert {hit.id for hit in found.hits} == {"2", "3"}
+    assert found.coverage.is_full
+
+
+async def test_one_that_is_broken_of_another_file_or_full_hides_nothing(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", "the first lease")
+    assert not await made(path, most_bytes=1)
+    assert (await searched(path, "lease", by_index=True)).total == 1
+    assert await made(path)
+    path.unlink()
+    messages_in(path, "nothing", "a lease")
+    assert [hit.id for hit in (await searched(path, "lease", by_index=True)).hits] == ["2"]
+    index_of(path, tmp_path / "cache").path.write_bytes(b"no database" * 100)
+    assert [hit.id for hit in (await searched(path, "lease", by_index=True)).hits] == ["2"]
+    assert await made(path)
+
+
+async def test_what_is_forgotten_is_nowhere_in_the_cache(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", "zanzibar")
+    cache = tmp_path / "cache"
+    await made(path)
+    remember(path, "quetzalcoatl", cache)
+    remember(path, "other", cache)
+    assert recent(path, cache) == ["other", "quetzalcoatl"]
+    kept = [one for one in cache.rglob("*") if one.is_file()]
+    assert {one.stat().st_mode & 0o777 for one in kept} == {0o600}
+    stored = b"".join(one.read_bytes() for one in kept)
+    assert b"zanzibar" in stored
+    assert b"quetzalcoatl" in stored
+    assert forget(path, cache) == 2
+    left = b"".join(one.read_bytes() for one in cache.rglob("*") if one.is_file())
+    assert b"zanzibar" not in left
+    assert b"quetzalcoatl" not in left
