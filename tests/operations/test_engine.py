@@ -34,6 +34,7 @@ from lcm_core.store.opening import Access
 from lcm_core.summarize.request import SummaryReply, SummaryRequest
 
 from tests.change.support import context_of, dump, rows_of, search_faults
+from tests.conftest import DatabaseFactory
 from tests.databases import column, connect, keeps_a_wal, run, value
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
@@ -526,6 +527,25 @@ async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> N
         transcript(file, *lines, *lines[:2], *more)
         assert (await engine.bootstrap(KEY, file)).imported == 1
     assert texts(tmp_path / "turn.db") == [*kept, "HEARTBEAT_OK"]
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_a_turn_of_the_timer_that_is_being_prepared_stays(
+    named: bool, database_copy: DatabaseFactory
+) -> None:
+    """docs/engine/prepared.md, "Batches and nodes": a message that a node names cannot be deleted."""
+    path, key = database_copy("1.0-next"), Session("other", "agent:main:other")
+    settings = replace(EngineSettings(), prune_heartbeat_ok=Sourced(True, SettingSource.ENVIRONMENT))
+    async with await opened(path, settings=settings) as engine:
+        await engine.ingest(key, said("Read HEARTBEAT.md if it exists."))
+        newest = value(path, "SELECT max(message_id) FROM messages")
+        if named:
+            node = value(path, "SELECT min(node_id) FROM pending_summary_nodes WHERE status = 'stale'")
+            columns = "(node_id, message_id, ordinal)"
+            run(path, f"INSERT INTO pending_summary_node_messages {columns} VALUES ('{node}', {newest}, 99)")
+        await engine.after_turn(key, [said("HEARTBEAT_OK", 3, "assistant")])
+    left = value(path, f"SELECT count(*) FROM messages WHERE message_id >= {newest}")
+    assert left == (2 if named else 0)
 
 
 def without_ids(path: Path, sql: str) -> list[dict[str, Any]]:

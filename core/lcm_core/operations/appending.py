@@ -491,7 +491,8 @@ async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -
     """Delete the turns that end behind the seq *after*; without edits when there is none.
 
     A turn is from a user's message to an answer that is the acknowledgement alone, and names the file of
-    the host's heartbeats. One of which a message was summarised stays. Gaps in seq and ordinals stay.
+    the host's heartbeats. One of which a message was summarised, or is named by what a 1.x engine
+    prepares, stays. Gaps in seq and ordinals stay.
     """
     holding = await find_holding(reader, session.session_id, session.session_key)
     if holding is None:

@@ -11,6 +11,7 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, ids_taken, rows_by
+from lcm_core.store.state import PREPARED_NODE_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,5 +367,6 @@ async def turn_before(reader: Reader, conversation_id: ConversationId, seq: int)
 
 
 async def summarised_among(reader: Reader, message_ids: Sequence[int]) -> frozenset[int]:
-    """Those of some messages that a summary was made from."""
-    return await ids_taken(reader, "summary_messages", "message_id", message_ids)
+    """Those of some messages that a summary was made from, or is being prepared from: they cannot go."""
+    made = await ids_taken(reader, "summary_messages", "message_id", message_ids)
+    return made | await ids_taken(reader, PREPARED_NODE_MESSAGES, "message_id", message_ids)
