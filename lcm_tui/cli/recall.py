@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lcm_core.errors import ExitCode
+from lcm_core.errors import ExitCode, RefusedError
 from lcm_core.javascript import Json, JsonObject
+from lcm_core.private_files import reason_of
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
 from lcm_core.recall.find import NAMES, Found, Hit, search
+from lcm_core.recall.indexing import forget, index_of, make_index, remember
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import Query
@@ -24,6 +26,7 @@ from lcm_core.times import iso_z
 from lcm_core.wording import counted
 
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
 
 #: Kinds of summaries, which may be asked for beside the kinds of documents.
@@ -45,6 +48,8 @@ class Asked:
     before: datetime | None
     limit: int
     offset: int
+    in_context: bool | None = None
+    by_index: bool = True
 
     @property
     def filter(self) -> Filter:
@@ -62,6 +67,7 @@ class Asked:
             () if self.depth is None else (self.depth,),
             since,
             before,
+            self.in_context,
         )
 
 
@@ -72,20 +78,56 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
     """What is found, a page of it."""
     wanted = asked.filter
     settings = recall_settings(run.settings)
+    path = run.settings.database.value
+    index = index_of(path) if asked.by_index else None
 
     async def load(reader: Reader) -> tuple[str, Found]:
         named, within = await in_scope(reader, asked.conversation_id, asked.session_key, asked.agent)
         narrowed = replace(wanted, conversations=within)
         found = await reader.run(
             lambda rows: search(
-                rows, reader.schema, query, narrowed, settings, limit=asked.limit, offset=asked.offset
+                rows,
+                reader.schema,
+                query,
+                narrowed,
+                settings,
+                limit=asked.limit,
+                offset=asked.offset,
+                index=index,
             )
         )
         return named, found
 
     named, found = run.read(load)
+    remember(path, query.text)
     answer = run.answer("grep", found_document(query.text, named, found), _grep_blocks(run, named, found))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
+
+
+def bring_up_index(run: Run) -> None:
+    """Make the private index of the database, or take in what is new or has changed; ctrl-C stops it."""
+    line = ProgressLine()
+    try:
+        run.work(
+            lambda database: make_index(
+                database, lambda share: line.show("Indexing messages", round(share * 100), 100)
+            )
+        )
+    except OSError as error:
+        raise RefusedError(
+            f"The index cannot be made ({reason_of(error)}); leave out --index to search without.",
+            code="NO_INDEX",
+        ) from error
+    finally:
+        line.clear()
+
+
+def forget_searches(run: Run) -> Answer:
+    """The index and the recent searches of the database are removed."""
+    removed = forget(run.settings.database.value)
+    data: JsonObject = {"removed": removed}
+    told = f"Removed {counted(removed, 'file')} of the cache." if removed else "There was nothing to forget."
+    return run.answer("grep", data, [Note(told)])
 
 
 async def in_scope(

@@ -103,3 +103,22 @@ def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
     assert "### sum_a (leaf, " in text
     assert "Messages: msg#1 (user, " in text
     assert "needle" not in text
+
+
+def test_the_context_narrows_a_search(memory: Path) -> None:
+    with building(memory) as rows:
+        left = rows.message(1, "a needle that was compacted", in_context=False)
+    inside = run("grep", "needle", "--context", "in", "--json", "--db", memory).data
+    outside = run("grep", "needle", "--context", "out", "--json", "--db", memory).data
+    assert inside["total"] == 7
+    assert all(hit["inContext"] for hit in inside["hits"])
+    assert [hit["id"] for hit in outside["hits"]] == [f"msg#{left}"]
+
+
+def test_a_search_by_index_is_the_same_and_is_forgotten(memory: Path) -> None:
+    plain = run("grep", "needle", "--no-index", "--json", "--db", memory).data
+    indexed = run("grep", "needle", "--index", "--json", "--db", memory).data
+    assert indexed["hits"] == plain["hits"]
+    assert indexed["coverage"]["full"] is True
+    assert run("grep", "--forget", "--json", "--db", memory).data == {"removed": 2}
+    assert run("grep", "needle", "--index", "--no-index", "--db", memory).code == 2

@@ -8,6 +8,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.recall.find import Found
@@ -112,6 +113,18 @@ async def test_one_that_is_broken_of_another_file_or_full_hides_nothing(tmp_path
     index_of(path, tmp_path / "cache").path.write_bytes(b"no database" * 100)
     assert [hit.id for hit in (await searched(path, "lease", by_index=True)).hits] == ["2"]
     assert await made(path)
+
+
+async def test_one_that_another_process_writes_is_no_error_to_a_search(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", "the first lease")
+    assert await made(path)
+    with building(path) as rows:
+        rows.message(1, "a newer lease")
+    with closing(sqlite3.connect(index_of(path, tmp_path / "cache").path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert (await searched(path, "lease", by_index=True)).total == 2
+        with pytest.raises(OSError, match="cannot be"):
+            await made(path)
 
 
 async def test_what_is_forgotten_is_nowhere_in_the_cache(tmp_path: Path) -> None:

@@ -69,8 +69,7 @@ async def make_index(
     Each window is read in a transaction of its own; the database is never written.
 
     Raises:
-        OSError: the cache folder cannot be written.
-        sqlite3.Error: another process makes the index, or the disk is full.
+        OSError: the index cannot be written: another process makes it, or the disk is full.
         DatabaseError: the file cannot be read.
     """
     path = make_private(folder or default_folder()) / _named(database.path, folder, ".index").name

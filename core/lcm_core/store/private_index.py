@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lcm_core.store.connecting import Connection
+from lcm_core.store.connecting import Connection, error_name
 from lcm_core.store.opening import FileState, connect_writing
 from lcm_core.store.searched import Document
 
@@ -177,7 +177,7 @@ def open_index(path: Path, *, create: bool = False) -> Iterator[PrivateIndex | N
     One that is broken or of another format is made anew then.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be made or written: another process is at it, or the disk is full.
     """
     if not path.exists() and not create:
         yield None
@@ -187,7 +187,10 @@ def open_index(path: Path, *, create: bool = False) -> Iterator[PrivateIndex | N
         yield None
         return
     with closing(connection):
-        yield PrivateIndex(path, connection)
+        try:
+            yield PrivateIndex(path, connection)
+        except sqlite3.Error as error:  # of the index: one of the file is a DatabaseError
+            raise OSError(f"the index cannot be written: {error}") from error
 
 
 def _opened(path: Path, create: bool) -> Connection | None:
@@ -206,8 +209,11 @@ def _opened(path: Path, create: bool) -> Connection | None:
             row = connection.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()
             if row is not None and row[0] == _FORMAT:
                 return connection
-        except sqlite3.Error:
-            pass
+        except sqlite3.Error as error:
+            if create and error_name(error).startswith("SQLITE_BUSY"):
+                if connection is not None:
+                    connection.close()
+                raise OSError("the index cannot be written: another process is at it") from error
         if connection is not None:
             connection.close()
         if not create or attempt:

@@ -57,6 +57,7 @@ class Filter:
     depths: tuple[int, ...] = ()  #: likewise
     since: str | None = None  #: ISO in UTC, inclusive
     before: str | None = None  #: exclusive
+    in_context: bool | None = None  #: itself an item of a context, or not; then messages and summaries alone
 
     @property
     def wanted(self) -> tuple[DocumentKind, ...]:
@@ -66,6 +67,8 @@ class Filter:
             kinds = tuple(kind for kind in kinds if kind is DocumentKind.MESSAGE)
         if self.summary_kinds or self.depths:
             kinds = tuple(kind for kind in kinds if kind is DocumentKind.SUMMARY)
+        if self.in_context is not None:
+            kinds = tuple(kind for kind in kinds if kind in {DocumentKind.MESSAGE, DocumentKind.SUMMARY})
         return kinds
 
 
@@ -174,6 +177,11 @@ class SearchedRows:
             named = f"p.tool_name IN ({marks})" if self.schema.has("message_parts", "tool_name") else "0"
             conditions.append(self._of_parts(named))
             arguments += wanted.tools if "?" in named else ()
+        if wanted.in_context is not None:
+            _, key = _TABLES[kind]
+            items = f"SELECT {key} FROM context_items WHERE {key} IS NOT NULL"
+            inside = f"t.{key} IN ({items})" if self.schema.has("context_items", key) else "0"
+            conditions.append(inside if wanted.in_context else f"NOT {inside}")
         for sign, moment in ((">=", wanted.since), ("<", wanted.before)):
             if moment is not None:
                 conditions.append(f"julianday({self._time(kind)}) {sign} julianday(?)")

@@ -27,6 +27,23 @@ AsSubstring: TypeAlias = Annotated[
     bool, Option("--substring", "The query is looked for as it stands, also inside of words.")
 ]
 AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Ask and answer as the engine's own tool does.")]
+MakeIndex: TypeAlias = Annotated[
+    bool, Option("--index", "First bring the private index of the messages up to date, or make it.")
+]
+NoIndex: TypeAlias = Annotated[bool, Option("--no-index", "Read all messages, and use no private index.")]
+Forget: TypeAlias = Annotated[
+    bool, Option("--forget", "Remove the private index and the recent searches; nothing is searched.")
+]
+InContext: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--context",
+        "Only what stands in a context itself (in), or what does not (out).",
+        Choice("in", "out"),
+        "in|out",
+        section=options.FILTERS,
+    ),
+]
 FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with 3 when nothing is found.")]
 Limit: TypeAlias = Annotated[
     int,
@@ -78,19 +95,23 @@ class ScopeOptions:
     tool: Tools = ()
     kind: WhatKinds = ()
     depth: options.Depth = None
+    context: InContext = None
 
 
 @command("grep", examples=('grep "lease table" --limit 5', "grep 'OPS-[0-9]+' --regex --kind message"))
 def grep(
     run: Run,
     *,
-    query: QueryArgument,
+    query: QueryArgument = "",
     scope: ScopeOptions,
     times: options.TimeOptions,
     regex: AsRegex = False,
     substring: AsSubstring = False,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = 0,
+    index: MakeIndex = False,
+    no_index: NoIndex = False,
+    forget: Forget = False,
     fail_empty: FailEmpty = False,
     as_engine: AsEngine = False,
 ) -> Answer:
@@ -99,6 +120,10 @@ def grep(
 
     from lcm_tui.cli import recall
 
+    if forget:
+        return recall.forget_searches(run)
+    if index and no_index:
+        raise invalid("index", "cannot be combined with --no-index")
     if regex and substring:
         raise invalid("regex", "cannot be combined with --substring")
     asked = recall.Asked(
@@ -112,8 +137,13 @@ def grep(
         *times.span(),
         limit,
         cursor,
+        None if scope.context is None else scope.context == "in",
+        not no_index,
     )
     if as_engine:
         return recall.engine_grep(run, query, asked, regex=regex)
     mode = Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS
-    return recall.grep(run, parse(query, mode), asked, fail_empty=fail_empty)
+    parsed = parse(query, mode)
+    if index:
+        recall.bring_up_index(run)
+    return recall.grep(run, parsed, asked, fail_empty=fail_empty)
