@@ -18,16 +18,16 @@ from lcm_core.settings import Settings
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
-from lcm_core.text import safe_line, safe_text
+from lcm_core.text import safe_text
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.markup import escape
+from textual.command import CommandPalette
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+from lcm_tui.anywhere import Anywhere, CommandSource
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.places import Place
@@ -55,43 +55,11 @@ READ_SECONDS = 2.5
 TERMINAL_SECONDS = 2.0
 
 
-class CommandSource(Provider):
-    """The commands of the screen in front, for the palette."""
-
-    async def discover(self) -> Hits:
-        """All of them, before anything is typed."""
-        for name, title, text in self._commands():
-            yield DiscoveryHit(title, lambda name=name: self._run(name), help=text)
-
-    async def search(self, query: str) -> Hits:
-        """Those whose title or sentence matches."""
-        matcher = self.matcher(query)
-        for name, title, text in self._commands():
-            score = max(matcher.match(title), matcher.match(text) * 0.6)
-            if score > 0:
-                yield Hit(score, matcher.highlight(title), lambda name=name: self._run(name), help=text)
-
-    def _commands(self) -> Iterable[tuple[str, str, str]]:
-        screen = self.screen
-        if not isinstance(screen, CommandScreen):
-            return
-        for name in screen.commands:
-            command = screen.told(name)
-            reason = screen.why_not(name)
-            text = command.help if reason is None else f"{command.help} Not now: {reason}"
-            # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.
-            yield name, escape(f"{command.title} ({screen.key_of(name)})"), escape(safe_line(text))
-
-    async def _run(self, name: str) -> None:
-        if isinstance(self.screen, CommandScreen):
-            await self.screen.action_run(name)
-
-
 class LcmApp(App[int]):
     """The operator's app."""
 
     TITLE = "lcm-tui"
-    COMMANDS: ClassVar = {CommandSource}
+    COMMANDS: ClassVar = {CommandSource, Anywhere}
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [

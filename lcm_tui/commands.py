@@ -134,7 +134,9 @@ _ALL = (
     Command("copy-id", "y", "Copy id", "Copy the id of what is selected to the clipboard."),
     Command("reload", "ctrl+r", "Reload", "Read the database again now."),
     Command("help", "question_mark,f1", "Help", "Explain this screen and list its keys."),
-    Command("palette", "colon", "Commands", "Search all commands (ctrl+p does the same).", hidden=True),
+    Command(
+        "palette", "colon", "Go to", "Go to any command, conversation, id, change, setting or theme (ctrl+p)."
+    ),
 )
 
 COMMANDS = MappingProxyType({command.id: command for command in _ALL})

@@ -216,7 +216,7 @@ def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
         style: StyleName = "error" if one.share >= 1 else "warn" if one.share > 0.9 else "ok"
         said = f"{one.share:.0%}"
         if len(held) == 1:
-            said += f" of the {one.threshold:,} tokens that set off compaction"
+            said += f" of {one.threshold:,}"
         spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
     return tuple(spans)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lcm_core.text import cell_width, clip, safe_line
 from textual import events
@@ -19,7 +19,11 @@ from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
-ALWAYS = frozenset({"help", "back", "quit"})
+ALWAYS = frozenset({"help", "back", "quit", "palette", "undo"})
+#: The way to an undo where a screen has none itself.
+UNDOES = "history"
+#: What leads to the commands that had no room.
+REST, MORE = "palette", "…"
 
 
 class _Bar(Drawn):
@@ -110,12 +114,15 @@ class KeyBar(_Bar):
                 return
 
     def _placed(self, width: int) -> list[tuple[int, KeyHint]]:
-        placed: list[tuple[int, KeyHint]] = []
         hints = self._hints()
-        left = width - sum(_width_of(hint) for hint in hints if hint.command in ALWAYS)
+        if sum(map(_width_of, hints)) > width:
+            hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
+        kept = ALWAYS if any(hint.command == "undo" for hint in hints) else ALWAYS | {UNDOES}
+        left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
+        placed: list[tuple[int, KeyHint]] = []
         at = 0
         for hint in hints:
-            if hint.command not in ALWAYS:
+            if hint.command not in kept:
                 if _width_of(hint) > left:
                     continue
                 left -= _width_of(hint)

@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from lcm_core.change.commit import commit
+from lcm_core.operations.prune import plan_archive
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -14,8 +18,11 @@ from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
 from lcm_tui.dialogs.help import HelpScreen
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
+from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.health.screen import HealthScreen
+from lcm_tui.screens.history.operation import OperationScreen
 from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
 from tests.app.screens import WAYS, open_screen
@@ -164,7 +171,8 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         bar = f"{shown_lines(pilot)[-1]} "
         shown = [hint for hint in screen.key_hints() if f" {hint.key} {hint.title} " in bar]
         assert {"help", "quit" if screen.is_first else "back"} <= {hint.command for hint in shown}
-        missing = [hint for hint in screen.key_hints() if hint not in shown]
+        assert " : " in bar
+        missing = [hint for hint in screen.key_hints() if hint not in shown and hint.command != "palette"]
         room = 160 - len(bar.rstrip())
         assert all(len(f" {hint.key} {hint.title} ") > room for hint in missing)
         text = await help_text(pilot)
@@ -186,9 +194,44 @@ async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: s
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
         await pilot.press(*"large files")
         await wait_for_text(pilot, "Files (f)", COMMANDS["files"].help)
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
         await wait_for_text(pilot, "Files of conversation 3")
+
+
+async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        commit(path, await database.read(plan_archive, [ConversationId(7)]))
+    async with open_app(path, size=NARROW) as pilot:
+        first = pilot.app.screen
+
+        async def go(typed: str, seen: str) -> None:
+            await pilot.press("colon")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
+            await pilot.press(*("space" if one == " " else one for one in typed))
+            await wait_for_text(pilot, seen)
+            await pilot.press("enter")
+            await wait_for(pilot, lambda: not isinstance(pilot.app.screen, CommandPalette))
+            await settled(pilot)
+
+        await go("nightly bakcup", "Conversation 6")
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert pilot.app.screen.conversation.conversation_id == 6
+        await go("4c4bd5292a", "Summary sum_4c4bd5292abfa225")
+        assert isinstance(pilot.app.screen, DagScreen)
+        assert pilot.app.screen.selected_id() == "sum_4c4bd5292abfa225"
+        await go("m848", "Message m848 #367")
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        await go("change archive", "Change: Archive")
+        assert isinstance(pilot.app.screen, OperationScreen)
+        await go("theme nord", "Theme: nord")
+        assert pilot.app.theme == "nord"
+        await go("setting contextThreshold", "Setting: contextThreshold")
+        assert any("contextThreshold: 0.75" in one for one in said(pilot))
+        assert first in pilot.app.screen_stack
 
 
 async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(openclaw_home: Path):

@@ -1,0 +1,240 @@
+"""What `:` finds: the commands of the screen first, then every place, id, change, setting and theme.
+
+What is looked through is read once for each palette, off the event loop, and compared in a thread; ids of
+summaries and messages are asked of the database as they are typed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from lcm_core.errors import LcmError
+from lcm_core.records import Conversation, SummaryId
+from lcm_core.store.conversations import first_words, get_conversation, list_conversations
+from lcm_core.store.database import Reader
+from lcm_core.text import clip, safe_line
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.markup import escape
+
+from lcm_tui import places
+from lcm_tui.frame import CommandScreen
+
+#: Places that are shown at most, of what was read, and ids that begin as typed.
+MOST: Final = 12
+MOST_IDS: Final = 6
+#: How alike a name must be to what was typed, of 100.
+ALIKE: Final = 70
+#: Conversations whose first words are looked through as well.
+MOST_WORDS: Final = 500
+#: Changes that are looked through, the newest.
+MOST_CHANGES: Final = 200
+#: What a command of the screen scores more than anything else can.
+FIRST: Final = 2.0
+
+Go = Callable[[], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Something that `:` leads to."""
+
+    title: str
+    does: str  #: what choosing it would do, a sentence
+    go: Go
+
+
+class CommandSource(Provider):
+    """The commands of the screen in front."""
+
+    async def discover(self) -> Hits:
+        """All of them, before anything is typed."""
+        for name, title, text in self._commands():
+            yield DiscoveryHit(title, partial(self._run, name), help=text)
+
+    async def search(self, query: str) -> Hits:
+        """Those whose title or sentence matches; they come before everything else."""
+        matcher = self.matcher(query)
+        for name, title, text in self._commands():
+            score = max(matcher.match(title), matcher.match(text) * 0.6)
+            if score > 0:
+                yield Hit(FIRST + score, matcher.highlight(title), partial(self._run, name), help=text)
+
+    def _commands(self) -> Iterable[tuple[str, str, str]]:
+        screen = self.screen
+        if not isinstance(screen, CommandScreen):
+            return
+        for name in screen.commands:
+            command = screen.told(name)
+            reason = screen.why_not(name)
+            text = command.help if reason is None else f"{command.help} Not now: {reason}"
+            # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.
+            yield name, escape(f"{command.title} ({screen.key_of(name)})"), escape(safe_line(text))
+
+    async def _run(self, name: str) -> None:
+        if isinstance(self.screen, CommandScreen):
+            await self.screen.action_run(name)
+
+
+class Anywhere(Provider):
+    """Conversations, summaries, messages, screens, changes, settings and themes."""
+
+    _goals: Sequence[Goal] = ()
+
+    async def startup(self) -> None:
+        """Read what names there are."""
+        screen = self.screen
+        if not isinstance(screen, CommandScreen):
+            return
+        session = screen.session
+        found = [*self._screens(screen), *self._themes(), *self._settings(screen)]
+        try:
+            listed = await session.read(_conversations)
+            changes = await session.read(_changes)
+        except LcmError:
+            listed, changes = [], []
+        found += [self._conversation(screen, one, words) for one, words in listed]
+        found += changes_of(screen, changes)
+        self._goals = found
+
+    async def search(self, query: str) -> Hits:
+        """What is called alike, and ids that begin so."""
+        screen, asked = self.screen, query.strip()
+        if not isinstance(screen, CommandScreen) or not asked:
+            return
+        async for goal in self._by_id(screen, asked):
+            yield _hit(1.5, goal)
+        titles = [goal.title for goal in self._goals]
+        for place, score in await asyncio.to_thread(_alike, asked, titles):
+            yield _hit(score / 100, self._goals[place])
+
+    # -- ids -----------------------------------------------------------------------------------------------
+
+    async def _by_id(self, screen: CommandScreen, asked: str) -> AsyncIterator[Goal]:
+        """The message and the summaries whose ids are typed; a number is a conversation, too."""
+        number = re.fullmatch(r"[m#]?(\d{1,18})", asked)
+        if number is not None:
+            found = await screen.session.read(_message, int(number[1]))
+            if found is not None:
+                conversation, seq = found
+                does = f"Open conversation {conversation.conversation_id} on it."
+                place = places.Messages(conversation, seq=seq)
+                yield Goal(f"Message m{number[1]} #{seq}", does, partial(_open, screen, place))
+        begins = asked if asked.startswith("sum_") else f"sum_{asked}"
+        if re.fullmatch(r"sum_[0-9a-zA-Z_-]{3,}", begins):
+            for conversation, name in await screen.session.read(_summaries, begins):
+                does = f"Open the summary DAG of conversation {conversation.conversation_id} on it."
+                goal = partial(_open, screen, places.Summaries(conversation, select=name))
+                yield Goal(f"Summary {name}", does, goal)
+
+    # -- names ---------------------------------------------------------------------------------------------
+
+    def _conversation(self, screen: CommandScreen, one: Conversation, words: str) -> Goal:
+        known = f"{one.title}  " if one.title else ""
+        said = f"  “{clip(words, 40)}”" if words else ""
+        title = f"Conversation {one.conversation_id}  {known}{one.agent or ''} {one.lane}{said}"
+        return Goal(title, "Open its messages.", partial(_open, screen, places.Messages(one)))
+
+    def _screens(self, screen: CommandScreen) -> Iterable[Goal]:
+        for title, does, place in (
+            ("Health of the database", "Run the checks and list what they find.", places.Health()),
+            ("History", "List changes made by lcm-tui, and undo them.", places.History()),
+        ):
+            yield Goal(f"Screen: {title}", does, partial(_open, screen, place))
+
+    def _themes(self) -> Iterable[Goal]:
+        for name in sorted(self.app.available_themes):
+            yield Goal(
+                f"Theme: {name}", "Use this theme until the app ends.", partial(_set_theme, self, name)
+            )
+
+    def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
+        from lcm_core.settings.show import sourced_settings
+
+        for name, held in sourced_settings(screen.session.settings).items():
+            said = f"{held.value}, {'set by ' + held.name if held.is_set else 'the default'}"
+            does = f"Now {said}. `lcm-tui config show` names the files."
+            go = partial(screen.app.notify, f"{name}: {said}", timeout=8)
+            yield Goal(f"Setting: {name}", does, go)
+
+
+def changes_of(screen: CommandScreen, found: Sequence[places.OneOperation]) -> Iterable[Goal]:
+    """Changes by id and title."""
+    for place in found:
+        one = place.operation
+        yield Goal(f"Change: {one.title}  {one.id}", "Show what it did.", partial(_open, screen, place))
+
+
+def _hit(score: float, goal: Goal) -> Hit:
+    title = escape(safe_line(goal.title))
+    return Hit(score, title, goal.go, text=safe_line(goal.title), help=escape(safe_line(goal.does)))
+
+
+def _open(screen: CommandScreen, place: places.Place) -> None:
+    screen.open(place)
+
+
+def _set_theme(provider: Provider, name: str) -> None:
+    provider.app.theme = name
+
+
+def _alike(asked: str, titles: Sequence[str]) -> list[tuple[int, float]]:
+    """The places of the titles that are most like what was typed, and how alike they are, of 100.
+
+    Those that hold every word as it was typed come before those that are only alike.
+    """
+    from rapidfuzz import fuzz, process, utils
+
+    words = asked.casefold().split()
+    holding = [place for place, title in enumerate(titles) if all(one in title.casefold() for one in words)]
+    if holding:
+        return [(place, 100 - at) for at, place in enumerate(holding[:MOST])]
+    found = process.extract(
+        asked,
+        titles,
+        scorer=fuzz.WRatio,
+        processor=utils.default_process,
+        limit=MOST,
+        score_cutoff=ALIKE,
+    )
+    return [(place, score) for _, score, place in found]
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+async def _conversations(reader: Reader) -> list[tuple[Conversation, str]]:
+    """All of them, the newest first, the first with how their users began."""
+    listed = [entry.conversation for entry in await list_conversations(reader)]
+    words = await first_words(reader, [one.conversation_id for one in listed[:MOST_WORDS]])
+    return [(one, words.get(one.conversation_id, "")) for one in listed]
+
+
+async def _changes(reader: Reader) -> list[places.OneOperation]:
+    from lcm_core.change.journal import operations
+
+    return [places.OneOperation(one) for one in await reader.run(operations, limit=MOST_CHANGES)]
+
+
+async def _message(reader: Reader, message_id: int) -> tuple[Conversation, int] | None:
+    from lcm_core.errors import NotFoundError
+    from lcm_core.store.messages import get_message
+
+    try:
+        entry = await get_message(reader, message_id)
+        return await get_conversation(reader, entry.message.conversation_id), entry.message.seq
+    except NotFoundError:
+        return None
+
+
+async def _summaries(reader: Reader, begins: str) -> list[tuple[Conversation, SummaryId]]:
+    from lcm_core.store.listing import summary_ids_beginning
+    from lcm_core.store.summaries import summaries_in
+
+    ids = await summary_ids_beginning(reader, begins, MOST_IDS)
+    found = await summaries_in(reader, ids)
+    return [(await get_conversation(reader, one.conversation_id), one.summary_id) for one in found]
