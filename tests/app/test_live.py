@@ -127,7 +127,7 @@ async def test_the_list_of_conversations_counts_and_grows(database_copy: Databas
             screen = pilot.app.screen
             screen.list.table.select(3)
             await settled(pilot)
-            assert " 136 " in next(line for line in shown_lines(pilot) if " research " in line)
+            assert " 136 " in next(line for line in shown_lines(pilot) if line.startswith("    3 "))
             host.say(3, "one more")
             await wait_for(pilot, lambda: any(" 137 " in line for line in shown_lines(pilot)))
             assert screen.list.table.keys[0] == 3, "the newest activity comes first"
