@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lcm_core.tokens import Verdict, check_message_tokens, estimate_weighted
 
-from benchmarks import generate, writer
+from benchmarks import generate, recall, writer
 from benchmarks.keys import Cursor
 from benchmarks.passages import output, prose
 from benchmarks.rows import Rows, Session
@@ -180,3 +180,10 @@ def test_cursor_is_the_one_run_of_lines_that_has_its_background():
     assert cursor.rows(screen) == range(1, 3)
     screen.feed(b"\x1b[2;1H\x1b[0msecond\x1b[1;1H\x1b[44mfirst")
     assert cursor.signature(screen) is None
+
+
+async def test_needles_are_found_and_a_kind_that_the_engine_does_not_read_is_seen_to_be_missed() -> None:
+    places = await recall.measure(seed=7, count=1)
+    assert {kind for kind, (ours, _) in places.items() if recall.share(ours, 5) < 1} == set()
+    assert recall.share(places["tool inputs"][1], 20) == 0
+    assert recall.share(places["words"][1], 20) == 1
