@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import UsageError
 from lcm_core.recall.find import NAMES, Found, Progress
+from lcm_core.recall.indexing import index_of
 from lcm_core.recall.live import search_live
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import parse
@@ -131,7 +133,9 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
 
         wanted = Filter(kinds=tuple(DocumentKind) if self._kind is None else (self._kind,))
         settings, database = recall_settings(self.session.settings), self.session.database
-        self._show(number, await search_live(database, query, wanted, settings, heard, limit=SHOWN), 1.0)
+        index = await asyncio.to_thread(index_of, database.path)
+        found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
+        self._show(number, found, 1.0)
 
     def _show(self, number: int, found: Found, share: float) -> None:
         """Show what was found when *share* of everything was looked at."""
