@@ -27,6 +27,7 @@ from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+from lcm_tui import terminal
 from lcm_tui.anywhere import Anywhere, CommandSource
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
@@ -145,7 +146,7 @@ class LcmApp(App[int]):
 
     def _leave_with_terminal(self) -> None:
         """End with the terminal: without one, Textual would read its end for ever."""
-        if sys.__stdin__ is None or not sys.__stdin__.isatty():
+        if terminal.is_gone():
             self.exit(0)
 
     async def _warm_up(self) -> None:
@@ -319,7 +320,8 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     choose_access(settings.database.value)  # most of what is wrong with a path is told without a screen
     sys.setswitchinterval(SWITCH_SECONDS)
     app = LcmApp(settings, demo=demo)
-    code = app.run()
+    with terminal.that_may_go_away():
+        code = app.run()
     if app.failure is not None:
         raise app.failure
     return int(code or 0)

@@ -271,7 +271,25 @@ def test_a_transcript_is_shown_as_sql(openclaw_home: Path) -> None:
     assert search_faults(other) == []
 
 
+def test_a_debt_that_is_closed_is_shown_as_sql(database_copy: DatabaseFactory) -> None:
+    path = database_copy("1.0-next")
+    other = copy_of(path, "other.db")
+    executed(other, ok("engine", 7, "--close-debt", "--sql", *DO, "--db", path).out)
+    assert dump(other) == dump(path)
+
+
 def test_every_command_that_has_the_option_is_tried_here() -> None:
     found = {one.path for one in registry.every() if one.takes(SqlFlags) or one.takes(DraftFlags)}
-    tried = {"rewrite", "repair", "backfill", "doctor", "dissolve", "transplant", "prune", "merge", "import"}
+    tried = {
+        "rewrite",
+        "repair",
+        "backfill",
+        "doctor",
+        "dissolve",
+        "transplant",
+        "prune",
+        "merge",
+        "import",
+        "engine",
+    }
     assert found == tried | {"history undo", "history redo"}
