@@ -23,6 +23,7 @@ from lcm_core.operations.backfill import (
     written_out,
 )
 from lcm_core.operations.importing import ImportTally
+from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
 from lcm_core.times import iso_z, parse_utc
 
@@ -124,7 +125,7 @@ class _Work:
     more: steps.Steps
     files: BackfillFiles
     written_from: Path | None  #: where the session lies, of which the transcript was only written out
-    conversation_id: int | None = None  #: None: nothing is imported, and nothing is there
+    conversation_id: ConversationId | None = None  #: None: nothing is imported, and nothing is there
 
     async def plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""

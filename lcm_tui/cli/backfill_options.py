@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
+from lcm_core.records import ConversationId
+
 from lcm_tui.cli.declaring import Option
 from lcm_tui.cli.kinds import WholeNumber
 from lcm_tui.cli.options import CONVERSATION, Chunk, Tail, rules_option
@@ -22,7 +24,7 @@ SingleRoot: TypeAlias = Annotated[
     Option("--single-root", "Compact it down to one summary, with no fresh tail unless --tail names one."),
 ]
 TransplantTo: TypeAlias = Annotated[
-    int | None,
+    ConversationId | None,
     Option("--transplant-to", "Then copy its summaries in front of another one.", CONVERSATION, "CONV"),
 ]
 

@@ -59,14 +59,12 @@ class Steps:
         if self.after.compact:
             work = self._compaction(shown.conversation_id)
             setting = work.setting(reader.schema)
-            loaded = await load_for_compaction(
-                reader, ConversationId(shown.conversation_id), setting.rendering
-            )
+            loaded = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
             seen = work.shown(_with_import(loaded, shown), setting)
             data["compaction"] = compact_report.document(seen)
             blocks += planned_compaction(seen)
         if self.after.transplant_to is not None:
-            target = ConversationId(self.after.transplant_to)
+            target = self.after.transplant_to
             await conversation_store.get_conversation(reader, target)
             if target == shown.conversation_id:
                 raise RefusedError(
@@ -77,7 +75,7 @@ class Steps:
             blocks.append(Note(words))
         return AfterImportForecast(data, blocks)
 
-    def go_on(self, told: Answer, conversation_id: int, flags: ChangeFlags) -> Answer:
+    def go_on(self, told: Answer, conversation_id: ConversationId, flags: ChangeFlags) -> Answer:
         """Do what follows the import, when it was to be done and was agreed to."""
         if not flags.apply:
             return told
@@ -89,12 +87,10 @@ class Steps:
             done = work.apply(shown, agreed=agreed.yes) if shown.forecast.passes else work.planned(shown)
             told = _joined(told, "compaction", done)
         if self.after.transplant_to is not None and told.failed is None:
-            target = ConversationId(self.after.transplant_to)
+            target = self.after.transplant_to
 
             async def plan(reader: Reader) -> Plan:
-                return await plan_transplant(
-                    reader, ConversationId(conversation_id), target, skip_duplicates=True
-                )
+                return await plan_transplant(reader, conversation_id, target, skip_duplicates=True)
 
             try:
                 told = _joined(told, "transplant", changing.run_change(self.run, "backfill", plan, agreed))
@@ -109,7 +105,7 @@ class Steps:
                 )
         return told
 
-    def _compaction(self, conversation_id: int) -> CompactWork:
+    def _compaction(self, conversation_id: ConversationId) -> CompactWork:
         single = self.after.single_root
         return CompactWork(
             self.run,
@@ -133,7 +129,7 @@ def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
     for message in shown.messages:
         number += 1
         items.append(WeighedItem(number, message.tokens, is_user=message.role == "user"))
-    return LoadedContext(ConversationId(shown.conversation_id), WeighedContext.of(items))
+    return LoadedContext(shown.conversation_id, WeighedContext.of(items))
 
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:

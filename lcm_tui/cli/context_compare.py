@@ -49,7 +49,7 @@ def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp
 class Wanted:
     """What the options say of one of the contexts."""
 
-    conversation_id: int
+    conversation_id: ConversationId
     budget: int | None
     snapshot: str | None
     prompt: str | None
@@ -59,7 +59,7 @@ class Wanted:
         """It, to be read."""
         budget = budget_for(run.settings, self.budget)
         return ComparedContext(
-            ConversationId(self.conversation_id),
+            self.conversation_id,
             settings_for(run.settings.engine, budget, self.prompt or None, clamp=clamp),
             None if self.rules is None else NAMED[self.rules],
             snapshot_id=self.snapshot,

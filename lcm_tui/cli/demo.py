@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from lcm_core.errors import UsageError
+from lcm_core.records import ConversationId
 from lcm_core.settings import Options, OutputFormat, SettingSource, resolve
 
 from lcm_tui.cli.answer import Answer, Run
@@ -16,7 +17,7 @@ from lcm_tui.cli.launch import has_terminal, run_the_app
 from lcm_tui.views.blocks import Note
 
 #: The conversation of the demonstration that is printed without a terminal.
-DEMO_CONVERSATION = 1
+DEMO_CONVERSATION = ConversationId(1)
 
 
 def demo(run: Run) -> Outcome:

@@ -21,6 +21,7 @@ from lcm_core.change.undo import (
     undone_by,
 )
 from lcm_core.errors import NotFoundError, RefusedError, UsageError
+from lcm_core.records import ConversationId
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position, Window
@@ -72,7 +73,7 @@ async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
     return ListedOperation(operation, by is None, by)
 
 
-async def _owner(reader: Reader, named: Selector) -> int | None:
+async def _owner(reader: Reader, named: Selector) -> ConversationId | None:
     """The conversation that was named; by its number also when it is gone."""
     if named.session_key is None:
         return named.conversation_id

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from lcm_core.budget import parse_budget
 from lcm_core.errors import JsonScalar, UsageError
+from lcm_core.records import ConversationId
 from lcm_core.times import parse_utc
 
 if TYPE_CHECKING:
@@ -108,24 +109,21 @@ class WholeNumber(Kind[int]):
 _SUMMARY = "sum_"
 
 
-class ConversationNumber(WholeNumber):
+class ConversationNumber(Kind[ConversationId]):
     """The number of a conversation."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def read(self, name: str, value: str) -> int:
+    def read(self, name: str, value: str) -> ConversationId:
         """The number; of a summary's id it is said what that is."""
         if value.startswith(_SUMMARY):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
-        return super().read(name, value)
+        return ConversationId(WholeNumber(1).read(name, value))
 
 
-class ConversationOrSummary(Kind[int | str]):
-    """The number of a conversation, or the id of a summary."""
+class ConversationOrSummary(Kind[ConversationId | str]):
+    """The number of a conversation, or the beginning of a summary's id."""
 
-    def read(self, name: str, value: str) -> int | str:
+    def read(self, name: str, value: str) -> ConversationId | str:
         """A number, or the id as the database holds it."""
         if value.startswith(_SUMMARY):
             return StoredText().read(name, value)

@@ -21,7 +21,7 @@ from lcm_tui.views.blocks import Block, Cell, Column, Note, Table
 
 def merge(
     run: Run,
-    conversations: Sequence[int],
+    conversations: Sequence[ConversationId],
     flags: SqlFlags,
     *,
     assume_rollover: bool,
@@ -36,11 +36,10 @@ def merge(
             )
         found = run.read(split_sessions)
         return run.answer("merge", {"items": [_document(one) for one in found]}, _listed(found))
-    ids = [ConversationId(one) for one in conversations]
 
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
-        return await plan_merge(reader, ids, assume_rollover=assume_rollover, budget=against)
+        return await plan_merge(reader, conversations, assume_rollover=assume_rollover, budget=against)
 
     return changing.run_change(run, "merge", plan, flags, budget=budget)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_core.errors import UsageError
+from lcm_core.records import ConversationId
 
 from lcm_tui.cli.declaring import Argument, Option
 from lcm_tui.cli.kinds import (
@@ -94,10 +95,10 @@ class CommonOptions:
 CONVERSATION: Final = ConversationNumber()
 
 ConversationArgument: TypeAlias = Annotated[
-    int | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
+    ConversationId | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
 ]
 ByConversationId: TypeAlias = Annotated[
-    int | None, Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
+    ConversationId | None, Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
 ]
 BySessionKey: TypeAlias = Annotated[
     str | None,
@@ -128,7 +129,7 @@ SummaryArgument: TypeAlias = Annotated[
 class Selector:
     """A conversation by one of its names."""
 
-    conversation_id: int | None
+    conversation_id: ConversationId | None
     session_key: str | None
 
     @property
@@ -183,7 +184,7 @@ class NeededConversation(ConversationOptions):
 
 
 ConversationOrSummaryArgument: TypeAlias = Annotated[
-    int | str | None,
+    ConversationId | str | None,
     Argument(
         "CONVERSATION_ID",
         "The conversation, or a summary by its whole id or the beginning of it; or use options.",
@@ -217,7 +218,7 @@ class SummaryOptions:
         Raises:
             UsageError: it is named twice, or not at all.
         """
-        number = self.conversation if isinstance(self.conversation, int) else None
+        number = None if isinstance(self.conversation, str) else self.conversation
         named = ConversationOptions(number, self.conversation_id, self.session_key)
         return named.selector(command, needed=needed and not self.summaries)
 

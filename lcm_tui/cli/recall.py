@@ -37,7 +37,7 @@ LEVELS = ("leaf", "condensed")
 class Asked:
     """What a search was asked for, besides its query."""
 
-    conversation_id: int | None
+    conversation_id: ConversationId | None
     session_key: str | None
     agent: str | None
     roles: tuple[str, ...]

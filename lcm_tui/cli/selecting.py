@@ -26,7 +26,7 @@ async def chosen(reader: Reader, named: Selector) -> Conversation:
     """
     if named.session_key is not None:
         return as_text(await find_by_session_key(reader, named.session_key))
-    return as_text(await get_conversation(reader, named.conversation_id or 0))
+    return as_text(await get_conversation(reader, named.conversation_id or ConversationId(0)))
 
 
 async def owner_of(reader: Reader, named: Selector, summaries: Sequence[SummaryId]) -> ConversationId:

@@ -18,14 +18,19 @@ from lcm_tui.views.blocks import Block, Column, Note, Table
 
 
 def transplant(
-    run: Run, source: int, target: int, flags: SqlFlags, *, skip_duplicates: bool, budget: int | None
+    run: Run,
+    source: ConversationId,
+    target: ConversationId,
+    flags: SqlFlags,
+    *,
+    skip_duplicates: bool,
+    budget: int | None,
 ) -> Answer:
     """Show what would be copied, or copy it."""
-    ends = ConversationId(source), ConversationId(target)
 
     async def plan(reader: Reader) -> Plan:
         against = budget_for(run.settings, budget)
-        return await plan_transplant(reader, *ends, skip_duplicates=skip_duplicates, budget=against)
+        return await plan_transplant(reader, source, target, skip_duplicates=skip_duplicates, budget=against)
 
     try:
         return changing.run_change(run, "transplant", plan, flags, budget=budget)

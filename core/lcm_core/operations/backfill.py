@@ -43,6 +43,7 @@ from lcm_core.operations.importing import (
 )
 from lcm_core.operations.reconciling import anchor_of, read_imported
 from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
+from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import without_row
 from lcm_core.wording import agree, counted
@@ -57,7 +58,7 @@ class Backfill:
 
     session: Session
     transcript: HostFile
-    conversation_id: int
+    conversation_id: ConversationId
     is_new: bool  #: the conversation is made
     present: int  #: messages that it holds already
     anchor: Anchor

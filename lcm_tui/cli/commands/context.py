@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
+from lcm_core.records import ConversationId
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, Outcome, command
@@ -78,10 +79,12 @@ def show(
 
 
 First: TypeAlias = Annotated[
-    int, Argument("CONVERSATION_ID", "The conversation of the first context.", options.CONVERSATION)
+    ConversationId,
+    Argument("CONVERSATION_ID", "The conversation of the first context.", options.CONVERSATION),
 ]
 Second: TypeAlias = Annotated[
-    int | None, Argument("OTHER_ID", "That of the second one; by default the same.", options.CONVERSATION)
+    ConversationId | None,
+    Argument("OTHER_ID", "That of the second one; by default the same.", options.CONVERSATION),
 ]
 BudgetA: TypeAlias = Annotated[
     int | None,
@@ -181,7 +184,8 @@ def _refuse_beside_snapshot(
 
 
 Owner: TypeAlias = Annotated[
-    int, Argument("CONVERSATION_ID", "The conversation whose contexts they are.", options.CONVERSATION)
+    ConversationId,
+    Argument("CONVERSATION_ID", "The conversation whose contexts they are.", options.CONVERSATION),
 ]
 Show: TypeAlias = Annotated[
     str | None,

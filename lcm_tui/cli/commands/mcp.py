@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from lcm_core.records import ConversationId
+
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, Outcome, command
 from lcm_tui.cli.kinds import StoredText
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Run
 
 Conversations: TypeAlias = Annotated[
-    tuple[int, ...],
+    tuple[ConversationId, ...],
     Option(
         "--conversation-id",
         "Only this conversation; may be given several times.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from lcm_core.records import ConversationId
+
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 ConversationArguments: TypeAlias = Annotated[
-    tuple[int, ...],
+    tuple[ConversationId, ...],
     Argument(
         "CONVERSATION_ID",
         "Any conversation of the session; several merge several sessions. Without one: what is split.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
+from lcm_core.records import ConversationId
 
 from lcm_tui.cli.declaring import Argument, Option, command
 from lcm_tui.cli.kinds import Age, FilePath, Raw, Size, WholeNumber
@@ -19,7 +20,8 @@ _SELECT = "Which conversations (all that is given must hold)"
 _DO = "What to do with them"
 
 Conversations: TypeAlias = Annotated[
-    tuple[int, ...], Argument("CONVERSATION_ID", "These conversations.", CONVERSATION, several=True)
+    tuple[ConversationId, ...],
+    Argument("CONVERSATION_ID", "These conversations.", CONVERSATION, several=True),
 ]
 OlderThan: TypeAlias = Annotated[
     timedelta | None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from lcm_core.records import ConversationId
+
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
 
@@ -11,10 +13,11 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 SourceArgument: TypeAlias = Annotated[
-    int, Argument("SOURCE", "The conversation to copy from; it stays as it is.", options.CONVERSATION)
+    ConversationId,
+    Argument("SOURCE", "The conversation to copy from; it stays as it is.", options.CONVERSATION),
 ]
 TargetArgument: TypeAlias = Annotated[
-    int, Argument("TARGET", "The conversation to copy into.", options.CONVERSATION)
+    ConversationId, Argument("TARGET", "The conversation to copy into.", options.CONVERSATION)
 ]
 SkipDuplicates: TypeAlias = Annotated[
     bool, Option("--skip-duplicates", "Leave out summaries whose text the target has already.")
