@@ -71,7 +71,7 @@ T = TypeVar("T")
 class Ingested:
     """What became of messages that a host handed over."""
 
-    conversation_id: int | None  #: None: the session is not stored
+    conversation_id: ConversationId | None  #: None: the session is not stored
     stored: int
     known: int  #: they were there already
     skipped: int  #: the engine stores none such

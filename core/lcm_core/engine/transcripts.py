@@ -33,6 +33,7 @@ from lcm_core.operations.reconciling import (
     reconcile,
     stored_session,
 )
+from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 
 #: Tokens of a message for each byte of its line, at most.
@@ -50,7 +51,7 @@ STATELESS: Final = "stateless session"
 class Bootstrapped:
     """What became of a transcript at the start of a session."""
 
-    conversation_id: int | None
+    conversation_id: ConversationId | None
     imported: int
     left_out: int  #: older messages that are not stored: they would follow newer ones, or exceed the budget
     bad_lines: int
@@ -152,7 +153,7 @@ class Transcripts:
         stored: Iterable[tuple[HostMessage, StoredMessage]],
         tally: ImportTally,
         whole: TranscriptCheckpoint | None,
-    ) -> int | None:
+    ) -> ConversationId | None:
         """Store messages piece by piece; while one is stored the next one is read."""
         conversation_id, done_all = None, False
         waiting = transcript_pieces(stored, tally)

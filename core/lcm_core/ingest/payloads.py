@@ -31,6 +31,7 @@ from lcm_core.ingest.parts import (
     type_of,
 )
 from lcm_core.javascript import BLANKS, Json, JsonObject, js_json, well_formed
+from lcm_core.records import ConversationId
 from lcm_core.tokens import MOST_PER_CHARACTER, estimate_weighted, utf16_length
 
 NewId = Callable[[], str]
@@ -557,12 +558,14 @@ class PayloadError(DatabaseError):
     default_code = "LARGE_FILES_UNWRITABLE"
 
 
-def payload_path(folder: Path, conversation_id: int, payload: Payload) -> Path:
+def payload_path(folder: Path, conversation_id: ConversationId, payload: Payload) -> Path:
     """The path of a payload: ``<folder>/<conversation>/<file id><ending>``, absolute."""
     return Path(os.path.abspath(folder)) / str(conversation_id) / payload.stored_name
 
 
-def write_payloads(folder: Path, conversation_id: int, payloads: Iterable[Payload]) -> tuple[Path, ...]:
+def write_payloads(
+    folder: Path, conversation_id: ConversationId, payloads: Iterable[Payload]
+) -> tuple[Path, ...]:
     """Write payloads, each 0600, and say where; when one cannot be written none stays.
 
     Raises:

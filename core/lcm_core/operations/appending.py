@@ -120,7 +120,7 @@ class Append:
     """A plan that stores messages, and the files that must be there before it is committed."""
 
     plan: Plan
-    conversation_id: int
+    conversation_id: ConversationId
     payloads: tuple[Payload, ...]
     stored: int  #: messages
     known: int  #: messages that were there already
@@ -132,7 +132,7 @@ class ConversationEnd:
 
     schema: Schema
     session: Session
-    conversation_id: int
+    conversation_id: ConversationId
     stamp: str  #: of everything but the messages
     large_files: Path
     opening: list[RowChange]  #: what makes the conversation, or brings it to this session
@@ -320,8 +320,8 @@ async def end_of_conversation(
         conversation_id = holding.conversation_id
         opening = list(_rebound(holding, session))
         waiting = list(_bootstrapped(holding, stamp))
-        listing = Listing.of(await end_of_context(reader, ConversationId(conversation_id)))
-        newest = await newest_row(reader, ConversationId(conversation_id))
+        listing = Listing.of(await end_of_context(reader, conversation_id))
+        newest = await newest_row(reader, conversation_id)
     return ConversationEnd(
         reader.schema,
         session,
@@ -373,7 +373,7 @@ def _held(names: tuple[str, ...], held: frozenset[str]) -> tuple[str, ...]:
 
 def conversation_row(
     schema: Schema,
-    conversation_id: int,
+    conversation_id: ConversationId,
     session: Session,
     stamp: str,
     *,

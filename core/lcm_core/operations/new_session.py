@@ -141,5 +141,5 @@ def _archive(holding: Holding, cause: str, now: datetime) -> Edit:
     return update("conversations", holding.row, values)
 
 
-def _append(conversation_id: int, title: str, edits: Sequence[Edit]) -> Append:
+def _append(conversation_id: ConversationId, title: str, edits: Sequence[Edit]) -> Append:
     return Append(Plan("ingest", title, conversation_id, tuple(edits)), conversation_id, (), 0, 0)

@@ -69,7 +69,7 @@ class StoredSession:
     newest: RowText | None
 
     @property
-    def conversation_id(self) -> int | None:
+    def conversation_id(self) -> ConversationId | None:
         """None: there is no conversation."""
         return None if self.holding is None else self.holding.conversation_id
 

@@ -108,9 +108,9 @@ async def end_of_context(
     return [(row[0], row[1]) for row in rows]
 
 
-async def next_conversation_id(reader: Reader) -> int:
+async def next_conversation_id(reader: Reader) -> ConversationId:
     """The id that the next new conversation gets."""
-    return await _next_id(reader, "conversations", "conversation_id")
+    return ConversationId(await _next_id(reader, "conversations", "conversation_id"))
 
 
 async def next_message_id(reader: Reader) -> int:
