@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # no start pays for what belongs to one screen
     from lcm_core.assemble.compare import SentContext
     from lcm_core.change.journal import Operation
     from lcm_core.context_items import ItemId
-    from lcm_core.ingest.sessions import DiskSession
+    from lcm_core.host.listing import HostSession
     from lcm_core.store.assemblies import Snapshot
 
     from lcm_tui.changes.change import Change, Then
@@ -174,9 +174,9 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """The import of a session that only the disk knows."""
+    """The import of a session that only the host knows."""
 
-    session: DiskSession
+    session: HostSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class DiskSessionText:
-    """The transcript of a session on disk."""
+    """The transcript of a session of the host, wherever it lies."""
 
-    session: DiskSession
+    session: HostSession
 
 
 @dataclass(frozen=True, slots=True)

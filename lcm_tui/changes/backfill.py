@@ -1,18 +1,28 @@
-"""Importing a session that only the disk knows: its rows, and its files with them."""
+"""Importing a session that only the host knows: its rows, and its files with them."""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
+from lcm_core.host.listing import HostSession
 from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.sessions import DiskSession, SessionState
-from lcm_core.operations.backfill import Backfill, BackfillFiles, plan_backfill, session_of
+from lcm_core.operations.backfill import (
+    Backfill,
+    BackfillFiles,
+    plain_file,
+    plan_backfill,
+    session_of,
+    written_out,
+)
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
 
@@ -20,10 +30,11 @@ from lcm_tui.changes.change import Change, Notice, Surroundings
 
 
 class _Importing(Surroundings):
-    """The payloads of a session, which lie beside the database."""
+    """The payloads of a session, which lie beside the database, and what was written out of it."""
 
-    def __init__(self, files: BackfillFiles) -> None:
+    def __init__(self, files: BackfillFiles, written: _WrittenOut) -> None:
         self._files = files
+        self._written = written
 
     async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
         """Write the payloads of a part."""
@@ -39,13 +50,39 @@ class _Importing(Surroundings):
     async def left(self, database: Database) -> None:
         """Take back the files whose rows were not committed."""
         await self._files.take_back(database)
+        await asyncio.to_thread(self._written.remove)
 
 
-def importing(disk: DiskSession, settings: Settings) -> Change:
-    """Import what is left of a session on disk."""
-    files = BackfillFiles(settings.large_files_dir.value)
+class _WrittenOut:
+    """A session that lies in no plain file, as one in a private folder; the preview takes it away again."""
+
+    def __init__(self, session: HostSession) -> None:
+        self._session = session
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def write(self) -> DiskSession:
+        """The session as it is now; blocks."""
+        disk = plain_file(self._session)
+        if disk is not None:
+            return disk
+        self.remove()
+        self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
+        return written_out(self._session, Path(self._folder.name))
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def importing(session: HostSession, settings: Settings) -> Change:
+    """Import what is left of a session of the host."""
+    files, written = BackfillFiles(settings.large_files_dir.value), _WrittenOut(session)
+    is_noted = plain_file(session) is not None
 
     async def plan(reader: Reader) -> Sequence[Plan]:
+        disk = await asyncio.to_thread(written.write)
         transcript = await asyncio.to_thread(read_host_file, disk.path)
         shown = await plan_backfill(
             reader,
@@ -54,6 +91,7 @@ def importing(disk: DiskSession, settings: Settings) -> Change:
             configured(engine_rules(reader.schema), settings.engine).ingest,
             large_files=files.folder,
             archived=disk.state is not SessionState.LIVE,
+            is_noted=is_noted,
         )
         if reason := _refusal(shown):
             raise RefusedError(reason)
@@ -61,8 +99,8 @@ def importing(disk: DiskSession, settings: Settings) -> Change:
         first, *others = (append.plan for append in shown.appends)
         return [replace(first, warnings=(*first.warnings, *shown.warnings)), *others]
 
-    title = f"Import session {disk.session_key or disk.stem}"
-    return Change(plan, title, around=_Importing(files))
+    title = f"Import session {session.session_key or session.session_id}"
+    return Change(plan, title, around=_Importing(files, written))
 
 
 def _refusal(shown: Backfill) -> str:

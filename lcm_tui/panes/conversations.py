@@ -1,4 +1,4 @@
-"""A list of conversations, and of sessions that only the disk knows: the first list, and that of targets."""
+"""A list of conversations, and of sessions that only the host knows: the first list, and that of targets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Column, Layout, Span, lay_out_in_turn
 
 if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
-    from lcm_core.ingest.sessions import DiskSession
+    from lcm_core.host.listing import HostSession
 
 
 @lru_cache(maxsize=16)
@@ -66,7 +66,7 @@ class ConversationList(ListPane[RowKey]):
         self._marked = marked
         self._words = RowFilter()
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
-        self._sessions: Collection[DiskSession] = ()
+        self._sessions: Collection[HostSession] = ()
         self._listed = False
         self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
         self._scale = Scale()
@@ -95,7 +95,7 @@ class ConversationList(ListPane[RowKey]):
         self.table.mark_fresh([*fresh, *changed])
         return changed
 
-    def show_sessions(self, sessions: Collection[DiskSession]) -> None:
+    def show_sessions(self, sessions: Collection[HostSession]) -> None:
         """List below the conversations those of *sessions* that the database does not know."""
         self._sessions = sessions
         if self._listed:
@@ -147,12 +147,12 @@ class ConversationList(ListPane[RowKey]):
 
     @property
     def conversation(self) -> Conversation | None:
-        """The selected conversation; None for a session that only the disk knows."""
+        """The selected conversation; None for a session that only the host knows."""
         return self.selected.conversation if self.selected is not None else None
 
     @property
-    def session(self) -> DiskSession | None:
-        """The selected session that only the disk knows."""
+    def session(self) -> HostSession | None:
+        """The selected session that only the host knows."""
         return self.selected.session if self.selected is not None else None
 
     def why_nothing(self) -> str | None:

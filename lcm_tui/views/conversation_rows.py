@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 from lcm_core.times import format_local, parse_utc, sort_key
 
+from lcm_tui.views.host_session import session_state
 from lcm_tui.views.units import bar_text, size_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
-    from lcm_core.ingest.sessions import DiskSession
+    from lcm_core.host.listing import HostSession
     from lcm_core.store.statistics import ConversationSums
 
 COLUMNS = (
@@ -45,15 +46,15 @@ HIGH_SHARE = 0.7
 PENDING = "…"
 UNRECORDED = "–"
 
-RowKey = int | str  #: conversation id, or the path of a session on disk
+RowKey = int | str  #: conversation id, or agent and id of a session that only the host knows
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known so far about a conversation, or about a session that only the disk knows."""
+    """What is known so far about a conversation, or about a session that only the host knows."""
 
     entry: ConversationEntry | None
-    session: DiskSession | None = None
+    session: HostSession | None = None
     counts: ConversationCounts | None = None
     sums: ConversationSums | None = None
     words: str | None = None  #: how its first user message begins; None: not read yet
@@ -65,16 +66,19 @@ class Row:
         return self.entry.conversation if self.entry else None
 
 
-def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[DiskSession]) -> dict[RowKey, Row]:
+def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[HostSession]) -> dict[RowKey, Row]:
     """The conversations of *rows*, and below them those of *sessions* that the database does not know."""
     held = {key: row for key, row in rows.items() if row.entry is not None}
     if not sessions:
         return held
-    from lcm_core.ingest.sessions import KnownSession, unknown_to
+    from lcm_core.host.listing import unknown_to
 
     conversations = [row.conversation for row in held.values() if row.conversation is not None]
-    known = [KnownSession(one.session_id, one.session_key) for one in conversations]
-    return held | {str(one.path): Row(None, one) for one in unknown_to(sessions, known)}
+    ids = {one.session_id for one in conversations}
+    keys = {one.session_key for one in conversations if one.session_key}
+    for one in unknown_to(sessions, ids, keys):
+        held[f"{one.agent or ''}/{one.session_id}"] = Row(None, one)
+    return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +155,15 @@ def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale
     }
 
 
-def _disk_cells(session: DiskSession, zone: tzinfo | None) -> dict[str, Span]:
+def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:
+    newest = session.newest_at
     return {
         "id": Span("disk", "warn"),
         "agent": Span(session.agent or UNRECORDED),
         "name": Span(session.session_key or session.session_id),
         "session": Span(session.session_key or session.session_id),
-        "state": Span("on disk", "warn"),
-        "activity": Span(format_local(session.modified, zone)[:16]),
+        "state": Span(session_state(session), "warn"),
+        "activity": Span(format_local(newest, zone)[:16]) if newest else Span("no messages", "dim"),
     }
 
 
@@ -244,6 +249,7 @@ class RowFilter:
 # -- order -------------------------------------------------------------------------------------------------
 
 Order = Callable[[ConversationEntry, Row], Any]
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _text(value: Callable[[Conversation], str]) -> Order:
@@ -293,7 +299,7 @@ ORDERS: Mapping[str, tuple[Order, bool]] = {
 def ordered(
     rows: Mapping[RowKey, Row], keys: Iterable[RowKey], column: str, *, turned: bool
 ) -> Sequence[RowKey]:
-    """The keys in the order of a column; sessions that only the disk knows stand below, newest first."""
+    """The keys in the order of a column; sessions that only the host knows are below, newest first."""
     order, descending = ORDERS[column]
     listed: list[tuple[Any, RowKey]] = []
     disk: list[tuple[datetime, str]] = []
@@ -302,7 +308,7 @@ def ordered(
         if row.entry is not None:
             listed.append((order(row.entry, row), key))
         elif row.session is not None:
-            disk.append((row.session.modified, str(key)))
+            disk.append((row.session.newest_at or _LONG_AGO, str(key)))
     listed.sort(key=lambda pair: pair[0], reverse=descending != turned)
     disk.sort(reverse=True)
     return [*(key for _, key in listed), *(path for _, path in disk)]

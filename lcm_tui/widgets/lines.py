@@ -13,6 +13,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar, Generic, TypeVar
 
+from lcm_core.text import safe_line, wrap
 from textual import events
 from textual.cache import LRUCache
 from textual.geometry import Region
@@ -327,8 +328,9 @@ class LineView(Scroller, Generic[K]):
             else:
                 over = "fresh" if key in self._fresh else ""
             found.append((drawn[at] if at < len(drawn) else (), over))
-        if not self.keys and rows.start == 0:
-            found.append(((Span(self.empty, "dim"),), ""))
+        if not self.keys:
+            said = wrap(safe_line(self.empty), self.size.width)
+            found += [((Span(line, "dim"),), "") for line in said[rows.start : rows.stop]]
         return [*found, *[_NOTHING] * (len(rows) - len(found))]
 
     def _repaint(self) -> None:

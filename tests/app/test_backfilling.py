@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.ingest.sessions import find_sessions
+from lcm_core.host.listing import list_sessions
 
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
@@ -30,7 +30,7 @@ ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
 async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home: Path) -> None:
     path, files = openclaw_home / "lcm.db", openclaw_home / "lcm-files"
     before = dump(path)
-    disk = next(one for one in find_sessions(openclaw_home / "agents").sessions if one.stem == ODD)
+    disk = next(one for one in list_sessions(openclaw_home / "agents").sessions if one.session_id == ODD)
     async with open_app(path, state_dir=openclaw_home) as pilot:
         screen = await go_to(pilot, DiskSessionScreen(disk))
         await wait_for(pilot, lambda: screen.messages.keys)
@@ -56,7 +56,7 @@ async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) ->
         assert isinstance(screen, ConversationsScreen)
         await wait_for(pilot, lambda: any(ODD in str(key) for key in screen.list.table.keys))
         assert screen.list.table.select(1)
-        assert "only sessions marked 'on disk'" in str(screen.why_not("backfill"))
+        assert "only sessions that are not in the database" in str(screen.why_not("backfill"))
         screen.list.table.select(next(key for key in screen.list.table.keys if ODD in str(key)))
         assert screen.why_not("backfill") is None
         await pilot.press("i")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from lcm_core.ingest.sessions import DiskSession, find_sessions
+from lcm_core.host.listing import HostSession, list_sessions, path_of
 from textual.pilot import Pilot
 
 from lcm_tui.panes.messages import WINDOW
@@ -29,16 +29,16 @@ def entry(number: int, text: object, **others: object) -> dict[str, object]:
     }
 
 
-def write(path: Path, entries: Iterable[object]) -> DiskSession:
+def write(path: Path, entries: Iterable[object]) -> HostSession:
     header = {"type": "session", "version": 3, "id": "the-session", "timestamp": "2026-03-01T00:00:00.000Z"}
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in (header, *entries)))
-    [session] = find_sessions(path.parent).sessions
+    [session] = list_sessions(path.parent).sessions
     return session
 
 
-def append(session: DiskSession, *entries: object) -> None:
-    with session.path.open("a") as file:
+def append(session: HostSession, *entries: object) -> None:
+    with path_of(session).open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in entries)
 
 
@@ -48,11 +48,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def long_session(folder: Path) -> DiskSession:
+def long_session(folder: Path) -> HostSession:
     return write(folder / "long.jsonl", (entry(number, f"entry {number}") for number in range(TOTAL)))
 
 
-async def open_session(pilot: Pilot[int], session: DiskSession) -> DiskSessionScreen:
+async def open_session(pilot: Pilot[int], session: HostSession) -> DiskSessionScreen:
     screen = await go_to(pilot, DiskSessionScreen(session))
     await wait_for(pilot, lambda: screen.messages.keys or "no entries" in screen.messages.empty)
     return screen
@@ -66,7 +66,7 @@ def held(screen: DiskSessionScreen) -> list[int]:
 
 
 async def test_the_newest_entry_comes_first_and_the_others_by_paging(
-    long_session: DiskSession, database_file: DatabaseFactory
+    long_session: HostSession, database_file: DatabaseFactory
 ):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_session(pilot, long_session)
@@ -87,7 +87,7 @@ async def test_the_newest_entry_comes_first_and_the_others_by_paging(
         assert screen.selected_id() == "e0"
 
 
-async def test_what_a_host_appends_is_followed(long_session: DiskSession, database_file: DatabaseFactory):
+async def test_what_a_host_appends_is_followed(long_session: HostSession, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         append(long_session, entry(TOTAL, "something new"))
@@ -108,14 +108,14 @@ async def test_what_a_host_appends_is_followed(long_session: DiskSession, databa
 
 
 async def test_a_transcript_that_is_rewritten_or_goes_is_told(
-    long_session: DiskSession, database_file: DatabaseFactory
+    long_session: HostSession, database_file: DatabaseFactory
 ):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
-        write(long_session.path, (entry(number, f"another {number}") for number in range(5)))
+        write(path_of(long_session), (entry(number, f"another {number}") for number in range(5)))
         await wait_for_text(pilot, "another 4", "5 entries")
         assert held(screen) == [0, 1, 2, 3, 4]
-        long_session.path.unlink()
+        path_of(long_session).unlink()
         await wait_for(pilot, lambda: any("no session file" in note for note in said(pilot)))
         await settled(pilot)
         assert "another 4" in shown(pilot)
@@ -151,7 +151,7 @@ async def test_opened_entries_are_whole_and_stay_so(folder: Path, database_file:
         assert not screen.messages.opened
 
 
-async def test_a_search_reads_all_entries(long_session: DiskSession, database_file: DatabaseFactory):
+async def test_a_search_reads_all_entries(long_session: HostSession, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
         await pilot.press("slash", *"ENTRY", "space", *"12", "enter")
@@ -169,7 +169,7 @@ async def test_a_search_reads_all_entries(long_session: DiskSession, database_fi
 
 async def test_damage_is_counted_and_shown_in_its_place(folder: Path, database_file: DatabaseFactory):
     session = write(folder / "a.jsonl", [entry(0, "first")])
-    with session.path.open("ab") as file:
+    with path_of(session).open("ab") as file:
         file.write(b"{broken\n\xff\xfe not json\n")
     append(session, entry(1, "second \x1b[31m [red]x[/] \u202e"), entry(2, "left", parentId="e0"))
     async with open_app(database_file("0.15.3")) as pilot:
@@ -182,7 +182,7 @@ async def test_an_empty_transcript_says_so(folder: Path, database_file: Database
     session = write(folder / "a.jsonl", [])
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, session)
-        await wait_for_text(pilot, "This transcript has no entries.")
+        await wait_for_text(pilot, "This session has no entries.")
         await pilot.press("enter", "y", "g", "G", "down", "n", "slash", "x", "enter")
         await settled(pilot)
         assert screen.selected_id() is None
@@ -191,7 +191,7 @@ async def test_an_empty_transcript_says_so(folder: Path, database_file: Database
 
 
 async def test_the_keys_lead_back_and_say_what_they_cannot_do(
-    long_session: DiskSession, database_file: DatabaseFactory
+    long_session: HostSession, database_file: DatabaseFactory
 ):
     async with open_app(database_file("0.15.3")) as pilot:
         first = pilot.app.screen
@@ -207,12 +207,12 @@ async def test_the_keys_lead_back_and_say_what_they_cannot_do(
 
 
 async def test_browsing_a_transcript_changes_nothing_in_its_folder(
-    long_session: DiskSession, database_file: DatabaseFactory
+    long_session: HostSession, database_file: DatabaseFactory
 ):
     def traces() -> list[tuple[str, int, int]]:
         return [
             (path.name, path.stat().st_size, path.stat().st_mtime_ns)
-            for path in (long_session.path.parent, long_session.path)
+            for path in (path_of(long_session).parent, path_of(long_session))
         ]
 
     before = traces()

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from lcm_core.errors import CancelledError
+from lcm_core.host.listing import FilePlace, HostSession, list_sessions, unknown_to
 from lcm_core.ingest.jsonl import HEAD_BYTES
 from lcm_core.ingest.sessions import (
     DiskSession,
-    KnownSession,
     SessionState,
     find_sessions,
-    unknown_to,
 )
 
 from tests.databases import reading
@@ -39,9 +38,16 @@ def named(folder: Path) -> dict[str, DiskSession]:
     return {session.path.name: session for session in find_sessions(folder).sessions}
 
 
-def known_in(database: Path) -> list[KnownSession]:
+def known_in(database: Path) -> tuple[list[str], list[str]]:
     with reading(database) as db:
-        return [KnownSession(*row) for row in db.execute("SELECT session_id, session_key FROM conversations")]
+        rows = db.execute("SELECT session_id, session_key FROM conversations").fetchall()
+    return [row[0] for row in rows], [row[1] for row in rows if row[1]]
+
+
+def disk_of(session: HostSession) -> DiskSession:
+    assert isinstance(session.place, FilePlace)
+    assert session.place.disk is not None
+    return session.place.disk
 
 
 def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
@@ -60,8 +66,8 @@ def test_all_sessions_of_all_agents_are_found(openclaw_home: Path) -> None:
 
 
 def test_three_sessions_are_unknown_to_the_database(openclaw_home: Path) -> None:
-    sessions = find_sessions(openclaw_home / "agents").sessions
-    unknown = unknown_to(sessions, known_in(openclaw_home / "lcm.db"))
+    sessions = list_sessions(openclaw_home / "agents").sessions
+    unknown = [disk_of(one) for one in unknown_to(sessions, *known_in(openclaw_home / "lcm.db"))]
     assert {session.session_id for session in unknown} == UNKNOWN
     assert {session.topic for session in unknown} == {"1234", None}
 
@@ -69,13 +75,13 @@ def test_three_sessions_are_unknown_to_the_database(openclaw_home: Path) -> None
 def test_a_session_is_known_by_id_by_file_name_by_the_id_without_topic_and_by_key(
     openclaw_home: Path,
 ) -> None:
-    sessions = find_sessions(openclaw_home / "agents").sessions
-    topic = [session for session in sessions if session.topic]
+    sessions = list_sessions(openclaw_home / "agents").sessions
+    topic = [session for session in sessions if disk_of(session).topic]
     main = [session for session in sessions if session.session_key == "agent:main:main"]
-    assert unknown_to(topic, [KnownSession(TOPIC, None)]) == []
-    assert unknown_to(topic, [KnownSession(f"{TOPIC}-topic-1234", None)]) == []
-    assert unknown_to(main, [KnownSession("another", "agent:main:main")]) == []
-    assert unknown_to(main, [KnownSession("another", None)]) == main
+    assert unknown_to(topic, [TOPIC], []) == []
+    assert unknown_to(topic, [f"{TOPIC}-topic-1234"], []) == []
+    assert unknown_to(main, ["another"], ["agent:main:main"]) == []
+    assert unknown_to(main, ["another"], []) == main
 
 
 @pytest.mark.parametrize("folder", ["agents/main/sessions", "agents/main"])

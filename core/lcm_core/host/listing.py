@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,7 @@ from lcm_core.ingest.jsonl import (
     read_moment,
     string,
 )
-from lcm_core.ingest.sessions import DiskSession, SessionProblem, SessionState, find_sessions
+from lcm_core.ingest.sessions import DiskSession, SessionIndex, SessionProblem, SessionState, find_sessions
 from lcm_core.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
 from lcm_core.store.host_database import read_host
 from lcm_core.store.host_sessions import (
@@ -36,6 +36,7 @@ from lcm_core.store.host_sessions import (
     WindowRow,
     agent_sessions,
 )
+from lcm_core.store.opening import FileState, file_state
 
 #: Where an import leaves copies of the files that it took.
 IMPORTED_FOLDER: Final = "session-sqlite-import-archive"
@@ -86,6 +87,7 @@ class FilePlace:
     """A transcript in a file of its own."""
 
     path: Path
+    disk: DiskSession | None = None  #: what a listing of files says of it; None: a copy that an import left
 
 
 Place = HotPlace | ColdPlace | ArchivePlace | FilePlace
@@ -107,17 +109,35 @@ class HostSession:
 
 
 @dataclass(frozen=True, slots=True)
+class _ReadDatabase:
+    """What an agent's database listed, and the state of the file that it was read from."""
+
+    state: FileState | None
+    sessions: tuple[HostSession, ...]
+    problems: tuple[SessionProblem, ...]
+
+    def holds_for(self, now: FileState | None) -> bool:
+        """Whether nothing was written since."""
+        return self.state is not None and self.state == now and not self.state.may_hide_a_write
+
+
+@dataclass(frozen=True, slots=True)
 class HostListing:
     """What was found, the newest first (then by agent and id), and what was passed over."""
 
     sessions: tuple[HostSession, ...]
     problems: tuple[SessionProblem, ...]
+    read: Mapping[Path, _ReadDatabase] = field(default_factory=dict, compare=False)  #: by database
+    files: SessionIndex = field(default_factory=SessionIndex, compare=False)
 
 
-def list_sessions(folder: Path, *, cancelled: Cancelled = never_cancelled) -> HostListing:
+def list_sessions(
+    folder: Path, before: HostListing | None = None, *, cancelled: Cancelled = never_cancelled
+) -> HostListing:
     """The sessions of a folder of agents, of an agent's folder or of a sessions folder.
 
-    What cannot be read is reported in the result.
+    What cannot be read is reported in the result. Given the listing *before*, only what was written since
+    is opened.
 
     Raises:
         CancelledError: the caller stopped it.
@@ -125,27 +145,58 @@ def list_sessions(folder: Path, *, cancelled: Cancelled = never_cancelled) -> Ho
     problems: list[SessionProblem] = []
     found: dict[tuple[str | None, str], HostSession] = {}
     keys: set[str] = set()
+    read: dict[Path, _ReadDatabase] = {}
     root = _root(folder)
     for database in host_databases(folder):
         check_cancelled(cancelled)
-        try:
-            if not database.resolve().is_relative_to(root):
-                problems.append(SessionProblem(database, _LEADS_OUT))
-                continue
-            sessions = read_host(database, agent_sessions)
-        except (LcmError, OSError) as error:
-            problems.append(SessionProblem(database, str(error)))
-            continue
-        problems += _remarks(database, sessions)
-        for session in _of_database(database, sessions):
+        known = None if before is None else before.read.get(database)
+        state = file_state(database)
+        if known is None or not known.holds_for(state):
+            known = _read_database(database, root, state)
+        read[database] = known
+        problems += known.problems
+        for session in known.sessions:
             _take(found, session)
             if session.current and session.session_key:
                 keys.add(session.session_key)
-    listed = find_sessions(folder, cancelled=cancelled)
+    listed = find_sessions(folder, None if before is None else before.files, cancelled=cancelled)
     problems += listed.problems
     for session in (*_of_files(listed.sessions, found, keys), *_imported(folder, found)):
         _take(found, session)
-    return HostListing(tuple(sorted(found.values(), key=_newest_first)), tuple(problems))
+    in_order = tuple(sorted(found.values(), key=_newest_first))
+    return HostListing(in_order, tuple(problems), read, listed.index)
+
+
+def _read_database(database: Path, root: Path, state: FileState | None) -> _ReadDatabase:
+    try:
+        if not database.resolve().is_relative_to(root):
+            return _ReadDatabase(state, (), (SessionProblem(database, _LEADS_OUT),))
+        sessions = read_host(database, agent_sessions)
+    except (LcmError, OSError) as error:
+        return _ReadDatabase(None, (), (SessionProblem(database, str(error)),))
+    remarks = tuple(_remarks(database, sessions))
+    return _ReadDatabase(state, tuple(_of_database(database, sessions)), remarks)
+
+
+def unknown_to(
+    sessions: Iterable[HostSession], known_ids: Collection[str], known_keys: Collection[str]
+) -> list[HostSession]:
+    """Those that a database does not know, in the order given.
+
+    One is known when its id, its file's stem or either without the topic is a known session id, or its key
+    a known key and it is the one that the key goes on with.
+    """
+    ids, keys = frozenset(known_ids), frozenset(known_keys)
+    return [
+        one
+        for one in sessions
+        if not (one.current and one.session_key in keys) and ids.isdisjoint(_names_of(one))
+    ]
+
+
+def _names_of(session: HostSession) -> frozenset[str]:
+    disk = session.place.disk if isinstance(session.place, FilePlace) else None
+    return frozenset({session.session_id}) if disk is None else disk.names
 
 
 def find_session(listing: HostListing, session_id: str, agent: str | None = None) -> HostSession:
@@ -305,7 +356,7 @@ def _of_files(
             live and file.session_key is not None and file.session_key not in keys,
             None,
             file.modified,
-            FilePlace(file.path),
+            FilePlace(file.path, file),
         )
 
 

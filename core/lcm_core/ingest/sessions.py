@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -71,6 +71,14 @@ class DiskSession:
         """The file name without its endings."""
         return _stem(self.path.name)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What a database may call it: its id, its file's stem, and either without the topic."""
+        names = {self.session_id, self.stem}
+        if self.topic is not None:
+            names |= {name.removesuffix(f"-topic-{self.topic}") for name in names}
+        return frozenset(names)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionProblem:
@@ -114,14 +122,6 @@ class SessionListing:
     databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSession:
-    """A session that the database knows."""
-
-    session_id: str
-    session_key: str | None
-
-
 def find_sessions(
     folder: Path, index: SessionIndex | None = None, *, cancelled: Cancelled = never_cancelled
 ) -> SessionListing:
@@ -133,24 +133,6 @@ def find_sessions(
         CancelledError: the caller stopped it.
     """
     return _Finder(folder, index or SessionIndex(), cancelled).find()
-
-
-def unknown_to(sessions: Collection[DiskSession], known: Collection[KnownSession]) -> list[DiskSession]:
-    """Those that the database does not know, in the order given.
-
-    One is known when its id, its file's stem or either without the topic is a known session id, or its key
-    a known session key.
-    """
-    ids = {each.session_id for each in known}
-    keys = {each.session_key for each in known if each.session_key}
-    return [each for each in sessions if each.session_key not in keys and ids.isdisjoint(_names(each))]
-
-
-def _names(session: DiskSession) -> Iterator[str]:
-    for name in (session.session_id, session.stem):
-        yield name
-        if session.topic is not None:
-            yield name.removesuffix(f"-topic-{session.topic}")
 
 
 def _stem(name: str) -> str:

@@ -108,14 +108,14 @@ def _read_line(
 
 def _entry(index: TranscriptIndex, line: RawLine, on_path: bool, text_limit: int | None) -> TranscriptEntry:
     if line.too_long:
-        return _unread_entry(line, peek_object(line.data), on_path=on_path)
+        return unread_entry(line, peek_object(line.data), on_path=on_path)
     try:
         value = decode_object(line.data)
     except BadLineError as error:
         if line.size > index.line_limit:  # it is parsed for the first time: the caller raised the limit
-            return _unread_entry(line, peek_object(line.data), on_path=on_path, reason=str(error))
+            return unread_entry(line, peek_object(line.data), on_path=on_path, reason=str(error))
         raise _changed(index, line.number) from error
-    return _read_entry(line, value, on_path=on_path, text_limit=text_limit)
+    return read_entry(line, value, on_path=on_path, text_limit=text_limit)
 
 
 def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
@@ -424,7 +424,7 @@ class TranscriptEntry:
     problem: str | None  #: why it is not shown whole
 
 
-def _read_entry(
+def read_entry(
     line: RawLine, value: JsonObject, *, on_path: bool, text_limit: int | None = None
 ) -> TranscriptEntry:
     """The entry that a parsed line holds, each part's text at most *text_limit* code points long."""
@@ -437,7 +437,7 @@ def _read_entry(
     return _entry_of(line, value, on_path, _message(inner, parts) if is_message else None, title, parts, None)
 
 
-def _unread_entry(
+def unread_entry(
     line: RawLine, head: JsonObject, *, on_path: bool, reason: str | None = None
 ) -> TranscriptEntry:
     """The entry of a line of which only the start was read; *reason* when it is not its length."""

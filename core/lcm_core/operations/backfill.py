@@ -18,7 +18,7 @@ from lcm_core.change.plan import Plan, RowChange, insertion
 from lcm_core.engine_rules import IngestRules
 from lcm_core.errors import NotFoundError
 from lcm_core.host.listing import FilePlace, HostSession, Storage, list_sessions
-from lcm_core.host.transcripts import write_transcript
+from lcm_core.host.writing import write_transcript
 from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.payloads import remove_payloads, write_payloads
@@ -107,6 +107,12 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     )
 
 
+def plain_file(session: HostSession) -> DiskSession | None:
+    """The transcript of a session that the host keeps in a plain file; None: it lies elsewhere, or packed."""
+    disk = session.place.disk if isinstance(session.place, FilePlace) else None
+    return None if disk is None or disk.packed else disk
+
+
 def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession | None:
     """The session of an agent where it lies in no plain file: in the host's database, or packed."""
     found = [
@@ -114,9 +120,7 @@ def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession
         for one in list_sessions(sessions).sessions
         if one.agent == agent and one.session_id == session_id.removesuffix(".jsonl")
     ]
-    if not found or (isinstance(found[0].place, FilePlace) and found[0].place.path.suffix != ".zst"):
-        return None
-    return found[0]
+    return found[0] if found and plain_file(found[0]) is None else None
 
 
 def written_out(session: HostSession, folder: Path) -> DiskSession:

@@ -219,6 +219,13 @@ def _cold_rows(rows: HostRows) -> dict[str, ColdRow]:
     return found
 
 
+def is_put_away(rows: HostRows, session_id: str) -> bool:
+    """Whether a session lies in a cold archive."""
+    if not rows.has(_COLD, "session_id"):
+        return False
+    return rows.first(f"SELECT 1 FROM {_COLD} WHERE session_id = ?", (session_id,)) is not None
+
+
 def _cold(row: Row) -> ColdRow:
     return ColdRow(
         row["row"],
@@ -298,6 +305,14 @@ def outbox_of(rows: HostRows, session_id: str) -> tuple[OutboxRow, ...]:
         )
         for row in found
     )
+
+
+def marker_count(rows: HostRows, session_id: str, kind: str) -> int:
+    """How many entries of a type a session has."""
+    if not all(rows.has(_IDENTITIES, name) for name in ("session_id", "event_type")):
+        return 0
+    sql = f"SELECT count(*) FROM {_IDENTITIES} WHERE session_id = ? AND event_type = ?"
+    return int(rows.tuples(sql, (session_id, kind))[0][0])
 
 
 # -- one session in the table ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The first screen: every conversation of the database, and sessions on disk that it does not know."""
+"""The first screen: every conversation of the database, and sessions of the host that it does not know."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
 from textual import events, on
@@ -32,7 +31,7 @@ from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block
 
 if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
-    from lcm_core.ingest.sessions import SessionListing
+    from lcm_core.host.listing import HostListing
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
@@ -49,8 +48,9 @@ changed last, and what waits for you. A click opens a line, or tab, an arrow and
 is the key that leads to the same. u previews undoing the newest change, or the one in the line you are on.
 
 Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
-agent and channel and how its user began. Sessions marked "on disk" have a transcript in the sessions folder
-and are not in the database.
+agent and channel and how its user began. Below them are the sessions of the host that are not in the
+database. Their state says where they are: "on disk" in a file, "living" in the host's own database ("earlier"
+when their key goes on with a newer session), "cold", "deleted" or "archived" in an archive.
 
 "summaries" counts by depth: L leaves, 1 2 3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
@@ -63,8 +63,8 @@ t copies the summaries of the selected conversation to the front of another one'
 session that a rollover split. space marks conversations: K archives the marked ones (no data is deleted), X
 exports them to files and deletes them; without marks the selected one is meant. All of these show a preview
 and can be undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one
-conversation or of the whole database and drafts replacements. i previews importing a session marked "on
-disk". Y shows what the engine prepares and owes.
+conversation or of the whole database and drafts replacements. i previews importing a session that is not in
+the database. Y shows what the engine prepares and owes.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
@@ -95,7 +95,7 @@ disk". Y shows what the engine prepares and owes.
         self.outlooker = Outlooker(self, self.list, self._say_outlook)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.panel: Panel | None = None
-        self._disk: SessionListing | None = None  #: what the last look at the sessions folder found
+        self._disk: HostListing | None = None  #: what the last look at the sessions folder found
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -183,15 +183,18 @@ disk". Y shows what the engine prepares and owes.
         self.outlooker.look()
 
     async def _find_sessions(self) -> None:
-        """Sessions on disk; only files that changed since the last look are opened."""
-        from lcm_core.ingest.sessions import find_sessions
+        """Sessions of the host; only what changed since the last look is opened."""
+        from lcm_core.host.listing import list_sessions
 
         before, folder = self._disk, self.session.settings.sessions.value
-        index = before.index if before is not None else None
-        found = self._disk = await asyncio.to_thread(find_sessions, folder, index)
-        if before is None or (found.sessions, found.databases) != (before.sessions, before.databases):
-            elsewhere = f"; {SESSIONS_IN_HOST_DATABASE}" if found.databases else ""
-            self.list.none = f"{NONE}{elsewhere}."
+
+        def look() -> tuple[HostListing, bool]:
+            found = list_sessions(folder, before)
+            return found, before is not None and found.sessions == before.sessions
+
+        found, same = await asyncio.to_thread(look)
+        self._disk = found
+        if not same:
             self.list.show_sessions(found.sessions)
             self._say_note()
             self.outlooker.list_changed()
@@ -213,9 +216,10 @@ disk". Y shows what the engine prepares and owes.
         self.counting.want_counts()
 
     def _say_note(self) -> None:
-        """How many there are, in which order, where other sessions are, and how many are marked."""
-        elsewhere = SESSIONS_IN_HOST_DATABASE if self._disk is not None and self._disk.databases else ""
-        said = (self.list.count, self.list.order, elsewhere, self.marks.text)
+        """How many there are, in which order, what could not be read, and how many are marked."""
+        problems = () if self._disk is None else self._disk.problems
+        unread = f"{len(problems):,} unread: ctrl+r" if problems else ""
+        said = (self.list.count, self.list.order, unread, self.marks.text)
         self.query_one(TitleBar).note = "  ".join(filter(None, said))
 
     @on(LineView.Scrolled, "#list")
@@ -345,7 +349,7 @@ disk". Y shows what the engine prepares and owes.
     def _why_no_session(self) -> str | None:
         if self.list.session is not None:
             return None
-        return "only sessions marked 'on disk' can be imported"
+        return "only sessions that are not in the database can be imported"
 
     def _import_session(self) -> None:
         if self.list.session is not None:

@@ -1,4 +1,4 @@
-"""The entries of a transcript, read from its file; an entry's number is its position on the path."""
+"""The entries of a session, read from where it lies; an entry's number is its position on the path."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from lcm_core.ingest.sessions import DiskSession
-from lcm_core.ingest.transcript import (
-    TranscriptEntry,
-    TranscriptIndex,
-    index_transcript,
-    read_entries,
-    refresh_index,
-)
+from lcm_core.host.listing import HostSession
+from lcm_core.host.reading import OpenSession, open_session
+from lcm_core.ingest.transcript import TranscriptEntry
 
 from lcm_tui.panes.desk import Desk
 from lcm_tui.panes.messages import PAGE, MessagesPane, window_around
@@ -41,7 +36,7 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
 class Run:
     """A run of entries along the path that the host sees."""
 
-    index: TranscriptIndex
+    text: OpenSession
     start: int  #: position of the first one
     entries: tuple[TranscriptEntry, ...]
     turn: int = 0  #: which state of the pane it was read for
@@ -56,10 +51,10 @@ class Run:
 class TranscriptPane(MessagesPane):
     """A window over the entries of a transcript."""
 
-    def __init__(self, desk: Desk, moved: Callable[[], None], disk: DiskSession) -> None:
+    def __init__(self, desk: Desk, moved: Callable[[], None], session: HostSession) -> None:
         super().__init__(desk, moved)
         self.run_shown: Run | None = None
-        self._disk = disk
+        self._session = session
         self._turn = 0  #: counts the runs shown
 
     async def fetch(self) -> Run:
@@ -68,15 +63,15 @@ class TranscriptPane(MessagesPane):
 
         def read(stopped: Callable[[], bool]) -> Run:
             if held is None:
-                index = index_transcript(self._disk.path, cancelled=stopped)
-                run = _run(index, len(index) - PAGE, len(index), stopped)
-                return replace(run, turn=turn, select=len(index) - 1)
-            index = refresh_index(held.index, cancelled=stopped)
-            if index is held.index:
-                return replace(held, turn=turn, select=None)
-            start = min(held.start, max(0, len(index) - PAGE))
-            stop = held.stop + (PAGE if held.stop == len(held.index) else 0)
-            return replace(_run(index, start, stop, stopped), turn=turn)
+                text = open_session(self._session, cancelled=stopped)
+                run = _run(text, len(text) - PAGE, len(text), stopped)
+                return replace(run, turn=turn, select=len(text) - 1)
+            text = held.text.refreshed(cancelled=stopped)
+            if text == held.text:
+                return replace(held, text=text, turn=turn, select=None)
+            start = min(held.start, max(0, len(text) - PAGE))
+            stop = held.stop + (PAGE if held.stop == len(held.text) else 0)
+            return replace(_run(text, start, stop, stopped), turn=turn)
 
         return await in_thread(read)
 
@@ -84,12 +79,19 @@ class TranscriptPane(MessagesPane):
         """Show the run and mark what was appended; False: one has moved away while it was read."""
         if data.turn != self._turn:
             return False
-        if self.run_shown is None or data.index is not self.run_shown.index:
-            known = self.run_shown is not None
-            fresh = self._take(data)
-            if known:
-                self.list.mark_fresh(fresh)
+        held = self.run_shown
+        if held is not None and data.text == held.text:
+            self.run_shown = replace(held, text=data.text)  # it was looked at later
+            return True
+        fresh = self._take(data)
+        if held is not None:
+            self.list.mark_fresh(fresh)
         return True
+
+    def close(self) -> None:
+        """Remove what was unpacked."""
+        if self.run_shown is not None:
+            self.run_shown.text.close()
 
     def _take(self, run: Run) -> list[int]:
         """Hold and show a run, as much of it as fits a window; returns the positions that are new in it."""
@@ -100,13 +102,13 @@ class TranscriptPane(MessagesPane):
         run = replace(run, start=run.start + part.start, entries=run.entries[part])
         self.run_shown = run
         fresh = self.list.show(
-            [_view(run.start + place, entry) for place, entry in enumerate(run.entries)],
+            [_view(run.start + place, entry, run.text.place_word) for place, entry in enumerate(run.entries)],
             has_older=run.start > 0,
-            has_newer=run.stop < len(run.index),
+            has_newer=run.stop < len(run.text),
             select=run.select,
         )
         if not run.entries:
-            self.list.empty = "This transcript has no entries."
+            self.list.empty = "This session has no entries."
         self.shown_anew()
         return fresh
 
@@ -116,21 +118,21 @@ class TranscriptPane(MessagesPane):
         if held is None:
             return
         start, stop = (held.start - PAGE, held.stop) if older else (held.start, held.stop + PAGE)
-        run = await in_thread(lambda stopped: _run(held.index, start, stop, stopped))
+        run = await in_thread(lambda stopped: _run(held.text, start, stop, stopped))
         if turn == self._turn:
             self._take(run)
 
     async def go_to_end(self, first: bool) -> None:
         """Show the first or the last page."""
         if self.run_shown is not None:
-            await self.go_to(0 if first else len(self.run_shown.index) - 1)
+            await self.go_to(0 if first else len(self.run_shown.text) - 1)
 
     async def go_to(self, number: int) -> None:
         """Stand on the entry at a position."""
         held = self.run_shown
         if held is not None and not self.list.select(number):
-            start = max(0, min(number - PAGE // 2, len(held.index) - PAGE))
-            run = await in_thread(lambda stopped: _run(held.index, start, start + PAGE, stopped))
+            start = max(0, min(number - PAGE // 2, len(held.text) - PAGE))
+            run = await in_thread(lambda stopped: _run(held.text, start, start + PAGE, stopped))
             self._take(replace(run, select=number))
 
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
@@ -138,36 +140,34 @@ class TranscriptPane(MessagesPane):
         held, step = self.run_shown, 1 if forward else -1
         if held is None:
             return None
-        first = min(start + step, len(held.index) - 1) if not forward else start + step
+        first = min(start + step, len(held.text) - 1) if not forward else start + step
         folded = needle.casefold()
-        return await in_thread(lambda stopped: _find_entry(held.index, folded, first, step, stopped))
+        return await in_thread(lambda stopped: _find_entry(held.text, folded, first, step, stopped))
 
     async def read_whole(self, number: int) -> None:
         """Read what a list leaves out of long texts."""
         held, view = self.run_shown, self.list.views.get(number)
         if held is None or view is None or view.complete:
             return
-        found = await in_thread(
-            lambda stopped: read_entries(held.index, number, number + 1, cancelled=stopped)
-        )
-        if self.run_shown is not None and self.run_shown.index is held.index and found:
-            self.list.learn(_view(number, found[0]))
+        found = await in_thread(lambda stopped: held.text.entries(number, number + 1, cancelled=stopped))
+        if self.run_shown is not None and self.run_shown.text == held.text and found:
+            self.list.learn(_view(number, found[0], held.text.place_word))
 
 
-def _run(index: TranscriptIndex, start: int, stop: int, stopped: Callable[[], bool]) -> Run:
+def _run(text: OpenSession, start: int, stop: int, stopped: Callable[[], bool]) -> Run:
     start = max(0, start)
-    entries = read_entries(index, start, min(stop, len(index)), text_limit=HEAD, cancelled=stopped)
-    return Run(index, start, tuple(entries))
+    entries = text.entries(start, min(stop, len(text)), text_limit=HEAD, cancelled=stopped)
+    return Run(text, start, tuple(entries))
 
 
 def _find_entry(
-    index: TranscriptIndex, needle: str, start: int, step: int, stopped: Callable[[], bool]
+    text: OpenSession, needle: str, start: int, step: int, stopped: Callable[[], bool]
 ) -> int | None:
     """The nearest position from *start* on, in the direction of *step*, whose entry holds *needle*."""
     place = start
-    while 0 <= place < len(index) and not stopped():
+    while 0 <= place < len(text) and not stopped():
         first = max(0, place - PAGE + 1) if step < 0 else place
-        page = read_entries(index, first, min(first + PAGE, len(index)), cancelled=stopped)
+        page = text.entries(first, min(first + PAGE, len(text)), cancelled=stopped)
         for at in range(place, first - 1 if step < 0 else first + len(page), step):
             parts = page[at - first].parts
             said = " ".join(f"{part.text} {part.tool_name or ''} {part.arguments or ''}" for part in parts)
@@ -177,7 +177,7 @@ def _find_entry(
     return None
 
 
-def _view(place: int, entry: TranscriptEntry) -> MessageView:
+def _view(place: int, entry: TranscriptEntry, word: str) -> MessageView:
     """An entry as the list shows it."""
     message = entry.message
     return MessageView(
@@ -187,7 +187,7 @@ def _view(place: int, entry: TranscriptEntry) -> MessageView:
         said_at=entry.timestamp or "",
         tokens=None,
         parts=entry.parts,
-        title=f"line {entry.line}  {'' if message else entry.title}",
+        title=f"{word} {entry.line}  {'' if message else entry.title}",
         complete=not any(part.cut for part in entry.parts),
         note=entry.problem or "",
     )

@@ -1,11 +1,12 @@
-"""A session that only the disk knows: its transcript, read-only, a page at a time."""
+"""A session that only the host knows: its transcript, read-only, a page at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from lcm_core.ingest.sessions import DiskSession
+from lcm_core.errors import LcmError
+from lcm_core.host.listing import HostSession
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -17,6 +18,7 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
 from lcm_tui.screens.disk_session.panes import Run, TranscriptPane
+from lcm_tui.views.host_session import session_state
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import TitleBar
 
@@ -28,17 +30,18 @@ class DiskSessionScreen(DataScreen[Run]):
     """The transcript of one session; an entry's number is its position on the path."""
 
     HELP = """
-A session as its host wrote it to disk. The database does not hold it, so it has no tokens, summaries or
-context here. What is shown is the branch that the host sees; entries on abandoned branches and lines that
-could not be read are counted in the title. Nothing is ever written to a transcript. i previews importing it
-into the database, as its engine would have stored it.
+A session as its host wrote it: to a file ("on disk"), to its own database ("living"; "earlier" when its key
+goes on with a newer session), or to an archive ("cold", "deleted", "archived"). The database does not hold
+it, so it has no tokens, summaries or context here. What is shown is the branch that the host sees; entries
+on abandoned branches and lines that could not be read are counted in the title. Nothing is ever written to a
+session. i previews importing it into the database, as its engine would have stored it.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "history", "fold-all"))
 
-    def __init__(self, disk: DiskSession) -> None:
+    def __init__(self, session: HostSession) -> None:
         super().__init__()
-        self.disk = disk
-        self.pane = TranscriptPane(self, self._say_place, disk)
+        self.shown = session
+        self.pane = TranscriptPane(self, self._say_place, session)
 
     def compose_body(self) -> ComposeResult:
         """The entries."""
@@ -48,21 +51,26 @@ into the database, as its engine would have stored it.
         """Follow the transcript."""
         self.set_interval(LOOK_SECONDS, self._look)
 
+    def on_unmount(self) -> None:
+        """Remove what was unpacked for it."""
+        self.pane.close()
+
     def _look(self) -> None:
-        if self.app.screen is self:
+        # What could not be opened is not tried again by itself: unpacking it may take its time.
+        if self.app.screen is self and self.pane.run_shown is not None:
             self.load()
 
     def actions(self) -> Sequence[Action]:
         """Opening entries, importing the session, and where an import is taken back."""
         return (
             *message_actions(self, self.pane),
-            to(self, "backfill", places.Import(self.disk)),
+            to(self, "backfill", places.Import(self.shown)),
             to(self, "history", places.History(None)),
         )
 
     def where(self) -> str:
         """Whose transcript this is."""
-        return f"Session on disk  {self.disk.session_key or self.disk.session_id}"
+        return f"Session {session_state(self.shown)}  {self.shown.session_key or self.shown.session_id}"
 
     @property
     def messages(self) -> MessageList:
@@ -83,8 +91,13 @@ into the database, as its engine would have stored it.
         return None if run is None or place is None else run.entries[place - run.start].entry_id
 
     async def fetch(self) -> Run:
-        """The entries in sight, with what was appended."""
-        return await self.pane.fetch()
+        """The entries in sight, with what was appended; why there are none is said in their place."""
+        try:
+            return await self.pane.fetch()
+        except LcmError as error:
+            if self.pane.run_shown is None:
+                self.messages.empty = error.message
+            raise
 
     def show(self, data: Run) -> None:
         """Show them, unless one has moved away while they were read."""
@@ -96,9 +109,10 @@ into the database, as its engine would have stored it.
         if self.pane.searching:
             self.query_one(TitleBar).note = f"searching for {self.pane.searching} …"
         elif self.pane.run_shown is not None:
-            index = self.pane.run_shown.index
-            one, bad = len(index) == 1, index.bad_lines
-            said = [f"{len(index):,} {'entry' if one else 'entries'}", size_text(index.stamp.size)]
-            said += [f"{index.abandoned:,} on abandoned branches"] if index.abandoned else []
+            text = self.pane.run_shown.text
+            one, bad = len(text) == 1, text.bad
+            said = [f"{len(text):,} {'entry' if one else 'entries'}"]
+            said += [size_text(text.size)] if text.size is not None else []
+            said += [f"{text.abandoned:,} on abandoned branches"] if text.abandoned else []
             said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
             self.query_one(TitleBar).note = ", ".join(said)

@@ -1,0 +1,19 @@
+"""A session of the host in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # sessions are looked for behind the first rows
+    from lcm_core.host.listing import HostSession
+
+
+def session_state(session: HostSession) -> str:
+    """Where it lies: ``on disk`` (a file), ``living``, ``earlier``, ``cold``, ``deleted`` or ``archived``.
+
+    ``earlier`` is a window of the host's database that its key does not go on with.
+    """
+    stored = session.storage.value
+    if stored == "hot":
+        return "living" if session.current else "earlier"
+    return "on disk" if stored == "jsonl" else stored

@@ -1,0 +1,158 @@
+"""Sessions of OpenClaw's databases and archives in the app: listed, read, imported, and what is damaged."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.disk_session.screen import DiskSessionScreen
+from tests.app.support import open_app, said, settled, shown, wait_for, wait_for_text
+from tests.core.host_home import AgentFolder, Story
+from tests.core.test_host_sessions import unpacked
+from tests.databases import new_database, query
+from tests.support import recorded
+
+PLACES = ("hot", "walked", "cold", "blob", "deleted", "packed file")
+
+
+@pytest.fixture(autouse=True)
+def _no_backup_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked("openclaw-sqlite-living", tmp_path_factory.mktemp("living")) / "openclaw-sqlite-living"
+
+
+def first(pilot: Pilot[int]) -> ConversationsScreen:
+    screen = pilot.app.screen
+    assert isinstance(screen, ConversationsScreen)
+    return screen
+
+
+async def open_row(pilot: Pilot[int], key: str) -> DiskSessionScreen:
+    screen = first(pilot)
+    await wait_for(pilot, lambda: key in screen.list.table.keys)
+    screen.list.table.select(key)
+    await pilot.press("enter")
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
+    opened = pilot.app.screen
+    assert isinstance(opened, DiskSessionScreen)
+    await wait_for(pilot, lambda: opened.pane.run_shown or said(pilot))
+    return opened
+
+
+def put(agent: AgentFolder, story: Story, place: str) -> None:
+    match place:
+        case "hot" | "walked":
+            agent.hot(story, "agent:main:main", index="complete" if place == "hot" else "rebuild")
+        case "cold" | "blob":
+            agent.put_away(story, "agent:main:main", in_file=place == "cold")
+        case "deleted":
+            agent.archive(story, "agent:main:main", reason="deleted", encoding="zstd")
+        case _:
+            agent.transcript(story, "one.jsonl.deleted.2026-11-22T18-06-08.842Z.abc.zst")
+
+
+async def test_every_session_of_a_living_host_is_listed_with_its_state(living: Path, tmp_path: Path) -> None:
+    database = new_database(tmp_path / "lcm.db")
+    expected = {
+        f"{one['agent']}/{one['sessionId']}": one
+        for one in recorded("openclaw-sqlite-living.expected.json.xz")
+    }
+    async with open_app(database, state_dir=living) as pilot:
+        screen = first(pilot)
+        await wait_for(pilot, lambda: set(expected) == set(screen.list.table.keys))
+        states = {key: screen.list.cells(key)["state"].text for key in screen.list.table.keys}
+    words = {("hot", True): "living", ("hot", False): "earlier", ("cold", True): "cold"}
+    assert states == {key: words[one["storage"], one["current"]] for key, one in expected.items()}
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_path: Path) -> None:
+    story = Story("one", 3).tell(60)
+    agent = AgentFolder(tmp_path / "agents" / "main")
+    put(agent, story, place)
+    database = new_database(tmp_path / "lcm.db")
+    async with open_app(database, state_dir=tmp_path) as pilot:
+        screen = await open_row(pilot, "main/one")
+        run = screen.pane.run_shown
+        assert run is not None
+        held = [entry.entry_id for entry in run.text.entries(0, len(run.text))]
+        assert held == story.path
+        assert screen.selected_id() == story.path[-1]
+        await pilot.press("i")
+        await wait_for_text(pilot, "Import", "messages")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: "main/one" not in first(pilot).list.table.keys)
+    stored = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
+    assert [row[0] for row in stored] == [name for name, _, _ in story.messages]
+
+
+async def test_what_a_living_host_writes_is_followed_a_page_at_a_time(tmp_path: Path) -> None:
+    story = Story("one", 4).tell(300)
+    agent = AgentFolder(tmp_path / "agents" / "main")
+    agent.hot(story, "agent:main:main")
+    later = Story("one", 4).tell(300)
+    later.say("user", "this came later")
+    async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
+        screen = await open_row(pilot, "main/one")
+        assert len(screen.messages.keys) < 100
+        agent.write("DELETE FROM session_windows")
+        for table in (
+            "transcript_events",
+            "transcript_event_identities",
+            "session_transcript_active_events",
+            "session_transcript_index_state",
+            "transcript_rewrite_watermarks",
+        ):
+            agent.write(f"DELETE FROM {table}")
+        agent.hot(later, "agent:main:main")
+        await wait_for_text(pilot, "this came later")
+        await pilot.press("g")
+        await wait_for(pilot, lambda: screen.messages.selected == 0)
+        assert screen.selected_id() == later.path[0]
+        await pilot.press("slash", *"this came later", "enter")
+        await settled(pilot)
+        await pilot.press("G")
+        await wait_for(pilot, lambda: screen.messages.selected == len(later.path) - 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ("missing", "restore it from a backup of the host"),
+        ("cut", "its zstd frame ends too early"),
+        ("checksum", "its checksum differs"),
+    ],
+)
+async def test_a_damaged_archive_is_one_sentence_on_the_screen(
+    damage: str, sentence: str, tmp_path: Path
+) -> None:
+    agent = AgentFolder(tmp_path / "agents" / "main")
+    cold = agent.put_away(Story("one", 5).tell(40), "agent:main:main")
+    data = cold.read_bytes()
+    match damage:
+        case "missing":
+            cold.unlink()
+        case "cut":
+            cold.write_bytes(data[:-9])
+            digest = hashlib.sha256(data[:-9]).hexdigest()
+            agent.write("UPDATE session_transcript_cold_archives SET archive_sha256 = ?", [(digest,)])
+        case _:
+            agent.write("UPDATE session_transcript_cold_archives SET archive_sha256 = ?", [("0" * 64,)])
+    async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
+        await open_row(pilot, "main/one")
+        await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
+        await pilot.press("i")
+        await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
