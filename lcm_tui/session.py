@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # the first screen needs neither, and every start would pay f
     from lcm_core.engine_rules import EngineRules
     from lcm_core.summarize.wrappers import ReplyCache
 
+    from lcm_tui.host_watch import HostWatch
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -68,6 +70,13 @@ class Session:
         from lcm_core.summarize.wrappers import ReplyCache
 
         return ReplyCache()
+
+    @cached_property
+    def host(self) -> HostWatch:
+        """The sessions of the host."""
+        from lcm_tui.host_watch import HostWatch
+
+        return HostWatch(self.settings)
 
     @property
     def file_state(self) -> FileState | None:

@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from lcm_core.host.ingestion import Ingestion
 from lcm_core.ingest.jsonl import read_moment
-from lcm_core.ingest.sessions import SessionProblem
 from lcm_core.store.host_sessions import OutboxRow
 from lcm_core.times import iso_z
 
 from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.views.blocks import Block, Cell, Column, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Note, Table
+from lcm_tui.views.ingesting import Ingesting
 
-_NEVER = datetime.max.replace(tzinfo=UTC)
 #: Places that could not be read that people are shown at most.
 _PROBLEMS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Ingesting:
-    """The sessions of the host that were compared, and what could not be read of it."""
-
-    compared: Sequence[Ingestion] = ()
-    problems: Sequence[SessionProblem] = ()
-
-    @property
-    def lagging(self) -> list[Ingestion]:
-        """Those with which the engine does not keep up, the longest first."""
-        found = [one for one in self.compared if one.needs_a_look]
-        return sorted(found, key=lambda one: one.lags_since() or _NEVER)
-
-    def lags(self, patience: timedelta, now: datetime) -> bool:
-        """Whether the engine has lagged behind for longer than *patience*."""
-        since = [one.lags_since() for one in self.lagging]
-        return any(moment is None or now - moment >= patience for moment in since)
 
 
 def document(found: Ingesting) -> Document:
@@ -81,20 +60,6 @@ def _waiting(row: OutboxRow) -> Document:
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else iso_z(moment)
-
-
-def summary(found: Ingesting) -> Cell:
-    """One line for people."""
-    if not found.compared:
-        return "not compared: no session of the host's databases has a conversation here"
-    lagging = found.lagging
-    of = counted(len(found.compared), "session", "sessions")
-    if not lagging:
-        return f"yes: nothing is missing of {of} of the host"
-    missing = sum(one.behind for one in lagging)
-    waiting = sum(len(one.outbox) for one in lagging)
-    outbox = f", {counted(waiting, 'turn waits', 'turns wait')} in the host's outbox" if waiting else ""
-    return f"no: {counted(missing, 'message', 'messages')} of {len(lagging):,} of {of} missing{outbox}"
 
 
 def blocks(run: Run, found: Ingesting) -> list[Block]:

@@ -20,9 +20,9 @@ from lcm_core.store.statistics import DatabaseStatistics, database_statistics
 from lcm_tui.cli import documents, ingesting
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.ingesting import Ingesting
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Table
+from lcm_tui.views.ingesting import Ingesting, summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         ("Context items", counted.context_items),
         ("  tokens", counted.context_tokens),
         ("Fresh tail", tail),
-        ("Ingesting", ingesting.summary(found.ingesting)),
+        ("Ingesting", summary(found.ingesting)),
         ("Compaction pending", _recorded(counted.maintenance_pending)),
         ("  running", _recorded(counted.maintenance_running)),
         ("  failed", _recorded(counted.maintenance_failed)),

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lcm_core.records import Conversation
+from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
 
@@ -102,6 +102,17 @@ class ConversationList(ListPane[RowKey]):
             self.rows = with_sessions(self.rows, sessions)
             self._names = None
             self.relist()
+
+    def show_newer(self, newer: Mapping[ConversationId, int]) -> None:
+        """How many messages the host has that are not in the database, by conversation; others have none."""
+        changed: list[RowKey] = []
+        for key, row in list(self.rows.items()):
+            owner = None if row.conversation is None else row.conversation.conversation_id
+            count = 0 if owner is None else newer.get(owner, 0)
+            if count != row.newer:
+                self.rows[key] = replace(row, newer=count)
+                changed.append(key)
+        self.table.redraw(changed)
 
     def learn(self, key: RowKey, row: Row) -> None:
         """More is known of a row; `say` draws it."""

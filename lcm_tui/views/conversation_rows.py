@@ -59,6 +59,7 @@ class Row:
     sums: ConversationSums | None = None
     words: str | None = None  #: how its first user message begins; None: not read yet
     bytes: int | None = None  #: of its texts; None: not measured yet
+    newer: int = 0  #: messages that the host has and the database has not
 
     @property
     def conversation(self) -> Conversation | None:
@@ -142,7 +143,7 @@ def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale
         "agent": Span(conversation.agent or UNRECORDED),
         "name": Span(name or channel_of(conversation), "dim" if conversation.active is False else "text"),
         "session": Span(conversation.lane, "dim"),
-        "state": _state(conversation),
+        "state": Span(f"{row.newer:,} newer", "error") if row.newer else _state(conversation),
         "messages": Span(_number(counts.messages if counts else None)),
         "tokens": _measured(sums.message_tokens if sums else None, scale.tokens),
         "bytes": _measured(row.bytes, scale.bytes, size_text),

@@ -31,6 +31,7 @@ class Subject(Enum):
     STATE = "database"
     BROKEN = "broken"
     DRAFTS = "waiting"
+    INGESTING = "ingesting"
     SESSIONS = "on disk"
     NEAREST = "context"
     LARGEST = "disk"
@@ -101,7 +102,8 @@ class Outlook:
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
     drafts: int = 0  #: summaries whose drafts wait for a decision
-    sessions: int = 0  #: that only the disk knows
+    sessions: int = 0  #: that only the host knows
+    ingesting: Line = ()  #: whether the engine keeps up with the host; empty: there is nothing to compare
     nearest: Sequence[Filled] = ()  #: the fullest first
     largest: Sequence[Sized] = ()  #: the largest first
     total_bytes: int = 0  #: of all conversations
@@ -141,6 +143,7 @@ def _first(outlook: Outlook) -> list[PanelKey]:
         PanelKey(Subject.STATE),
         *_ones(Subject.BROKEN, bool(outlook.broken)),
         *_ones(Subject.DRAFTS, bool(outlook.drafts)),
+        *_ones(Subject.INGESTING, bool(outlook.ingesting)),
     ]
 
 
@@ -170,6 +173,8 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
             )
         case Subject.DRAFTS:
             return (Span(f"{_some(outlook.drafts, 'draft', 'drafts')} to review", "warn"),)
+        case Subject.INGESTING:
+            return outlook.ingesting
         case Subject.SESSIONS:
             said = _some(outlook.sessions, "session is", "sessions are")
             return (Span(f"{said} not in the database"),)

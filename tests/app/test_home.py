@@ -34,7 +34,7 @@ from lcm_tui.views.home import (
     panel_keys,
     panel_line,
 )
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.widgets.spans import Span, text_of
 from tests.app.support import NARROW, WIDE, open_app, settled, shown, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 
@@ -46,6 +46,7 @@ BUSY = Outlook(
     broken=3,
     broken_in=1,
     drafts=2,
+    ingesting=(Span("✗ 6 messages missing"),),
     sessions=1,
     nearest=(Filled(1, "main", 90_000, 96_000), Filled(2, "ops", 10_000, 96_000)),
     largest=(Sized(1, "main", 3_000_000), Sized(2, "ops", 1_000_000)),
@@ -73,10 +74,10 @@ def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first(
         Subject.STATE,
         Subject.BROKEN,
         Subject.DRAFTS,
+        Subject.INGESTING,
         Subject.NEAREST,
-        Subject.OPERATION,
     ]
-    assert set(subjects(panel_keys(BUSY, 7))) == set(Subject)
+    assert set(subjects(panel_keys(BUSY, 8))) == set(Subject)
     left, right = panel_columns(BUSY)
     assert subjects(left).count(Subject.NEAREST) == 2
     assert subjects(right) == [Subject.LARGEST] * 2 + [Subject.OPERATION] * 2
@@ -84,12 +85,12 @@ def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first(
 
 @pytest.mark.parametrize("width", [20, 78, 79, 159])
 def test_a_line_is_as_wide_as_its_room(width: int):
-    for key in (*panel_keys(BUSY, 7), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
+    for key in (*panel_keys(BUSY, 8), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
         assert len(text_of(panel_line(BUSY, key, width))) == max(width, 14)
 
 
 def test_a_line_says_what_it_is_about():
-    said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 7)}
+    said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 8)}
     assert "✗ 2 broken ? 1 suspicious (68 quick checks, 4 skipped)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from textual.pilot import Pilot
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from tests.app.support import open_app, said, settled, shown, wait_for, wait_for_text
-from tests.core.host_home import AgentFolder, Story
+from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.core.test_host_sessions import unpacked
 from tests.databases import new_database, query
 from tests.support import recorded
@@ -156,3 +158,79 @@ async def test_a_damaged_archive_is_one_sentence_on_the_screen(
         await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
         await pilot.press("i")
         await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
+
+
+# -- is it ingesting? --------------------------------------------------------------------------------------
+
+
+def stored(story: Story, database: Path, count: int) -> None:
+    """A database whose engine has stored the first messages of a session."""
+    names = [name for name, _, _ in story.messages]
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute(
+            "INSERT INTO conversations (conversation_id, session_id, session_key, created_at, updated_at) "
+            "VALUES (1, 'one', 'agent:main:main', '2026-03-02 07:00:00', '2026-03-02 07:00:00')"
+        )
+        db.executemany(
+            "INSERT INTO messages (conversation_id, seq, role, content, token_count, transcript_entry_id, "
+            "created_at, identity_hash) VALUES (1, ?, 'user', 'x', 1, ?, '2026-03-02 08:00:01', ?)",
+            [(seq, name, f"h{seq}") for seq, name in enumerate(names[:count], 1)],
+        )
+
+
+def talk(turns: int) -> Story:
+    story = Story("one", 6)
+    for number in range(turns):
+        story.say("user", f"question {number}")
+        story.add(
+            "message", message={"role": "assistant", "content": f"answer {number}", "stopReason": "stop"}
+        )
+        story.texts[story.leaf or ""] = f"answer {number}"
+    return story
+
+
+async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
+    story, agent = talk(10), AgentFolder(tmp_path / "agents" / "main")
+    agent.hot(story, "agent:main:main", packed=0)
+    agent.write(
+        "INSERT INTO context_engine_turn_outbox VALUES ('k', 'engine', 'one', '{}', 3, 0, ?, ?)",
+        [("no \x1b[31mroom\nleft", START_MS)],
+    )
+    database = new_database(tmp_path / "lcm.db")
+    stored(story, database, 14)
+    async with open_app(database, state_dir=tmp_path) as pilot:
+        screen = first(pilot)
+        await wait_for_text(pilot, "✗ 6 messages missing since 03-02", "1 turn waits")
+        assert screen.list.cells(1)["state"].text == "6 newer"
+        assert set(screen.list.table.keys) == {1}
+        await pilot.press("enter")
+        await wait_for_text(pilot, "✗ 6 messages missing since 03-02", "1 turn waits (3 attempts: no")
+        assert "\x1b" not in shown(pilot)
+        with closing(sqlite3.connect(database)) as db, db:
+            db.execute("DELETE FROM messages")
+            db.execute("DELETE FROM conversations")
+        agent.write("DELETE FROM context_engine_turn_outbox")
+        stored(story, database, 20)
+        await wait_for_text(pilot, "✓ ingesting")
+        await pilot.press("escape")
+        screen._look_again()
+        screen.hosting._not_before = 0
+        await wait_for(pilot, lambda: "✓ up to date with 1 session of the host" in shown(pilot))
+        assert screen.list.cells(1)["state"].text == "active"
+
+
+async def test_without_a_database_of_the_host_nothing_is_said(openclaw_home: Path) -> None:
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
+        await wait_for_text(pilot, "on disk")
+        await settled(pilot)
+        assert "ingesting" not in shown(pilot)
+        await pilot.press("enter")
+        await settled(pilot)
+        assert "ingesting" not in shown(pilot)
+
+
+async def test_a_database_that_cannot_be_read_is_said_on_the_first_screen(tmp_path: Path) -> None:
+    agent = AgentFolder(tmp_path / "agents" / "main")
+    agent.database.write_bytes(b"no database, " * 1000)
+    async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
+        await wait_for_text(pilot, "? 1 place not read:", "1 unread")

@@ -37,6 +37,8 @@ from lcm_core.paths import host_databases, is_host_store
 #: A registry that is larger than this (bytes) is reported instead of read.
 _REGISTRY_LIMIT = 64 * 1024 * 1024
 _REGISTRY_NAME = "sessions.json"
+#: What is said of a folder that is not there: on many machines that is no fault.
+NO_FOLDER = "There is no such folder."
 _FILE_NAME = re.compile(
     r"(?P<stem>.+?)\.jsonl(?:\.(?P<state>reset|deleted)\.(?P<stamp>.+?))?(?P<packed>\.zst|\.gz)?", re.DOTALL
 )
@@ -214,7 +216,7 @@ class _Finder:
                     with suppress(FileNotFoundError):  # removed since the folder was read
                         found[entry.name] = entry.stat()
         except FileNotFoundError:
-            self._problem(folder, "There is no such folder.")
+            self._problem(folder, NO_FOLDER)
         except OSError as error:
             self._problem(folder, f"This folder cannot be read ({_why(error)}).")
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.records import Conversation
 from lcm_core.store import messages as store
@@ -20,8 +20,12 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
+from lcm_tui.screens.conversation.ingestion import IngestionLine
 from lcm_tui.screens.conversation.panes import ConversationPane, Window
 from lcm_tui.widgets.bars import TitleBar
+
+#: How often the host is looked at while the conversation is in front.
+LOOK_SECONDS: Final = 2.0
 
 
 class ConversationScreen(DataScreen[Window]):
@@ -37,6 +41,11 @@ still sees as it is, "in sum_..." the summary that covers it: s goes there.
 
 J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on (in
 the time zone that is shown; with a Z behind it in UTC).
+
+Where the host keeps its sessions in a database, the line above the messages says whether the engine keeps up
+with it: how many messages of finished turns are missing and since when, turns that wait for the engine with
+attempts and the last error, the newest entry of the host, the newest message here, and the last turn that
+was committed. A turn that runs, and what the engine never stores, is not missing.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -48,11 +57,31 @@ the time zone that is shown; with a Z behind it in UTC).
     def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
         super().__init__()
         self.conversation = conversation
+        self._comparing = False  #: how far the engine is, is being read
+        self.ingestion = IngestionLine(lambda: self.session.zone)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
 
     def compose_body(self) -> ComposeResult:
-        """The messages."""
+        """Whether the engine keeps up, where there is something to compare with, and the messages."""
+        yield self.ingestion
         yield self.pane
+
+    def on_mount(self) -> None:
+        """Follow the host."""
+        self.set_interval(LOOK_SECONDS, self._look_at_host)
+
+    def _look_at_host(self) -> None:
+        if self.app.screen is self and not self._comparing:
+            self._comparing = True
+            self.work_on("host", self._compare, exclusive=False)
+
+    async def _compare(self) -> None:
+        """Say how far the engine is with this conversation."""
+        session = self.session
+        try:
+            self.ingestion.show(await session.host.of_conversation(session.database, self.conversation))
+        finally:
+            self._comparing = False
 
     def actions(self) -> Sequence[Action]:
         """Opening messages, going to one, and the other views of the conversation."""
@@ -93,6 +122,7 @@ the time zone that is shown; with a Z behind it in UTC).
         """Show them, unless one has moved away while they were read."""
         if not self.pane.show(data):
             self.load()
+        self._look_at_host()
 
     def _say_place(self) -> None:
         """The seq of the selected message, or what is being searched for."""

@@ -14,6 +14,7 @@ from lcm_core.records import ConversationId
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.views.home import Changed, Filled, Outlook, Sized, Subject, Verdict
+from lcm_tui.widgets.spans import Line
 
 if TYPE_CHECKING:  # nothing of it is wanted before the first rows
     from lcm_core.change.journal import Operation
@@ -33,6 +34,7 @@ LEADING: Final = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
     Subject.DRAFTS: "repair",
+    Subject.INGESTING: "engine",
     Subject.SESSIONS: "backfill",
     Subject.NEAREST: "compact",
     Subject.OPERATION: "undo",
@@ -132,6 +134,10 @@ class Outlooker:
                 total_bytes=sum(one.bytes for one in sized),
             )
         )
+
+    def ingesting(self, said: Line) -> None:
+        """Whether the engine keeps up with the host."""
+        self._say(replace(self.outlook, ingesting=said))
 
     def _name(self, key: ConversationId) -> str:
         return self._list.names.get(key, "")

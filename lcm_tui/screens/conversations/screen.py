@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
@@ -22,6 +21,7 @@ from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.screens.conversations.counting import Counting
+from lcm_tui.screens.conversations.hosting import Hosting
 from lcm_tui.screens.conversations.outlook import Outlooker
 from lcm_tui.screens.conversations.panel import Panel
 from lcm_tui.views.conversation_rows import RowKey
@@ -29,9 +29,6 @@ from lcm_tui.views.home import Outlook, Subject
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block
-
-if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
-    from lcm_core.host.listing import HostListing
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
@@ -43,14 +40,16 @@ class ConversationsScreen(DataScreen[list[ConversationEntry]]):
 
     HELP = """
 The lines above the list say how the database is: whether the quick checks found anything, how many
-summaries are broken, which contexts are nearest to compaction, which conversations are largest, what was
-changed last, and what waits for you. A click opens a line, or tab, an arrow and enter; at the end of a line
-is the key that leads to the same. u previews undoing the newest change, or the one in the line you are on.
+summaries are broken, whether the engine keeps up with its host ("ingesting"), which contexts are nearest to
+compaction, which conversations are largest, what was changed last, and what waits for you. A click opens a
+line, or tab, an arrow and enter; at the end of a line is the key that leads to the same. u previews undoing
+the newest change, or the one in the line you are on.
 
 Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
-agent and channel and how its user began. Below them are the sessions of the host that are not in the
-database. Their state says where they are: "on disk" in a file, "living" in the host's own database ("earlier"
-when their key goes on with a newer session), "cold", "deleted" or "archived" in an archive.
+agent and channel and how its user began. "12 newer" in the place of a state: the host has 12 messages that
+the engine has not stored. Then come the sessions of the host that are not in the database. Their state says
+where they are: "on disk" in a file, "living" in the host's own database ("earlier" when their key goes on
+with a newer session), "cold", "deleted" or "archived" in an archive.
 
 "summaries" counts by depth: L leaves, 1 2 3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
@@ -94,8 +93,8 @@ the database. Y shows what the engine prepares and owes.
         self.list = ConversationList(self._listed_otherwise, none=f"{NONE}.", marked=self.marks)
         self.outlooker = Outlooker(self, self.list, self._say_outlook)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
+        self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None
-        self._disk: HostListing | None = None  #: what the last look at the sessions folder found
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -112,7 +111,7 @@ the database. Y shows what the engine prepares and owes.
 
     def _first_painted(self) -> None:
         self.counting.begin()
-        self.work_on("sessions", self._find_sessions)
+        self.work_on("sessions", self._find_sessions, exclusive=False)
         self.outlooker.begin()
 
     def on_screen_resume(self) -> None:
@@ -181,33 +180,24 @@ the database. Y shows what the engine prepares and owes.
         self._say_note()
         self.counting.count_again(changed)
         self.outlooker.look()
+        self.hosting.changed()
 
     async def _find_sessions(self) -> None:
-        """Sessions of the host; only what changed since the last look is opened."""
-        from lcm_core.host.listing import list_sessions
+        await self.hosting.look()
 
-        before, folder = self._disk, self.session.settings.sessions.value
-
-        def look() -> tuple[HostListing, bool]:
-            found = list_sessions(folder, before)
-            return found, before is not None and found.sessions == before.sessions
-
-        found, same = await asyncio.to_thread(look)
-        self._disk = found
-        if not same:
-            self.list.show_sessions(found.sessions)
-            self._say_note()
-            self.outlooker.list_changed()
+    def _sessions_found(self) -> None:
+        self._say_note()
+        self.outlooker.list_changed()
 
     def _look_again(self) -> None:
         """Follow what changes without a change of the list, for as long as it is seen."""
         if self.app.screen is self:
-            self.work_on("sessions", self._find_sessions)
+            self.work_on("sessions", self._find_sessions, exclusive=False)
             self.counting.want_sums()
 
     def _read_all(self) -> None:
         """Read everything again now."""
-        self.work_on("sessions", self._find_sessions)
+        self.work_on("sessions", self._find_sessions, exclusive=False)
         self.counting.sum_again()
         self.load()
 
@@ -217,9 +207,7 @@ the database. Y shows what the engine prepares and owes.
 
     def _say_note(self) -> None:
         """How many there are, in which order, what could not be read, and how many are marked."""
-        problems = () if self._disk is None else self._disk.problems
-        unread = f"{len(problems):,} unread: ctrl+r" if problems else ""
-        said = (self.list.count, self.list.order, unread, self.marks.text)
+        said = (self.list.count, self.list.order, self.hosting.unread, self.marks.text)
         self.query_one(TitleBar).note = "  ".join(filter(None, said))
 
     @on(LineView.Scrolled, "#list")
@@ -260,6 +248,8 @@ the database. Y shows what the engine prepares and owes.
                 open_repair(self, None)
             case Subject.DRAFTS:
                 await resume_drafts(self, self.outlooker.drafts[0])
+            case Subject.INGESTING:
+                self._open_lagging()
             case Subject.SESSIONS:
                 session = next((key for key in self.list.table.keys if isinstance(key, str)), None)
                 self._stand_on(session)
@@ -273,6 +263,24 @@ the database. Y shows what the engine prepares and owes.
                 self._stand_on(line.ref or next(iter(self.list.table.keys), None))
             case Subject.OPERATION:
                 self.open(places.History())
+
+    def _open_lagging(self) -> None:
+        """Show what the engine lags behind with the longest, else what could not be read or what it does."""
+        found = self.hosting.ingesting
+        lagging = () if found is None else found.lagging
+        owner = next((one.conversation_id for one in lagging if one.conversation_id is not None), None)
+        row = None if owner is None else self.list.rows.get(owner)
+        if row is not None and row.conversation is not None:
+            self.open(places.Messages(row.conversation))
+        elif lagging:
+            self._stand_on(f"{lagging[0].session.agent or ''}/{lagging[0].session.session_id}")
+        elif found is not None and found.problems:
+            from lcm_tui.dialogs.whole import WholeScreen
+
+            said = tuple(Block(f"{one.path}: {one.reason}") for one in found.problems)
+            self.app.push_screen(WholeScreen(said))
+        else:
+            self.open(places.Engine())
 
     def _stand_on(self, key: RowKey | None) -> None:
         """Give the keys to a row of the list."""

@@ -1,0 +1,114 @@
+"""Whether the engine keeps up with the host, in words: one line a conversation, one line for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from lcm_tui.widgets.spans import Line, Span
+
+if TYPE_CHECKING:  # neither is known when the first rows are drawn
+    from lcm_core.host.ingestion import Ingestion
+    from lcm_core.ingest.sessions import SessionProblem
+
+#: What a moment is called; None: it is not known.
+Moment = Callable[[datetime | None], str]
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingesting:
+    """The sessions of the host that were compared, and what could not be read of it."""
+
+    compared: Sequence[Ingestion] = ()
+    problems: Sequence[SessionProblem] = ()
+
+    @property
+    def lagging(self) -> list[Ingestion]:
+        """Those with which the engine does not keep up, the longest first."""
+        found = [one for one in self.compared if one.needs_a_look]
+        return sorted(found, key=lambda one: one.lags_since() or _NEVER)
+
+    def lags(self, patience: timedelta, now: datetime) -> bool:
+        """Whether the engine has lagged behind for longer than *patience*."""
+        since = [one.lags_since() for one in self.lagging]
+        return any(moment is None or now - moment >= patience for moment in since)
+
+
+def summary(found: Ingesting) -> str:
+    """One sentence about all of them."""
+    if not found.compared:
+        return "not compared: no session of the host's databases has a conversation here"
+    lagging = found.lagging
+    of = _some(len(found.compared), "session")
+    if not lagging:
+        return f"yes: nothing is missing of {of} of the host"
+    missing = sum(one.behind for one in lagging)
+    waiting = sum(len(one.outbox) for one in lagging)
+    outbox = f", {_some(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the host's outbox"
+    said = f"no: {_some(missing, 'message')} of {len(lagging):,} of {of} missing"
+    return f"{said}{outbox if waiting else ''}"
+
+
+def overview(found: Ingesting, moment: Moment) -> Line:
+    """The same as a line of the first screen, the worst first."""
+    spans: list[Span] = []
+    lagging = found.lagging
+    if lagging:
+        missing = sum(one.behind for one in lagging)
+        since = moment(lagging[0].lags_since())
+        spans.append(Span(f"✗ {_some(missing, 'message')} missing", "error"))
+        spans.append(Span(f" since {since}"))
+        spans += _outbox(lagging)
+        spans.append(Span(f"  ({len(lagging):,} of {_some(len(found.compared), 'session')})", "dim"))
+    elif found.compared:
+        spans.append(Span("✓ up to date ", "ok"))
+        spans.append(Span(f"with {_some(len(found.compared), 'session')} of the host"))
+    if found.problems:
+        many = _some(len(found.problems), "place")
+        first = found.problems[0]
+        spans.append(Span(f"{'  ' if spans else ''}? {many} not read: ", "warn"))
+        spans.append(Span(first.reason, "warn"))
+    return tuple(spans)
+
+
+def ingestion_line(one: Ingestion, moment: Moment) -> Line:
+    """How far the engine is with one session: what is missing first, then the ends of both."""
+    if one.problem is not None:
+        return (Span(" ? not compared: ", "warn"), Span(one.problem))
+    spans: list[Span] = []
+    if one.behind:
+        since = moment(one.behind_since)
+        spans.append(Span(f" ✗ {_some(one.behind, 'message')} missing", "error"))
+        spans.append(Span(f" since {since}"))
+    elif one.outbox:
+        spans.append(Span(" ✗ not committed", "error"))
+    else:
+        spans.append(Span(" ✓ ingesting", "ok"))
+    spans += _outbox([one])
+    if one.in_flight:
+        spans.append(Span("  a turn is running", "dim"))
+    last, end = one.last_entry, one.end
+    spans.append(Span(f"  host {moment(None if last is None else last.created_at)}", "dim"))
+    spans.append(Span(f"  engine {moment(None if end is None else end.at)}", "dim"))
+    if end is not None and end.committed_at is not None:
+        spans.append(Span(f"  last turn committed {moment(end.committed_at)}", "dim"))
+    return tuple(spans)
+
+
+def _outbox(several: Sequence[Ingestion]) -> list[Span]:
+    """Turns that the host waits for the engine to commit, how often it tried, and what went wrong last."""
+    rows = [row for one in several for row in one.outbox]
+    if not rows:
+        return []
+    wait = "waits" if len(rows) == 1 else "wait"
+    tried = _some(sum(row.attempts for row in rows), "attempt")
+    error = next((row.last_error for row in reversed(rows) if row.last_error), None)
+    said = f"{tried}: {error}" if error else tried
+    return [Span(f"  {_some(len(rows), 'turn')} {wait} ({said})", "warn")]
+
+
+def _some(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
