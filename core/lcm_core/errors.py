@@ -45,7 +45,7 @@ class LcmError(Exception):
 
 
 class UsageError(LcmError):
-    """An option or argument that does not fit."""
+    """A command line that does not fit: its words, an option, an argument."""
 
     exit_code = ExitCode.USAGE
     default_code = "INVALID_ARGUMENT"
@@ -73,8 +73,9 @@ class DatabaseError(LcmError):
 
 
 class DatabaseMissingError(DatabaseError):
-    """There is no file at the path; it is never created."""
+    """There is no file at the path; it is never created. It exits as "not found"."""
 
+    exit_code = ExitCode.NOT_FOUND
     default_code = "DATABASE_NOT_FOUND"
 
 

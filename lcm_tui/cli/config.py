@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from lcm_core.settings import Json
-from lcm_core.settings.show import config_value, config_view
+from lcm_core.settings import Json, SettingSource
+from lcm_core.settings.show import config_value, config_view, sourced_settings
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table
 
+#: Where a setting comes from, in the words of the engine's command.
+_ENGINE_WORDS: Final = {
+    SettingSource.ENVIRONMENT: "env",
+    SettingSource.PLUGIN_CONFIG: "plugin-config",
+    SettingSource.DEFAULT: "default",
+}
+
 
 def show(run: Run) -> Answer:
     """Show the settings: as they stand in the file (secrets masked), as they apply, and where from."""
     view = config_view(run.settings)
+    found = sourced_settings(run.settings)
+    patterns: Document = {}
+    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
+        patterns[f"{name}Source"] = _ENGINE_WORDS[found[name].source]
+    for name in ("ignoreSessionPatterns", "statelessSessionPatterns"):
+        overrules = found[name].source is SettingSource.ENVIRONMENT and name in view.raw
+        patterns[f"{name}EnvOverridesPluginConfig"] = overrules
     data: Document = {
+        "configPath": str(run.settings.config_file.value),
         "raw": view.raw,
         "effective": view.effective,
+        "diagnostics": patterns,
+        "environmentOverrides": list(view.overriding),
         "sources": dict(view.sources),
-        "diagnostics": [
+        "problems": [
             {"problem": note.problem, "where": note.where, "message": note.message}
             for note in view.diagnostics
         ],
@@ -28,9 +46,9 @@ def show(run: Run) -> Answer:
         "withoutEffect": list(view.without_effect),
     }
     settings = run.settings
-    found = "" if settings.config_found else " (there is none)"
+    missing = "" if settings.config_found else " (there is none)"
     facts: list[tuple[str, Cell]] = [
-        ("Host's config", f"{settings.config_file.value}{found}"),
+        ("Host's config", f"{settings.config_file.value}{missing}"),
         ("Plugin's block", settings.plugin_place or None),
         ("Our config", str(settings.user_config_file.value)),
         ("Environment", ", ".join(view.active_env) or None),
@@ -49,8 +67,11 @@ def show(run: Run) -> Answer:
 def get(run: Run, path: str) -> Answer:
     """Show one setting by its path."""
     found = config_value(run.settings, path)
-    data = {
+    data: Document = {
         "path": found.path,
+        "isSet": found.is_set,
+        "rawValue": found.raw,
+        "effectiveValue": found.effective,
         "value": found.value,
         "origin": found.origin,
         "source": found.source,

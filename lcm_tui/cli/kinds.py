@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from lcm_core.blanks import BLANKS
 from lcm_core.budget import parse_budget
-from lcm_core.errors import JsonScalar, UsageError
+from lcm_core.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.records import ConversationId
 from lcm_core.times import parse_utc
 
@@ -37,16 +38,24 @@ _MAX_DAYS = 100_000
 _BYTES = {"": 1, "B": 1, "KB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000, "TB": 1_000_000_000_000}
 
 
-def invalid(name: str, problem: str, value: JsonScalar = None) -> UsageError:
+def invalid(name: str, problem: str, value: JsonScalar = None, *, code: str | None = None) -> UsageError:
     """The refusal of an option (by its name without dashes) or of an argument (in capitals).
 
-    *problem* continues the sentence that the name begins.
+    *problem* continues the sentence that the name begins. Without a *code* it is that of an option, or of the
+    words of a command.
     """
     details: dict[str, JsonScalar] = {"option": name}
     if value is not None:
         details["value"] = value
     typed = name if name.isupper() else f"--{name}"
-    return UsageError(f"{typed} {problem}.", details=details)
+    return UsageError(
+        f"{typed} {problem}.", code=code or ("INVALID_COMMAND" if name.isupper() else None), details=details
+    )
+
+
+def invalid_time(name: str, problem: str, value: JsonScalar = None) -> UsageError:
+    """The refusal of an option that is about times."""
+    return invalid(name, problem, value, code="INVALID_TIME_FILTER")
 
 
 class Kind(click.ParamType[T], ABC):
@@ -89,20 +98,30 @@ class Raw(Kind[str]):
 
 
 class WholeNumber(Kind[int]):
-    """A whole number in a closed range."""
+    """A whole number in a closed range. Without a bound at the top, what JSON cannot hold is its largest."""
 
-    def __init__(self, minimum: int, maximum: int = MAX_NUMBER) -> None:
+    def __init__(self, minimum: int, maximum: int | None = None) -> None:
         self.minimum, self.maximum = minimum, maximum
 
     def read(self, name: str, value: str) -> int:
         """The number."""
-        number = int(value) if re.fullmatch(r"[0-9]{1,16}", value) else -1
-        if self.minimum <= number <= self.maximum:
-            return number
-        # A bound at the top is named where it is one of ours, or where the value is too large.
-        bounded = self.maximum < MAX_NUMBER or re.fullmatch("[0-9]{16,}", value)
-        wanted = f"from {self.minimum} to {self.maximum}" if bounded else f"of at least {self.minimum}"
+        number = _number(value)
+        if number is not None and number >= self.minimum:
+            if self.maximum is None:
+                return min(number, MAX_NUMBER)
+            if number <= self.maximum:
+                return number
+        wanted = (
+            f"of at least {self.minimum}"
+            if self.maximum is None
+            else f"from {self.minimum} to {self.maximum}"
+        )
         raise invalid(name, f"must be a whole number {wanted}", value)
+
+
+def _number(value: str) -> int | None:
+    """The number that digits say; None: they are none, or more than anything is counted with."""
+    return int(value) if re.fullmatch("[0-9]{1,300}", value) else None
 
 
 #: What ids of summaries begin with.
@@ -117,7 +136,33 @@ class ConversationNumber(Kind[ConversationId]):
         if value.startswith(_SUMMARY):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
+        if not value:
+            raise _no_selector(name)
+        number = _number(value)
+        if number is not None and number > MAX_NUMBER:  # which no conversation has
+            double = float(number)  # as the engine reads it
+            raise NotFoundError(
+                f"No conversation matched id {value}.",
+                code="CONVERSATION_NOT_FOUND",
+                details={"kind": "conversationId", "value": int(double) if double < 1e21 else double},
+            )
         return ConversationId(WholeNumber(1).read(name, value))
+
+
+def _no_selector(name: str) -> UsageError:
+    """A shell variable that is not set must not widen a command to all conversations."""
+    return invalid(name, "is empty; give it a value", code=None if name.isupper() else "MISSING_SELECTOR")
+
+
+class SessionKey(Kind[str]):
+    """The key of a session as the database holds it; blanks around it do not count."""
+
+    def read(self, name: str, value: str) -> str:
+        """The key."""
+        key = StoredText().read(name, value).strip(BLANKS)
+        if not key:
+            raise _no_selector(name)
+        return key
 
 
 class ConversationOrSummary(Kind[ConversationId | str]):
@@ -244,7 +289,7 @@ class Moment(Kind[datetime]):
         """The time."""
         moment = parse_utc(value)
         if moment is None:
-            raise invalid(name, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
+            raise invalid_time(name, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
         return moment
 
 
@@ -255,10 +300,10 @@ class Period(Kind[tuple[datetime, datetime]]):
         """Both times."""
         first, dots, last = value.partition("..")
         if not dots:
-            raise invalid(name, "must be two times with two dots between them", value)
+            raise invalid_time(name, "must be two times with two dots between them", value)
         start, end = Moment().read(name, first), Moment().read(name, last)
         if start >= end:
-            raise invalid(name, "must name the earlier time first", value)
+            raise invalid_time(name, "must name the earlier time first", value)
         return start, end
 
 
@@ -272,7 +317,7 @@ class Recency(Kind[datetime]):
                 return datetime.now(UTC) - span
         except OverflowError:
             pass
-        raise invalid(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
+        raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)
 
 
 class Lag(Kind[timedelta]):

@@ -32,9 +32,10 @@ def json_text(value: Json, *, pretty: bool = False, for_terminal: bool = False) 
 
 
 def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
-    """An envelope as lines of tab-separated fields: a table when its data holds items, else path and value.
+    """An envelope as lines of tab-separated fields: a table when its data holds items, else name and value.
 
-    Tabs and line breaks inside a value are written ``\\t`` and ``\\n``: a line is always one row.
+    What has names or items of its own is one field, as JSON. Tabs and line breaks inside a value are written
+    ``\\t`` and ``\\n``: a line is always one row.
     """
     data = envelope["data"]
     lines = [["command", _cell(envelope["command"])]]
@@ -68,9 +69,8 @@ def _rows(items: Sequence[Json]) -> Iterator[list[str]]:
 
 def _fields(path: str, value: Json) -> Iterator[list[str]]:
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _fields(f"{path}.{key}", inner)
-    elif value is not None or path.count("."):
+        yield from ([f"{path}.{key}", _cell(inner)] for key, inner in value.items())
+    elif value is not None:
         yield [path, _cell(value)]
 
 

@@ -21,11 +21,13 @@ from lcm_tui.cli.kinds import (
     Period,
     Raw,
     Recency,
+    SessionKey,
     StoredText,
     Text,
     Tokens,
     WholeNumber,
     invalid,
+    invalid_time,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ BySessionKey: TypeAlias = Annotated[
     Option(
         "--session-key",
         "The conversation by its session key: the active one, else the newest.",
-        StoredText(empty=False),
+        SessionKey(),
         "KEY",
     ),
 ]
@@ -161,14 +163,16 @@ class ConversationOptions:
         if self.conversation is not None and by_option:
             raise UsageError(
                 f"{command} takes the conversation once: as an argument or as an option.",
+                code="INVALID_COMMAND",
                 details={"command": command},
             )
         if self.conversation_id is not None and self.session_key is not None:
-            raise invalid("conversation-id", "cannot be combined with --session-key")
+            raise invalid("conversation-id", "cannot be combined with --session-key", code="INVALID_SELECTOR")
         number = self.conversation_id if self.conversation is None else self.conversation
         if needed and number is None and self.session_key is None:
             raise UsageError(
                 f"{command} needs a conversation: --conversation-id ID or --session-key KEY.",
+                code="MISSING_SELECTOR",
                 details={"command": command},
             )
         return Selector(number, self.session_key)
@@ -229,7 +233,8 @@ Limit: TypeAlias = Annotated[
     int, Option("--limit", "Rows at most; 50 by default.", WholeNumber(1, MAX_LIMIT), "1..500")
 ]
 Cursor: TypeAlias = Annotated[
-    str | None, Option("--cursor", "The next page, as the last one named it.", StoredText(), "CURSOR")
+    str | None,
+    Option("--cursor", "The next page, as the last one named it; empty: the first.", StoredText(), "CURSOR"),
 ]
 After: TypeAlias = Annotated[
     datetime | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
@@ -301,13 +306,14 @@ class TimeOptions:
         if self.between is not None:
             for name, value in (("after", self.after), ("before", self.before), ("recency", self.recency)):
                 if value is not None:
-                    raise invalid("between", f"cannot be combined with --{name}")
+                    raise invalid_time("between", f"cannot be combined with --{name}")
             return self.between
         if self.recency is not None and self.after is not None:
-            raise invalid("recency", "cannot be combined with --after")
-        if self.after is not None and self.before is not None and self.after >= self.before:
-            raise invalid("after", "must be earlier than --before", self.after.isoformat())
-        return self.recency if self.after is None else self.after, self.before
+            raise invalid_time("recency", "cannot be combined with --after")
+        lower, name = (self.after, "after") if self.recency is None else (self.recency, "recency")
+        if lower is not None and self.before is not None and lower >= self.before:
+            raise invalid_time(name, "must begin earlier than --before", lower.isoformat())
+        return lower, self.before
 
 
 def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
@@ -316,9 +322,7 @@ def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions())
 
     from lcm_tui.cli import cursors
 
-    return Window(
-        page.limit, None if page.cursor is None else cursors.decode(resource, page.cursor), *times.span()
-    )
+    return Window(page.limit, cursors.decode(resource, page.cursor) if page.cursor else None, *times.span())
 
 
 # -- assembling ------------------------------------------------------------------------------------------

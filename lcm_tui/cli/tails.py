@@ -21,6 +21,8 @@ def tail_of(
     *,
     count: int | None = None,
 ) -> FreshTail:
-    """Where the fresh tail of a session's context begins; *count* overrules the settings."""
+    """Where the fresh tail of a session's context begins; or its newest *count* messages, and no more."""
     rules = configured(engine_rules(schema), settings_for_session(settings.engine, session_key)).tail
-    return fresh_tail(messages, rules if count is None else replace(rules, fresh_tail_count=count))
+    if count is not None:
+        rules = replace(rules, fresh_tail_count=count, keeps_turn_whole=False)
+    return fresh_tail(messages, rules)

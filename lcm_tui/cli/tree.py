@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 _COMMON = declared_in(CommonOptions)
 _HELP_NAMES = ("-h", "--help")
+_VERSION_NAMES = ("-v", "--version")
 _EXIT_CODES = (
     "Every command prints JSON with --json. Exit codes: 0 done, 1 internal error, 2 usage, 3 not found, "
     "4 configuration, 5 database, 6 findings, 7 stale, 8 busy, 9 refused, 10 cancelled."
@@ -74,7 +76,7 @@ def words_of(ctx: click.Context) -> str:
 def _own_options(*, shows_version: bool) -> list[click.Parameter]:
     options: list[click.Parameter] = []
     for names, words, callback, hidden in (
-        (("--version",), "Print the version and exit.", _asks_for_version, not shows_version),
+        (_VERSION_NAMES, "Print the version and exit.", _asks_for_version, not shows_version),
         (_HELP_NAMES, "Show this message and exit.", _asks_for_help, False),
     ):
         options.append(
@@ -123,11 +125,15 @@ class Leaf(_Paged):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take its arguments; what is too much is refused by what it is."""
         ctx.allow_extra_args = True
+        if not ctx.resilient_parsing:
+            _refuse_dashes(self, args)
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             dotted = self.declaration.dotted
             raise UsageError(
-                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.", details={"command": dotted}
+                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.",
+                code="INVALID_COMMAND",
+                details={"command": dotted},
             )
         return rest
 
@@ -152,7 +158,7 @@ class Group(_Paged, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind it; one below the program needs a second word."""
         alone = self.name is not None and registry.is_all_options(args, self.name)
-        if alone and not ctx.resilient_parsing and not {*_HELP_NAMES, "--version"}.intersection(args):
+        if alone and not ctx.resilient_parsing and not {*_HELP_NAMES, *_VERSION_NAMES}.intersection(args):
             raise GroupAloneError(str(self.name), ctx.get_help())
         return super().parse_args(ctx, args)
 
@@ -175,6 +181,7 @@ class Group(_Paged, click.Group):
         """Find the command that *args* begin with, or say what may have been meant."""
         found = self.get_command(ctx, args[0])
         if found is None and not ctx.resilient_parsing:
+            _refuse_unknown(args)
             given = " ".join(filter(None, (words_of(ctx), args[0])))
             raise UsageError(f"Unknown command: {given}.{_meant(given, self)}", code="INVALID_COMMAND")
         return None if found is None else args[0], found, args[1:]
@@ -270,13 +277,15 @@ def refusal(error: click.UsageError) -> UsageError:
         return _no_such_option(error, dotted)
     if isinstance(error, click.BadOptionUsage):
         flags = {one.flag for one in _declared_options() if one.kind is None}
-        takes_none = error.option_name in flags | {*_HELP_NAMES, "--version"}
+        takes_none = error.option_name in flags | {*_HELP_NAMES, *_VERSION_NAMES}
         problem = "takes no value" if takes_none else "needs a value"
         return UsageError(
             f"{error.option_name} {problem}.", details={"option": error.option_name.lstrip("-")}
         )
     if isinstance(error, click.MissingParameter) and ctx is not None:
-        return UsageError(f"{dotted} needs an argument: {usage(ctx)}.", details={"command": dotted})
+        return UsageError(
+            f"{dotted} needs an argument: {usage(ctx)}.", code="INVALID_COMMAND", details={"command": dotted}
+        )
     return UsageError(
         error.format_message().rstrip(".") + ".", details={"command": dotted} if dotted else None
     )
@@ -285,6 +294,36 @@ def refusal(error: click.UsageError) -> UsageError:
 def _declared_options() -> Iterator[Option]:
     """Every option of every command."""
     return (one for command in registry.every() for one in registry.options_of(command))
+
+
+def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
+    """Refuse what stands behind an option and begins with a dash: more often a value was forgotten."""
+    valued = {
+        name
+        for one in command.params
+        if isinstance(one, ClickOption) and one.shape.kind
+        for name in (one.shape.flag, *one.shape.earlier)
+    }
+    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    behind = False
+    for option, value in pairwise(given):
+        behind = not behind and option in valued
+        if behind and value.startswith("-") and len(value) > 1:
+            raise UsageError(
+                f"{option} needs a value; one that begins with a dash is joined to it: {option}={value}.",
+                details={"option": option.lstrip("-"), "value": value},
+            )
+
+
+def _refuse_unknown(arguments: Sequence[str]) -> None:
+    """Refuse options that no command has: the engine says that before it looks for the command."""
+    known = {name for one in _declared_options() for name in (one.flag, *one.earlier)}
+    for argument in arguments:
+        if argument == "--":
+            break
+        name = argument.partition("=")[0]
+        if name.startswith("--") and name not in known | {*_HELP_NAMES, *_VERSION_NAMES}:
+            raise _no_such_option(click.NoSuchOption(name), "")
 
 
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:

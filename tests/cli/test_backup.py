@@ -108,7 +108,7 @@ def test_a_backup_goes_where_it_is_sent(
     missing = run("backup", "--db", path, "--to", tmp_path / "no" / "copy", "--json")
     assert (missing.code, missing.error["code"]) == (5, "DATABASE_READ_ONLY")
     assert run("backup", "--db", path, "--to", "").code == 2
-    assert run("backup", "--db", tmp_path / "no.db", "--to", "there").code == 5
+    assert run("backup", "--db", tmp_path / "no.db", "--to", "there").code == 3
     assert run("backup", "--db", path, "--to", path, "--force").code == 9
 
 
@@ -198,7 +198,7 @@ def test_a_backup_that_is_not_there_is_not_taken_for_the_database(saved: tuple[P
     path, backup = saved
     for flags in ((), ("--apply", "--yes")):
         result = run("--db", path, "restore", path.parent / "none", *flags)
-        assert result.code == 5
+        assert result.code == 3
         assert result.err.startswith(f"There is no backup at {path.parent / 'none'}.")
         assert "--db" not in result.err
         result = run("--db", path, "restore", backup.parent, *flags)

@@ -48,7 +48,7 @@ def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
         2,
         "--budget-b must be a number of tokens such as 128000 or 128k.\n",
     )
-    assert run("context", "compare", "1", "--db", path, "--db-b", path.with_name("none.db")).code == 5
+    assert run("context", "compare", "1", "--db", path, "--db-b", path.with_name("none.db")).code == 3
 
 
 def test_a_rule_for_a_session_changes_its_tail_wherever_it_is_shown(

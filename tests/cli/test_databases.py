@@ -311,10 +311,19 @@ def test_times_are_compared_as_times(database_copy: DatabaseFactory):
     assert [item["seq"] for item in early] == [5]
 
 
-def test_the_tail_keeps_the_turn_whole_where_the_engine_does(database_file: DatabaseFactory):
-    """The engine's own ``lcm messages tail`` leaves the user's message out, the engine itself does not."""
+def test_the_tail_keeps_the_turn_whole_where_the_engine_does(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    """The engine's own ``lcm messages tail`` leaves the user's message out, the engine itself does not.
+
+    A number that is asked for is what is shown, here as there.
+    """
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "2")
     for version, whole in (("0.15.3", True), ("0.1.2", False)):
-        data = run("messages", "tail", "2", "--count", "2", "--db", database_file(version), "--json").data
+        path = database_file(version)
+        asked = run("messages", "tail", "2", "--count", "3", "--db", path, "--json").data
+        assert (asked["selected"]["messages"], len(asked["messages"])) == (3, 3)
+        data = run("messages", "tail", "2", "--db", path, "--json").data
         roles = [message["role"] for message in data["messages"]]
         assert (roles[0] == "user") is whole
         assert data["limits"] == {"count": 2, "maxTokens": None}

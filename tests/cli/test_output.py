@@ -201,7 +201,7 @@ def test_the_table_of_the_engine_keeps_one_row_on_one_line():
         "command\tmessages.list",
         "content\tnone\tlist",
         'a\\tb\\nc\\\\d\\r\tnull\t["x"]',
-        "data.conversation.id\t1",
+        'data.conversation\t{"id":1}',
         "pagination.limit\t1",
     ]
 

@@ -45,7 +45,7 @@ def test_the_app_refuses_without_a_terminal():
 def test_what_is_wrong_with_a_given_path_is_said_before_the_terminal_is_missed(tmp_path: Path):
     missing, folder = tmp_path / "nowhere.db", tmp_path
     for result in (start("--db", missing), start(env={"LCM_DATABASE_PATH": str(missing)})):
-        assert (result.returncode, result.stdout) == (5, "")
+        assert (result.returncode, result.stdout) == (3, "")
         assert result.stderr.startswith(f"There is no database at {missing}.")
         assert result.stderr.count("\n") == 1
     assert "is a folder" in start("--db", folder).stderr

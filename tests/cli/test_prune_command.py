@@ -421,7 +421,7 @@ def test_mistakes_exit_with_2(path: Path, arguments: list[str], words: str):
 
 def test_other_exits(path: Path, database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch):
     assert prune(path, 99, "--delete").code == 3
-    assert prune(path.with_name("no.db"), "--delete", "7").code == 5
+    assert prune(path.with_name("no.db"), "--delete", "7").code == 3
     early = prune(database_copy("0.3.0"), 3, "--archive", "--json")
     assert (early.code, "before 0.6" in early.error["message"]) == (9, True)
     change_behind(

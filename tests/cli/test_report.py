@@ -145,8 +145,8 @@ def test_without_a_database_it_says_why_and_no_path(
     written = Path(result.data["path"])
     assert os.listdir(tmp_path / "here") == [written.name]
     assert MARK.encode() not in written.read_bytes()
-    code = "DATABASE_NOT_FOUND" if kind == "missing" else "DATABASE_OPEN_FAILED"
-    assert json.loads(written.read_bytes())["database"] == {"failed": code, "exitCode": 5}
+    code, exits = ("DATABASE_NOT_FOUND", 3) if kind == "missing" else ("DATABASE_OPEN_FAILED", 5)
+    assert json.loads(written.read_bytes())["database"] == {"failed": code, "exitCode": exits}
 
 
 def test_a_log_that_is_no_file_is_not_read(tmp_path: Path):

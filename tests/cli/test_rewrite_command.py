@@ -160,7 +160,7 @@ def test_it_is_narrowed_down(database: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
-        (("repair",), "INVALID_ARGUMENT", 2),
+        (("repair",), "MISSING_SELECTOR", 2),
         (("repair", 99), "CONVERSATION_NOT_FOUND", 3),
         (("repair", 1, "--all"), "INVALID_ARGUMENT", 2),
         (("repair", 1, "--kinds", "odd"), "INVALID_ARGUMENT", 2),

@@ -48,7 +48,7 @@ LCM_SUMMARY_PREFIX_TARGET_TOKENS summaryPrefixTargetTokens null
 LCM_MAX_SWEEP_ITERATIONS maxSweepIterations 12
 LCM_SWEEP_DEADLINE_MS sweepDeadlineMs 120000
 LCM_COMPACT_UNTIL_UNDER_DEADLINE_MS compactUntilUnderDeadlineMs 300000
-LCM_BOOTSTRAP_MAX_TOKENS bootstrapMaxTokens null
+LCM_BOOTSTRAP_MAX_TOKENS bootstrapMaxTokens 6000
 LCM_LEAF_TARGET_TOKENS leafTargetTokens 2400
 LCM_CONDENSED_TARGET_TOKENS condensedTargetTokens 2000
 LCM_MAX_EXPAND_TOKENS maxExpandTokens 4000
@@ -61,7 +61,6 @@ LCM_EXPANSION_PROVIDER expansionProvider ""
 LCM_EXPANSION_MODEL expansionModel ""
 LCM_DELEGATION_TIMEOUT_MS delegationTimeoutMs 120000
 LCM_SUMMARY_TIMEOUT_MS summaryTimeoutMs 60000
-TZ timezone null
 LCM_PRUNE_HEARTBEAT_OK pruneHeartbeatOk false
 LCM_TRANSCRIPT_GC_ENABLED transcriptGcEnabled false
 LCM_ENABLE_SUMMARY_THINKING enableSummaryThinking true
@@ -73,6 +72,28 @@ LCM_CUSTOM_INSTRUCTIONS customInstructions ""
 LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL replayFloodThresholdExternal 3
 LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL replayFloodThresholdInternal 32
 LCM_FALLBACK_PROVIDERS fallbackProviders []
+LCM_SUMMARY_CALL_WINDOW_MS summaryCallWindowMs 600000
+LCM_SUMMARY_MAX_CALLS_PER_WINDOW summaryMaxCallsPerWindow 24
+LCM_SUMMARY_SPEND_BACKOFF_MS summarySpendBackoffMs 1800000
+LCM_CIRCUIT_BREAKER_THRESHOLD circuitBreakerThreshold 5
+LCM_CIRCUIT_BREAKER_COOLDOWN_MS circuitBreakerCooldownMs 1800000
+LCM_AUTO_ROTATE_SESSION_FILES_ENABLED autoRotateSessionFiles.enabled true
+LCM_AUTO_ROTATE_SESSION_FILES_CREATE_BACKUPS autoRotateSessionFiles.createBackups false
+LCM_AUTO_ROTATE_SESSION_FILES_SIZE_BYTES autoRotateSessionFiles.sizeBytes 2097152
+LCM_AUTO_ROTATE_SESSION_FILES_STARTUP autoRotateSessionFiles.startup "rotate"
+LCM_AUTO_ROTATE_SESSION_FILES_RUNTIME autoRotateSessionFiles.runtime "rotate"
+LCM_LOG_FILE_ENABLED independentLogFile.enabled true
+LCM_LOG_FILE independentLogFile.file null
+LCM_LOG_MAX_FILE_BYTES independentLogFile.maxFileBytes 104857600
+LCM_CACHE_AWARE_COMPACTION_ENABLED cacheAwareCompaction.enabled true
+LCM_CACHE_TTL_SECONDS cacheAwareCompaction.cacheTTLSeconds 300
+LCM_MAX_COLD_CACHE_CATCHUP_PASSES cacheAwareCompaction.maxColdCacheCatchupPasses 2
+LCM_HOT_CACHE_PRESSURE_FACTOR cacheAwareCompaction.hotCachePressureFactor 4.0
+LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO cacheAwareCompaction.hotCacheBudgetHeadroomRatio 0.2
+LCM_COLD_CACHE_OBSERVATION_THRESHOLD cacheAwareCompaction.coldCacheObservationThreshold 3
+LCM_CRITICAL_BUDGET_PRESSURE_RATIO cacheAwareCompaction.criticalBudgetPressureRatio 0.9
+LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED dynamicLeafChunkTokens.enabled true
+LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX dynamicLeafChunkTokens.max 40000
 """
 
 
@@ -178,8 +199,8 @@ def test_names_and_defaults_are_those_of_the_engine():
         key = KEYS[attributes.pop(name)]
         assert key.env[0] == variable
         assert config_value(defaults(), name).value == json.loads(default), name
-    # Its default is a list of 2.5, checked there; the other one has no variable.
-    assert list(attributes) == ["contextThresholdOverrides", "stripInjectedContextTags"]
+    # The zone is this machine's, one has no variable, the default of the last is a list, checked with texts.
+    assert list(attributes) == ["timezone", "contextThresholdOverrides", "stripInjectedContextTags"]
     assert not KEYS["context_threshold_overrides"].env
     assert KEYS["sweep_max_depth"].env == ("LCM_SWEEP_MAX_DEPTH", "LCM_INCREMENTAL_MAX_DEPTH")
     assert KEYS["sweep_max_depth"].plugin == ("sweepMaxDepth", "incrementalMaxDepth")
@@ -508,11 +529,12 @@ def test_settings_that_only_sound_like_secrets_are_kept(with_plugin: Configure):
         "freshTailMaxTokens": "9000",
         "maxAssemblyTokenBudget": 50_000,
         "dynamicLeafChunkTokens": {"enabled": True, "max": 4},
+        "otherTokens": {"enabled": True, "max": 4},
         "someTokens": 5,
         "monkey": "banana",
         "apiKey": None,
     }
-    kept = dict(block, dynamicLeafChunkTokens="***")
+    kept = dict(block, otherTokens="***")
     assert with_plugin(block).raw == kept
 
 

@@ -10,6 +10,7 @@ source applies. Defaults are those of the newest engine; rules that depend on th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -70,6 +71,15 @@ def _setting(
     """A row of the table. Names separated by blanks; left out, they follow from the attribute's name."""
     row = (parse, plugin.split(), env.split(), otherwise, has_effect)
     return field(default=Sourced(default), metadata={"row": row})
+
+
+def _within(
+    group: str, name: str, default: T, parse: Callable[[Json], object], *, env: str = ""
+) -> Sourced[T]:
+    """A row of a *group* of the engine's own, which nothing here goes by."""
+    dotted = f"{group}.{name}"
+    variable = "LCM_" + re.sub("[.A-Z]", lambda match: f"_{match[0].strip('.')}", dotted).upper()
+    return _setting(default, parse, plugin=dotted, env=env or variable, has_effect=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +157,74 @@ class EngineSettings:
     summary_max_overage_factor: Sourced[float] = _setting(3.0, real_number(1))
     fallback_max_tokens: Sourced[int] = _setting(512, integer(64))
     max_expand_tokens: Sourced[int] = _setting(4_000, integer(1))
+    summary_call_window_ms: Sourced[int] = _setting(600_000, integer(1), has_effect=False)
+    summary_max_calls_per_window: Sourced[int] = _setting(24, integer(1), has_effect=False)
+    summary_spend_backoff_ms: Sourced[int] = _setting(1_800_000, integer(1), has_effect=False)
+    circuit_breaker_threshold: Sourced[int] = _setting(5, integer(1), has_effect=False)
+    circuit_breaker_cooldown_ms: Sourced[int] = _setting(1_800_000, integer(1), has_effect=False)
     enable_summary_thinking: Sourced[bool] = _setting(True, boolean, has_effect=False)
     summary_timeout_ms: Sourced[int] = _setting(60_000, integer(1))
     delegation_timeout_ms: Sourced[int] = _setting(120_000, integer(1))
+
+    # The engine's own housekeeping, and what it accepts and no longer uses.
+    rotation_enabled: Sourced[bool] = _within("autoRotateSessionFiles", "enabled", True, boolean)
+    rotation_create_backups: Sourced[bool] = _within(
+        "autoRotateSessionFiles", "createBackups", False, boolean
+    )
+    rotation_size_bytes: Sourced[int] = _within("autoRotateSessionFiles", "sizeBytes", 2_097_152, integer(1))
+    rotation_startup: Sourced[str] = _within("autoRotateSessionFiles", "startup", "rotate", plain_text)
+    rotation_runtime: Sourced[str] = _within("autoRotateSessionFiles", "runtime", "rotate", plain_text)
+    log_enabled: Sourced[bool] = _within(
+        "independentLogFile", "enabled", True, boolean, env="LCM_LOG_FILE_ENABLED"
+    )
+    log_max_file_bytes: Sourced[int] = _within(
+        "independentLogFile", "maxFileBytes", 104_857_600, integer(1), env="LCM_LOG_MAX_FILE_BYTES"
+    )
+    log_file: Sourced[str | None] = _within(
+        "independentLogFile", "file", None, plain_text, env="LCM_LOG_FILE"
+    )
+    cache_aware_enabled: Sourced[bool] = _within("cacheAwareCompaction", "enabled", True, boolean)
+    cache_ttl_seconds: Sourced[int] = _within(
+        "cacheAwareCompaction", "cacheTTLSeconds", 300, integer(1), env="LCM_CACHE_TTL_SECONDS"
+    )
+    cache_catchup_passes: Sourced[int] = _within(
+        "cacheAwareCompaction",
+        "maxColdCacheCatchupPasses",
+        2,
+        integer(1),
+        env="LCM_MAX_COLD_CACHE_CATCHUP_PASSES",
+    )
+    cache_pressure_factor: Sourced[float] = _within(
+        "cacheAwareCompaction",
+        "hotCachePressureFactor",
+        4.0,
+        real_number(1),
+        env="LCM_HOT_CACHE_PRESSURE_FACTOR",
+    )
+    cache_headroom_ratio: Sourced[float] = _within(
+        "cacheAwareCompaction",
+        "hotCacheBudgetHeadroomRatio",
+        0.2,
+        real_number(0, 1),
+        env="LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO",
+    )
+    cache_observation_threshold: Sourced[int] = _within(
+        "cacheAwareCompaction",
+        "coldCacheObservationThreshold",
+        3,
+        integer(1),
+        env="LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
+    )
+    cache_critical_ratio: Sourced[float] = _within(
+        "cacheAwareCompaction",
+        "criticalBudgetPressureRatio",
+        0.9,
+        real_number(0, 1),
+        env="LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
+    )
+    dynamic_chunk_enabled: Sourced[bool] = _within("dynamicLeafChunkTokens", "enabled", True, boolean)
+    #: None: twice the chunk.
+    dynamic_chunk_max: Sourced[int | None] = _within("dynamicLeafChunkTokens", "max", None, integer(1))
 
 
 def _key(

@@ -48,10 +48,12 @@ BACKUP_OFFER_MB = 512
 #: A check of the doctor gives up when it gets no further for so many seconds, unless the user sets another.
 CHECK_SECONDS = 30.0
 
+#: Every variable that the engine reads its settings from.
+ENGINE_ENV_NAMES = frozenset(name for key in (*KEYS.values(), _DATABASE, _LARGE_FILES) for name in key.env)
 #: Every variable that we read, the engine's and our own.
 ENV_NAMES = frozenset(
     {*_STATE_ENV, "OPENCLAW_HOME", "OPENCLAW_CONFIG_PATH", "LCM_TUI_CONFIG", _BUDGET, _FORMAT}
-).union(SUMMARY_ENV_NAMES, *(key.env for key in (*KEYS.values(), _DATABASE, _LARGE_FILES)))
+).union(SUMMARY_ENV_NAMES, ENGINE_ENV_NAMES)
 _KNOWN_PLUGIN_KEYS = frozenset(
     step
     for key in (*KEYS.values(), _DATABASE, _LARGE_FILES)

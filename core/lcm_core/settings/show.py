@@ -1,4 +1,4 @@
-"""What ``config show`` and ``config get`` print (docs/engine/command.md, "Commands")."""
+"""What ``config show`` and ``config get`` print (docs/engine/command.md, "Settings")."""
 
 from __future__ import annotations
 
@@ -6,13 +6,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from lcm_core.errors import NotFoundError
-from lcm_core.settings.engine import KEYS
-from lcm_core.settings.resolve import Settings
+from lcm_core.settings.engine import KEYS, EngineSettings
+from lcm_core.settings.resolve import ENGINE_ENV_NAMES, Settings
 from lcm_core.settings.threshold_rules import ThresholdRule
-from lcm_core.settings.values import Diagnostic, Json, JsonObject, Sourced
+from lcm_core.settings.values import Diagnostic, Json, JsonObject, Sourced, local_zone_name
+
+#: The engine's name of what has another one here, or an older one besides.
+_ALSO_CALLED: Final = MappingProxyType(
+    {
+        "databasePath": "dbPath",
+        "incrementalMaxDepth": "sweepMaxDepth",
+        "largeFileTokenThreshold": "largeFileThresholdTokens",
+    }
+)
+#: In which order the engine's command prints the settings.
+_THEIR_ORDER: Final = (
+    *("enabled", "hostFallbackMode", "databasePath", "largeFilesDir"),
+    *("ignoreSessionPatterns", "statelessSessionPatterns", "skipStatelessSessions"),
+    *("contextThreshold", "contextThresholdOverrides", "freshTailCount", "promptAwareEviction"),
+    *("stubLargeToolPayloads", "newSessionRetainDepth", "leafMinFanout", "condensedMinFanout"),
+    *("condensedMinFanoutHard", "sweepMaxDepth", "incrementalMaxDepth", "leafChunkTokens"),
+    *("maxSweepIterations", "sweepDeadlineMs", "compactUntilUnderDeadlineMs", "bootstrapMaxTokens"),
+    *("leafTargetTokens", "condensedTargetTokens", "maxExpandTokens", "largeFileTokenThreshold"),
+    *("summaryProvider", "summaryModel", "largeFileSummaryProvider", "largeFileSummaryModel"),
+    *("expansionProvider", "expansionModel", "delegationTimeoutMs", "summaryTimeoutMs"),
+    *("summaryCallWindowMs", "summaryMaxCallsPerWindow", "summarySpendBackoffMs", "timezone"),
+    *("pruneHeartbeatOk", "transcriptGcEnabled", "enableSummaryThinking"),
+    *("proactiveThresholdCompactionMode", "autoRotateSessionFiles", "independentLogFile"),
+    *("summaryMaxOverageFactor", "fallbackMaxTokens", "customInstructions", "circuitBreakerThreshold"),
+    *("circuitBreakerCooldownMs", "replayFloodThresholdExternal", "replayFloodThresholdInternal"),
+    *("fallbackProviders", "cacheAwareCompaction", "dynamicLeafChunkTokens", "stripInjectedContextTags"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +47,11 @@ class ConfigView:
     """The settings as a document: what the file says, what applies, and why."""
 
     raw: JsonObject
-    effective: JsonObject
+    effective: JsonObject  #: under the engine's names and in its order, ours behind them
     sources: Mapping[str, str]  #: dotted key of `effective` to the name of what set it, or "default"
     diagnostics: tuple[Diagnostic, ...]
     active_env: tuple[str, ...]
+    overriding: tuple[str, ...]  #: those of them that the engine would go by too
     without_effect: tuple[str, ...]  #: keys of `effective` that nothing here uses: they are the engine's
 
 
@@ -32,6 +60,9 @@ class ConfigValue:
     """One value of the configuration."""
 
     path: str  #: without the ``raw.`` or ``effective.`` that may have stood before it
+    is_set: bool  #: whether the plugin's configuration has it
+    raw: Json  #: as it stands there; None where it does not
+    effective: Json  #: what applies; None for what is only in the configuration
     value: Json
     origin: Literal["effective", "raw"]
     source: str | None  #: what set an effective value; None for raw values and whole branches
@@ -40,10 +71,15 @@ class ConfigValue:
 
 def config_view(settings: Settings) -> ConfigView:
     """Everything that ``config show`` prints; keys are the plugin's own names."""
+    found = sourced_settings(settings)
+    found |= {theirs: found[ours] for theirs, ours in _ALSO_CALLED.items()}
+    places = {name: at for at, name in enumerate(_THEIR_ORDER)}
     effective: dict[str, Json] = {}
     sources: dict[str, str] = {}
-    for dotted, sourced in sourced_settings(settings).items():
-        _put(effective, dotted.split("."), _plain(sourced.value))
+    for dotted in sorted(found, key=lambda name: places.get(name.partition(".")[0], len(places))):
+        sourced = found[dotted]
+        value = _plain(sourced.value)
+        _put(effective, dotted.split("."), _derived(settings.engine, dotted) if value is None else value)
         sources[dotted] = sourced.name or str(sourced.source)
     return ConfigView(
         settings.raw,
@@ -51,8 +87,18 @@ def config_view(settings: Settings) -> ConfigView:
         MappingProxyType(sources),
         settings.diagnostics,
         settings.active_env,
+        tuple(name for name in settings.active_env if name in ENGINE_ENV_NAMES),
         tuple(key.name for key in KEYS.values() if not key.has_effect),
     )
+
+
+def _derived(engine: EngineSettings, name: str) -> Json:
+    """What the engine takes for a setting that nobody set and that follows from others; else None."""
+    if name == "bootstrapMaxTokens":
+        return max(6_000, int(0.3 * engine.leaf_chunk_tokens.value))
+    if name == "dynamicLeafChunkTokens.max":
+        return 2 * engine.leaf_chunk_tokens.value
+    return local_zone_name() if name == "timezone" else None
 
 
 def config_value(settings: Settings, path: str) -> ConfigValue:
@@ -67,14 +113,16 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
         if path.startswith(f"{origin}."):
             origins, path = (origin,), path.removeprefix(f"{origin}.")
             break
-    for origin in origins:
-        found, value = _get(view.effective if origin == "effective" else view.raw, path.split("."))
-        if found:
+    is_set, raw = _get(view.raw, path.split("."))
+    applies, effective = _get(view.effective, path.split("."))
+    for origin, found, value in (("effective", applies, effective), ("raw", is_set, raw)):
+        if found and origin in origins:
             source = view.sources.get(path) if origin == "effective" else None
-            return ConfigValue(path, value, origin, source, source is None or path not in view.without_effect)
+            has_effect = source is None or path not in view.without_effect
+            return ConfigValue(path, is_set, raw, effective, value, origin, source, has_effect)
     raise NotFoundError(
         f"There is no setting {path!r}; `lcm-tui config show` lists them.",
-        code="CONFIG_PATH_NOT_FOUND",
+        code="CONFIG_KEY_NOT_FOUND",
         details={"path": path},
     )
 
@@ -115,6 +163,8 @@ def _plain(value: object) -> Json:
         return str(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # which JSON of the engine's does not tell apart
     return value if isinstance(value, bool | int | float | str) else None
 
 

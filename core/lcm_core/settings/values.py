@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -214,6 +215,11 @@ def _sequence(value: Json) -> Sequence[Json]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return value
     raise ValueError("which is not a list")
+
+
+def local_zone_name() -> str | None:
+    """The IANA name of this machine's time zone, as its clock is linked; None where that does not say."""
+    return os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2] or None
 
 
 def time_zone(value: Json) -> str:

@@ -24,7 +24,8 @@ BOOTSTRAP = "conversation_bootstrap_state"
 #: The column of MAINTENANCE that grows by one with every write but the first.
 REVISION: Final = "maintenance_revision"
 
-#: Columns of the three tables, as the engine lists them (docs/format.md, "Tables").
+#: Columns of the three tables in the order in which the engine's command prints them; those that it leaves
+#: out stand last (docs/engine/command.md, "Commands").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     TELEMETRY: (
         "last_observed_cache_read",
@@ -59,14 +60,14 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "raw_tokens_outside_tail",
         "context_threshold",
         "context_threshold_source",
-        "context_fresh_tail_count",
-        "context_leaf_chunk_tokens",
         "retry_attempts",
         "next_attempt_after",
+        "updated_at",
+        "context_fresh_tail_count",
+        "context_leaf_chunk_tokens",
         "resolution_reason",
         "resolved_at",
         REVISION,
-        "updated_at",
     ),
     BOOTSTRAP: (
         "session_file_path",
@@ -79,7 +80,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "fork_bounded",
         "fork_source_message_count",
         "updated_at",
-        "soft_reset_pruned_at",  # which the engine's own command leaves out
+        "soft_reset_pruned_at",
     ),
 }
 

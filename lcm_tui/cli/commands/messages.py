@@ -28,7 +28,7 @@ Count: TypeAlias = Annotated[
     int | None,
     Option(
         "--count",
-        "Messages; else what the engine is configured for.",
+        "So many messages, and no more; else the fresh tail as the engine is configured for it.",
         WholeNumber(1, options.MAX_LIMIT),
         "1..500",
     ),
