@@ -504,5 +504,5 @@ def test_a_session_in_the_hosts_database_is_not_called_missing(tmp_path: Path):
 
 def test_the_database_is_not_made(tmp_path: Path) -> None:
     file = transcript(tmp_path / "s.jsonl", "hi")
-    assert run("backfill", "--file", file, "--db", tmp_path / "none.db", "--apply", "--yes").code == 5
+    assert run("backfill", "--file", file, "--db", tmp_path / "none.db", "--apply", "--yes").code == 3
     assert os.listdir(tmp_path) == ["s.jsonl"]

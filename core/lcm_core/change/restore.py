@@ -181,7 +181,7 @@ def _check_given(backup: Path) -> None:
             details={"path": str(backup)},
         )
     if backup.is_dir():
-        raise DatabaseMissingError(
+        raise DatabaseError(
             f"{backup} is a folder. Give the path of the backup in it; nothing was changed.",
             details={"path": str(backup)},
         )
