@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
+from lcm_core.change.planning import Batch
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.host.listing import HostSession
@@ -18,8 +19,8 @@ from lcm_core.ingest.sessions import DiskSession, SessionState
 from lcm_core.operations.backfill import (
     Backfill,
     BackfillFiles,
+    Backfilling,
     plain_file,
-    plan_backfill,
     session_of,
     written_out,
 )
@@ -81,26 +82,42 @@ def importing(session: HostSession, settings: Settings) -> Change:
     files, written = BackfillFiles(settings.large_files_dir.value), _WrittenOut(session)
     is_noted = plain_file(session) is not None
 
-    async def plan(reader: Reader) -> Sequence[Plan]:
-        disk = await asyncio.to_thread(written.write)
-        transcript = await asyncio.to_thread(read_host_file, disk.path)
-        shown = await plan_backfill(
-            reader,
-            session_of(disk),
-            transcript,
-            configured(engine_rules(reader.schema), settings.engine).ingest,
-            large_files=files.folder,
-            archived=disk.state is not SessionState.LIVE,
-            is_noted=is_noted,
-        )
-        if reason := _refusal(shown):
+    work: Backfilling | None = None
+
+    async def plan(reader: Reader) -> Batch:
+        nonlocal work
+        if work is None or not await work.goes_on(reader):
+            disk = await asyncio.to_thread(written.write)
+            work = Backfilling(
+                session_of(disk),
+                await asyncio.to_thread(read_host_file, disk.path),
+                configured(engine_rules(reader.schema), settings.engine).ingest,
+                files.folder,
+                archived=disk.state is not SessionState.LIVE,
+                is_noted=is_noted,
+            )
+        shown = await work.plan(reader)
+        if (reason := _refusal(shown)) and not shown.goes_on:
             raise RefusedError(reason)
         files.expect(shown.appends)
-        first, *others = (append.plan for append in shown.appends)
-        return [replace(first, warnings=(*first.warnings, *shown.warnings)), *others]
+        plans = tuple(append.plan for append in shown.appends)
+        if shown.goes_on:
+            return Batch(plans, shown.more)
+        warnings = (*shown.warnings, *_rest_of(shown))
+        return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
 
     title = f"Import session {session.session_key or session.session_id}"
     return Change(plan, title, around=_Importing(files, written))
+
+
+def _rest_of(shown: Backfill) -> tuple[str, ...]:
+    """What is said of a large session, of which only the first parts are planned here."""
+    if not shown.more:
+        return ()
+    return (
+        f"this shows the first {len(shown.appends):,} of {shown.parts:,} parts; all of them are applied: "
+        f"{shown.tally.stored:,} messages, {shown.tally.tokens:,} tokens",
+    )
 
 
 def _refusal(shown: Backfill) -> str:

@@ -16,8 +16,8 @@ from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import (
     Backfill,
     BackfillFiles,
+    Backfilling,
     find_transcript,
-    plan_backfill,
     session_of,
     stored_elsewhere,
     written_out,
@@ -31,6 +31,7 @@ from lcm_tui.cli import backfill_steps as steps
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.backfill_options import AfterImport
+from lcm_tui.cli.backfill_steps import AfterImportForecast
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ModelOptions, SqlFlags
 from lcm_tui.views.blocks import Block, Cell, Facts, Prose
@@ -126,21 +127,12 @@ class _Work:
     files: BackfillFiles
     written_from: Path | None  #: where the session lies, of which the transcript was only written out
     conversation_id: ConversationId | None = None  #: None: nothing is imported, and nothing is there
+    importing: Backfilling | None = None
+    after: AfterImportForecast | None = None  #: what follows the import, as it was shown
 
     async def plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
-        settings = self.run.settings
-        rules = configured(engine_rules(reader.schema), settings.engine).ingest
-        shown = await plan_backfill(
-            reader,
-            self.session,
-            self.transcript,
-            rules,
-            large_files=settings.large_files_dir.value,
-            archived=self.disk.state is not SessionState.LIVE,
-            is_noted=self.written_from is None,
-            title=self.title,
-        )
+        shown = await self._importing(reader).plan(reader)
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} holds {shown.present:,} messages, and none of the "
@@ -150,14 +142,32 @@ class _Work:
             )
         self.files.expect(shown.appends)
         self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
-        after = await self.more.forecast(reader, shown)
+        if self.after is None or not shown.goes_on:
+            self.after = await self.more.forecast(reader, shown)
+        after = self.after
         return changing.Proposal(
             [append.plan for append in shown.appends],
             data={**_document(self.disk, self.place, shown), **after.data},
             blocks=[*_blocks(self.run, self.place, shown), *after.blocks],
             nothing=_nothing(shown),
             brief=True,
+            more=shown.more,
         )
+
+    def _importing(self, reader: Reader) -> Backfilling:
+        """The import, which goes on where its last commit ended."""
+        if self.importing is None:
+            settings = self.run.settings
+            self.importing = Backfilling(
+                self.session,
+                self.transcript,
+                configured(engine_rules(reader.schema), settings.engine).ingest,
+                settings.large_files_dir.value,
+                archived=self.disk.state is not SessionState.LIVE,
+                is_noted=self.written_from is None,
+                title=self.title,
+            )
+        return self.importing
 
     @property
     def place(self) -> Path:
@@ -214,7 +224,7 @@ def _document(disk: DiskSession, place: Path, shown: Backfill) -> Document:
             "fileBytes": tally.payload_bytes,
             "earliestAt": _iso(tally.first),
             "latestAt": _iso(tally.last),
-            "parts": len(shown.appends),
+            "parts": shown.parts,
             "modelCalls": 0,
         },
         "importWarnings": list(shown.warnings),

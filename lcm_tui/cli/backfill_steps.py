@@ -125,10 +125,11 @@ class Steps:
 def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
     """The context as it will be behind the import."""
     items = list(loaded.context.items)
-    number = shown.present
-    for message in shown.messages:
-        number += 1
-        items.append(WeighedItem(number, message.tokens, is_user=message.role == "user"))
+    weights = shown.weights
+    for number, (tokens, of_user) in enumerate(
+        zip(weights.tokens, weights.of_user, strict=True), shown.present + 1
+    ):
+        items.append(WeighedItem(number, tokens, is_user=bool(of_user)))
     return LoadedContext(shown.conversation_id, WeighedContext.of(items))
 
 

@@ -12,7 +12,7 @@ from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 from lcm_core.times import format_local, parse_utc, sort_key
 
-from lcm_tui.views.host_session import session_state
+from lcm_tui.views.host_session import session_name, session_state
 from lcm_tui.views.units import bar_text, size_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
@@ -115,7 +115,7 @@ def names_of(rows: Mapping[RowKey, Row]) -> dict[RowKey, str]:
 def _name(row: Row, titles: Mapping[str | None, int]) -> str:
     one = row.conversation
     if one is None:
-        return (row.session.session_key or row.session.session_id) if row.session is not None else ""
+        return session_name(row.session) if row.session is not None else ""
     title, words = (one.title or "").strip(), row.words or ""
     if title and titles[one.title] == 1:
         return title
@@ -161,7 +161,8 @@ def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:
     return {
         "id": Span("disk", "warn"),
         "agent": Span(session.agent or UNRECORDED),
-        "name": Span(session.session_key or session.session_id),
+        # A narrow list has no column for the state.
+        "name": Span(f"{session_state(session)}  {session_name(session)}"),
         "session": Span(session.session_key or session.session_id),
         "state": Span(session_state(session), "warn"),
         "activity": Span(format_local(newest, zone)[:16]) if newest else Span("no messages", "dim"),

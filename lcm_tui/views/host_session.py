@@ -17,3 +17,11 @@ def session_state(session: HostSession) -> str:
     if stored == "hot":
         return "living" if session.current else "earlier"
     return "on disk" if stored == "jsonl" else stored
+
+
+def session_name(session: HostSession) -> str:
+    """Agent and channel as its key has them, as a conversation is called; without a key its id."""
+    agent, _, lane = (session.session_key or "").removeprefix("agent:").partition(":")
+    if not lane or not (session.session_key or "").startswith("agent:"):
+        return session.session_key or session.session_id
+    return lane if lane == agent else f"{agent} {lane}"

@@ -234,3 +234,22 @@ async def test_a_database_that_cannot_be_read_is_said_on_the_first_screen(tmp_pa
     agent.database.write_bytes(b"no database, " * 1000)
     async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
         await wait_for_text(pilot, "? 1 place not read:", "1 unread")
+
+
+async def test_a_large_session_is_imported_a_few_parts_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 10)
+    monkeypatch.setattr("lcm_core.operations.backfill._HELD", 2)
+    story = talk(30)
+    AgentFolder(tmp_path / "agents" / "main").hot(story, "agent:main:main")
+    database = new_database(tmp_path / "lcm.db")
+    async with open_app(database, state_dir=tmp_path) as pilot:
+        screen = await open_row(pilot, "main/one")
+        await pilot.press("i")
+        await wait_for_text(pilot, "this shows the first 2 of")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+    names = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
+    assert [row[0] for row in names] == [name for name, _, _ in story.messages]
+    assert query(database, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == [(1,)]

@@ -138,3 +138,25 @@ def test_the_answer_names_where_the_session_lies(data: Path, tmp_path: Path) -> 
     ).data
     assert told["transcript"]["path"].endswith("openclaw-agent.sqlite")
     assert told["transcript"]["messages"] == 385
+
+
+def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story("one", 7)
+    for number in range(60):
+        story.say("user" if number % 2 else "assistant", f"said {number}")
+    AgentFolder(tmp_path / "agents" / "main").hot(story, "agent:main:main")
+    whole, parts = new_database(tmp_path / "whole.db"), new_database(tmp_path / "parts.db")
+    assert backfill(tmp_path, whole, "main", "one").code == ExitCode.DONE
+    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 10)
+    monkeypatch.setattr("lcm_core.operations.backfill._HELD", 2)
+    done = backfill(tmp_path, parts, "main", "one")
+    assert done.code == ExitCode.DONE
+    assert stored_in(parts) == stored_in(whole)
+    told = done.data
+    assert len(told["plans"]) == told["import"]["parts"] > 4
+    assert told["import"]["messages"] == len(story.messages)
+    undone = run("history", "undo", "--batch", told["batch"], "--db", parts, "--apply", "--yes", "--json")
+    assert undone.code == ExitCode.DONE
+    assert stored_in(parts) == []

@@ -16,8 +16,17 @@ from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Plans that belong together, and whether the planner makes others once these were committed."""
+
+    plans: tuple[Plan, ...]
+    more: bool = False
+
+
 #: Reads what an operation needs and returns its plan, or the plans of a batch.
-Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan]]]
+Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan] | Batch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class Planned:
     plans: tuple[Plan, ...]
     preview: Preview  #: of all of them
     moved: tuple[Moved, ...] = ()  #: why it had to be planned anew; empty when it had not
+    more: bool = False  #: the rest is planned when these were committed
 
 
 async def plan_for(
@@ -45,11 +55,22 @@ async def plan_for(
             return replace(held, preview=await preview_plan(reader, as_one_plan(held.plans)))
         except StalePlanError as error:
             moved = error.moved
-    made = await planner(reader)
-    plans = (made,) if isinstance(made, Plan) else tuple(made)
-    if not plans:
+    batch = await batch_of(reader, planner)
+    if not batch.plans:
         raise RefusedError("There is nothing to change.")
-    return Planned(plans, await first_preview(reader, plans), moved)
+    return Planned(batch.plans, await first_preview(reader, batch.plans), moved, batch.more)
+
+
+async def batch_of(reader: Reader, planner: Planner) -> Batch:
+    """What a planner makes, whatever it returns.
+
+    Raises:
+        LcmError: the operation is refused.
+    """
+    made = await planner(reader)
+    if isinstance(made, Batch):
+        return made
+    return Batch((made,) if isinstance(made, Plan) else tuple(made))
 
 
 async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:

@@ -8,8 +8,9 @@ stopped is gone on with.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -45,11 +46,29 @@ from lcm_core.operations.reconciling import anchor_of, read_imported
 from lcm_core.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.ingested import without_row
+from lcm_core.store.ingested import find_holding, next_conversation_id, without_row
 from lcm_core.wording import agree, counted
 
 #: Sessions that a refusal names at most.
 _NAMED: Final = 5
+#: Parts of an import, and bytes of them, that are planned and held at a time.
+_HELD: Final = 4
+_HELD_BYTES: Final = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MessageWeights:
+    """What the messages of an import weigh, without their texts; in order."""
+
+    tokens: array[int] = field(default_factory=lambda: array("q"))  #: as stored
+    whole: array[int] = field(default_factory=lambda: array("q"))  #: before payloads went to files
+    of_user: bytearray = field(default_factory=bytearray)  #: 1 where the user said it
+
+    def add(self, message: StoredMessage) -> None:
+        """Note one."""
+        self.tokens.append(message.tokens)
+        self.whole.append(message.whole_tokens)
+        self.of_user.append(message.role == "user")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +81,16 @@ class Backfill:
     is_new: bool  #: the conversation is made
     present: int  #: messages that it holds already
     anchor: Anchor
-    messages: tuple[StoredMessage, ...]  #: that would be stored
-    appends: tuple[Append, ...]  #: committed one after the other
+    weights: MessageWeights  #: of the messages that would be stored
+    parts: int  #: appends that all of it takes
+    appends: tuple[Append, ...]  #: the next of them, committed one after the other
+    more: bool  #: the others are planned once these were committed (`Backfilling.plan`)
     tally: ImportTally
     warnings: tuple[str, ...]
     engine_keeps: (
         int | None
     )  #: how many of the messages a first import of the engine keeps; None: it is no first import
+    goes_on: bool = False  #: earlier parts were committed
 
     @property
     def doubtful(self) -> bool:
@@ -169,56 +191,147 @@ async def plan_backfill(
 ) -> Backfill:
     """Plan to store what *transcript* has and the database lacks; nothing is written.
 
-    A new conversation has *title*; it is *archived* when the host does not continue the session. How far it
-    was read is not noted of a transcript that was only written out for the import.
+    Only the first parts of a large one are planned, see `Backfilling`, whose values these are.
 
     Raises:
         TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
     """
-    _check_is_transcript(transcript)
-    known = await read_imported(reader, session)
-    anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
-    tally = ImportTally()
-    waiting = await asyncio.to_thread(_pieces, transcript, anchor.start, rules, tally)
-    target = await end_of_conversation(
-        reader, session, now=now or datetime.now(UTC), large_files=large_files, archived=archived
-    )
-    if title is not None and target.is_new:
-        target.opening = [_titled(edit, title) for edit in target.opening]
-    first_hash = await asyncio.to_thread(last_hash, transcript) if target.is_empty else None
-    appends = []
-    for number, piece in enumerate(waiting, 1):
-        await target.recognise(reader, piece.messages)
-        read_to = checkpoint_of(transcript, piece.offset, first_hash=first_hash, is_noted=is_noted)
-        appends.append(_append(target, piece, number, len(waiting), read_to))
-    present = known.holding.messages if known.holding is not None else 0
-    messages = tuple(message for piece in waiting for message in piece.messages)
-    keeps = kept_by_engine(messages, rules.bootstrap_max_tokens) if target.is_empty else None
-    warnings = list(_warnings(transcript, anchor, tally, present))
-    if keeps is not None and keeps < len(messages):
-        warnings.append(_kept(keeps, len(messages), rules.bootstrap_max_tokens))
-    return Backfill(
+    work = Backfilling(
         session,
         transcript,
-        target.conversation_id,
-        target.is_new,
-        present,
-        anchor,
-        messages,
-        tuple(append for append in appends if append.stored),
-        tally,
-        tuple(warnings),
-        keeps,
+        rules,
+        large_files,
+        archived=archived,
+        is_noted=is_noted,
+        title=title,
+        now=now,
     )
+    return await work.plan(reader)
 
 
-def kept_by_engine(messages: Sequence[StoredMessage], budget: int) -> int:
-    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, "First import")."""
+@dataclass(slots=True)
+class Backfilling:
+    """An import of any size: at most `_HELD` parts, or `_HELD_BYTES` of them, are planned and held at a time.
+
+    All of it is read once for the preview, which holds no texts. `plan` is asked again when what it planned
+    was committed, and goes on where that ended; when the database moved on otherwise, it begins anew.
+    """
+
+    session: Session
+    transcript: HostFile
+    rules: IngestRules
+    large_files: Path
+    archived: bool = False  #: of a new conversation: the host does not continue the session
+    is_noted: bool = True  #: False: the transcript was only written out for the import
+    title: str | None = None  #: of a new conversation
+    now: datetime | None = None
+    _shown: Backfill | None = None
+    _pieces: Iterator[TranscriptPiece] | None = None
+    _next: TranscriptPiece | None = None
+    _part: int = 1  #: number of the next part
+    _end: tuple[ConversationId, int] | None = None  #: conversation and last seq once all planned is committed
+    _first_hash: str | None = None
+
+    async def goes_on(self, reader: Reader) -> bool:
+        """Whether what was planned last was committed, and there is more."""
+        if self._next is None or self._end is None:
+            return False
+        holding = await find_holding(reader, self.session.session_id, self.session.session_key)
+        return holding is not None and (holding.conversation_id, holding.last_seq) == self._end
+
+    async def plan(self, reader: Reader) -> Backfill:
+        """Plan the next parts.
+
+        Raises:
+            TranscriptError: the transcript cannot be read, is none, or was rewritten meanwhile.
+        """
+        going_on = await self.goes_on(reader)
+        shown = self._shown if going_on and self._shown is not None else await self._survey(reader)
+        target = await end_of_conversation(
+            reader,
+            self.session,
+            now=self.now or datetime.now(UTC),
+            large_files=self.large_files,
+            archived=self.archived,
+        )
+        if self.title is not None and target.is_new:
+            target.opening = [_titled(edit, self.title) for edit in target.opening]
+        if not going_on:
+            self._first_hash = None
+            if target.is_empty:
+                self._first_hash = await asyncio.to_thread(last_hash, self.transcript)
+        appends: list[Append] = []
+        while not appends and self._next is not None:  # what is there already makes no append
+            for piece in await asyncio.to_thread(self._take):
+                await target.recognise(reader, piece.messages)
+                read_to = checkpoint_of(
+                    self.transcript, piece.offset, first_hash=self._first_hash, is_noted=self.is_noted
+                )
+                append = _append(target, piece, self._part, shown.parts, read_to)
+                appends += [append] if append.stored else []
+                self._part += 1
+        self._end = (target.conversation_id, target.last_seq)
+        self._shown = replace(shown, appends=tuple(appends), more=self._next is not None, goes_on=going_on)
+        return self._shown
+
+    async def _survey(self, reader: Reader) -> Backfill:
+        """Read all of it, and begin it."""
+        transcript, rules = self.transcript, self.rules
+        _check_is_transcript(transcript)
+        known = await read_imported(reader, self.session)
+        anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
+        tally, weights = ImportTally(), MessageWeights()
+
+        def read() -> int:
+            count = 0
+            for piece in _pieces(transcript, anchor.start, rules, tally):
+                count += 1
+                for message in piece.messages:
+                    weights.add(message)
+            return count
+
+        parts = await asyncio.to_thread(read)
+        self._pieces = _pieces(transcript, anchor.start, rules, ImportTally())
+        self._next, self._part = await asyncio.to_thread(next, self._pieces, None), 1
+        holding = known.holding
+        present = holding.messages if holding is not None else 0
+        keeps = kept_by_engine(weights.whole, rules.bootstrap_max_tokens) if not present else None
+        warnings = list(_warnings(transcript, anchor, tally, present))
+        count = len(weights.tokens)
+        if keeps is not None and keeps < count:
+            warnings.append(_kept(keeps, count, rules.bootstrap_max_tokens))
+        owner = await next_conversation_id(reader) if holding is None else holding.conversation_id
+        is_new = holding is None
+        return Backfill(
+            *(self.session, transcript, owner, is_new, present, anchor, weights, parts, ()),
+            *(False, tally, tuple(warnings), keeps),
+        )
+
+    def _take(self) -> list[TranscriptPiece]:
+        """The next pieces, as many as may be held; blocks."""
+        found: list[TranscriptPiece] = []
+        held = 0
+        while self._next is not None and len(found) < _HELD and held < _HELD_BYTES:
+            found.append(self._next)
+            held += sum(_bytes_of(message) for message in self._next.messages)
+            self._next = next(self._pieces, None) if self._pieces is not None else None
+        return found
+
+
+def _bytes_of(message: StoredMessage) -> int:
+    return len(message.content) + sum(len(payload.data) for payload in message.payloads)
+
+
+def kept_by_engine(tokens: Sequence[int], budget: int) -> int:
+    """How many of the newest messages fit into a budget of tokens (docs/engine/ingest.md, "First import").
+
+    *tokens* are those of each message, in order, before payloads went to files.
+    """
     room, count = budget, 0
-    for message in reversed(messages):
-        if message.whole_tokens > room:
+    for weight in reversed(tokens):
+        if weight > room:
             break
-        room, count = room - message.whole_tokens, count + 1
+        room, count = room - weight, count + 1
     return count
 
 
@@ -239,12 +352,10 @@ def _check_is_transcript(transcript: HostFile) -> None:
 
 def _pieces(
     transcript: HostFile, start: int, rules: IngestRules, tally: ImportTally
-) -> list[TranscriptPiece]:
+) -> Iterator[TranscriptPiece]:
     hosts = read_messages(transcript, transcript.messages[start:], inherit=True)
     stored = stored_of(hosts, rules, tally)
-    return list(
-        transcript_pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally)
-    )
+    return transcript_pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally)
 
 
 def _titled(edit: RowChange, title: str) -> RowChange:

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.errors import Moved
-from lcm_core.change.planning import Planned, plan_for
+from lcm_core.change.planning import Planned, batch_of, plan_for
 from lcm_core.errors import LcmError
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -144,7 +144,8 @@ turn the choices that stand above the head, if there are any.
     @property
     def committing(self) -> bool:
         """Whether what is shown is being applied, or has been."""
-        return self._state.phase is Phase.COMMITTING or self._finished
+        planning_rest = self._state.agreed and self._state.phase is Phase.PLANNING
+        return self._state.phase is Phase.COMMITTING or planning_rest or self._finished
 
     def stopped(self) -> bool:
         """Whether what is being applied is not wanted any more; asked in the thread of a commit too."""
@@ -230,7 +231,8 @@ turn the choices that stand above the head, if there are any.
         if self.committing:
             total = self._state.total
             at = min(len(self._state.done) + 1, total)
-            which = "" if total < 2 else f" {at:,} of {total:,}"
+            several = f"{total:,}+" if self._state.more else f"{total:,}"
+            which = "" if total < 2 else f" {at:,} of {several}"
             end = "stopping" if self._stop.is_set() else f"{self.key_of('back')} stops"
             bar.note = f"applying{which}, {end}"
         elif self._refusal:
@@ -291,7 +293,7 @@ turn the choices that stand above the head, if there are any.
                 return
         if self._planned is not None and self._why_not_apply() is None:
             self._failure = ""
-            self._state = self._state.plan(self._planned.plans).agree()
+            self._state = self._state.plan(self._planned.plans, more=self._planned.more).agree()
             self._stop.clear()
             self._say_state()
             self.work_on("applying", self._apply, self._planned, exclusive=False)
@@ -330,18 +332,24 @@ turn the choices that stand above the head, if there are any.
     async def _commit(self, planned: Planned) -> None:
         """Commit the plans one by one; those that are done are not shown again when a later one fails."""
         around, database = self._change.around, self.session.database
-        ahead = self._state.ahead
         if not self._state.done:
-            self._select = ahead[0].select
-        await around.before_all(database, ahead)
-        for plan in ahead:
-            check_wanted(self.stopped)
-            await around.before(database, plan, self.stopped)
-            committed = await commit_plan(database, plan, inode=self._inode, stopped=self.stopped)
-            self._state = self._state.commit(committed)
-            if self._state.ahead:
-                self._planned = Planned(self._state.ahead, planned.preview)
+            self._select = self._state.ahead[0].select
+        while True:
+            ahead = self._state.ahead
+            await around.before_all(database, ahead)
+            for plan in ahead:
+                check_wanted(self.stopped)
+                await around.before(database, plan, self.stopped)
+                committed = await commit_plan(database, plan, inode=self._inode, stopped=self.stopped)
+                self._state = self._state.commit(committed)
+                if self._state.ahead:
+                    self._planned = Planned(self._state.ahead, planned.preview, more=planned.more)
                 self._say_state()
+            if self._state.phase is not Phase.PLANNING:
+                break
+            check_wanted(self.stopped)
+            batch = await self.session.read(batch_of, self._change.planner)
+            self._state = self._state.plan([one for one in batch.plans if one], more=batch.more)
         self._tell_of(await around.applied(database, self._state.committed))
 
     def _tell_of(self, notices: Sequence[Notice]) -> None:
