@@ -86,11 +86,11 @@ sys.exit(code)
     ("line", "code", "most"),
     [
         ("--version", 0, 35),
-        ("--help", 0, 56),
+        ("--help", 0, 60),
         ("history --help", 0, 35),
         ("compact --help", 0, 35),
         ("help rewrite", 0, 35),
-        ("compact --sweep --bogus", 2, 65),
+        ("compact --sweep --bogus", 2, 70),
         ("bogus", 2, 35),
         ("transplant x 5", 2, 35),
         ("TAB conv", 0, 55),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from pathlib import PurePath
 from typing import ClassVar
 
 JsonScalar = str | int | float | bool | None
@@ -56,6 +57,22 @@ class NotFoundError(LcmError):
 
     exit_code = ExitCode.NOT_FOUND
     default_code = "NOT_FOUND"
+
+
+class FileMissingError(NotFoundError):
+    """Nothing is at a path that was named: one sentence and one exit code wherever a path is given
+    (docs/decisions.md, "Missing files").
+    """
+
+    default_code = "FILE_NOT_FOUND"
+
+    def __init__(self, what: str, path: PurePath | str, advice: str, *, code: str | None = None) -> None:
+        super().__init__(nothing_at(what, path, advice), code=code, details={"path": str(path)})
+
+
+def nothing_at(what: str, path: PurePath | str, advice: str) -> str:
+    """The sentence about a file or folder that is missing."""
+    return f"There is no {what} at {path}. {advice}"
 
 
 class ConfigurationError(LcmError):

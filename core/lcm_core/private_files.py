@@ -19,7 +19,7 @@ from typing import Final
 
 import platformdirs
 
-from lcm_core.errors import RefusedError
+from lcm_core.errors import FileMissingError, RefusedError
 
 PROGRAM = "lcm-tui"
 #: Only this user.
@@ -131,7 +131,8 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
 
     Raises:
         FileThereError: something of that name is there.
-        FileNotWrittenError: the folder is missing or cannot be written.
+        FileMissingError: its folder is missing.
+        FileNotWrittenError: it cannot be written.
     """
     whole = Path(os.path.abspath(path))
     # `os.path` says no where `Path` raises: of a name that no file can have.
@@ -139,6 +140,10 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         raise FileNotWrittenError(f"{whole} is the open database and is not replaced; give another name.")
     if os.path.isdir(whole):
         raise FileNotWrittenError(f"{whole} is a folder; give the name of a file in it.")
+    if not os.path.isdir(whole.parent):
+        raise FileMissingError(
+            "folder", whole.parent, "Make it, or give another name.", code="FOLDER_NOT_FOUND"
+        )
     draft = whole.with_name(f".{whole.name}.{os.urandom(4).hex()}") if replace else whole
     try:
         _create(draft, as_utf8(text))

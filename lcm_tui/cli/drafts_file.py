@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from lcm_core.errors import NotFoundError, RefusedError, UsageError
+from lcm_core.errors import FileMissingError, NotFoundError, RefusedError, UsageError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.drafting.draft import MANUAL, Draft, DraftOrigin, storable
 from lcm_core.operations.drafting.items import BatchItem, ItemState
@@ -84,7 +84,9 @@ def refuse_existing(path: Path) -> None:
     if path.exists():
         raise RefusedError(f"{path} is there already: name another file for the drafts.")
     if not path.parent.is_dir():
-        raise RefusedError(f"There is no folder {path.parent} for the drafts.")
+        raise FileMissingError(
+            "folder", path.parent, "Make it, or give the drafts another path.", code="FOLDER_NOT_FOUND"
+        )
 
 
 def _item(item: BatchItem, take: bool, retention: JsonObject | None) -> JsonObject:
@@ -111,6 +113,10 @@ def read_drafts(path: Path, command: str) -> Reviewed:
     try:
         with open_regular(path) as file:  # a device may never end
             document = json.loads(file.read())
+    except FileNotFoundError:
+        raise FileMissingError(
+            "file of drafts", path, "Give the path that --draft wrote to.", code="DRAFTS_NOT_FOUND"
+        ) from None
     except OSError as error:
         raise NotFoundError(
             f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"

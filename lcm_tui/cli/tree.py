@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from lcm_core.errors import CancelledError, UsageError
+from lcm_core.errors import CancelledError, FileMissingError, UsageError
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.declaring import (
@@ -252,6 +252,11 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
     common: CommonOptions = gathered("", CommonOptions, values)
     try:
         settings = resolve(common.settings(), os.environ, home=Path.home())
+        sessions = settings.sessions
+        if sessions.source is SettingSource.COMMAND_LINE and not sessions.value.exists():
+            raise FileMissingError(
+                "folder of sessions", sessions.value, "Check --sessions.", code="FOLDER_NOT_FOUND"
+            )
         if settings.write_unknown_schema.value:
             from lcm_core.change.known_schema import allow_unknown_schema
 
@@ -317,13 +322,14 @@ def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
 
 def _refuse_unknown(arguments: Sequence[str]) -> None:
     """Refuse options that no command has: the engine says that before it looks for the command."""
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    given = [one.partition("=")[0] for one in before if one.startswith("--")]
+    if not given:
+        return
     known = {name for one in _declared_options() for name in (one.flag, *one.earlier)}
-    for argument in arguments:
-        if argument == "--":
-            break
-        name = argument.partition("=")[0]
-        if name.startswith("--") and name not in known | {*_HELP_NAMES, *_VERSION_NAMES}:
-            raise _no_such_option(click.NoSuchOption(name), "")
+    unknown = next((one for one in given if one not in known | {*_HELP_NAMES, *_VERSION_NAMES}), None)
+    if unknown is not None:
+        raise _no_such_option(click.NoSuchOption(unknown), "")
 
 
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:

@@ -33,6 +33,7 @@ from lcm_core.errors import (
     DatabaseBusyError,
     DatabaseError,
     DatabaseMissingError,
+    FileMissingError,
     RefusedError,
 )
 from lcm_core.store.opening import Access
@@ -351,9 +352,9 @@ def test_a_folder_that_cannot_be_written_is_said(
 
 def test_a_folder_that_is_not_there_is_said(database_copy: DatabaseFactory, tmp_path: Path):
     path = database_copy("0.15.3")
-    with pytest.raises(ReadOnlyError, match="There is no folder"):
+    with pytest.raises(FileMissingError, match="There is no folder"):
         make_backup(path, tmp_path / "no" / "copy")
-    with pytest.raises(ReadOnlyError):
+    with pytest.raises(FileMissingError):
         estimate_backup(path, tmp_path / "no" / "copy")
 
 

@@ -24,6 +24,7 @@ from lcm_core.errors import (
     DatabaseBusyError,
     DatabaseError,
     DatabaseMissingError,
+    FileMissingError,
     RefusedError,
 )
 from lcm_core.store.opening import Access
@@ -533,7 +534,7 @@ def test_a_restore_reads_the_backup_without_a_trace(saved: tuple[Path, Path]):
 
 def test_a_missing_folder_is_said(saved: tuple[Path, Path], tmp_path: Path):
     _, backup = saved
-    with pytest.raises(DatabaseError, match="There is no folder"):
+    with pytest.raises(FileMissingError, match="There is no folder"):
         restored(backup, tmp_path / "no" / "lcm.db")
     with pytest.raises(DatabaseMissingError):
         restored(tmp_path / "no", backup)

@@ -277,7 +277,7 @@ def test_the_configuration_is_shown_and_never_written(tmp_path: Path):
     assert config.read_bytes() == before
     assert "sk-very-secret" not in run("config", "show", "--config", config).out
     missing = run("status", "--config", tmp_path / "no.json", "--json")
-    assert (missing.code, missing.error["code"]) == (4, "CONFIG_NOT_FOUND")
+    assert (missing.code, missing.error["code"]) == (3, "CONFIG_NOT_FOUND")
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])

@@ -106,7 +106,7 @@ def test_a_backup_goes_where_it_is_sent(
     assert "--force" in taken.error["message"]
     assert run("backup", "--db", path, "--to", "here", "--force").code == 0
     missing = run("backup", "--db", path, "--to", tmp_path / "no" / "copy", "--json")
-    assert (missing.code, missing.error["code"]) == (5, "DATABASE_READ_ONLY")
+    assert (missing.code, missing.error["code"]) == (3, "FOLDER_NOT_FOUND")
     assert run("backup", "--db", path, "--to", "").code == 2
     assert run("backup", "--db", tmp_path / "no.db", "--to", "there").code == 3
     assert run("backup", "--db", path, "--to", path, "--force").code == 9

@@ -386,7 +386,7 @@ def test_into_a_new_place(path: Path, database_copy: DatabaseFactory):
 def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
     file = tmp_path / "x.jsonl"
     missing = run("import", file, "--db", path, "--json")
-    assert (missing.code, missing.error["code"]) == (3, "FILE_UNREADABLE")
+    assert (missing.code, missing.error["code"]) == (3, "FILE_NOT_FOUND")
     file.write_text(json.dumps({"format": "something"}) + "\n")
     wrong = run("import", file, "--db", path, "--json")
     assert (wrong.code, wrong.error["code"]) == (9, "FILE_INVALID")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import ConfigurationError
+from lcm_core.errors import ConfigurationError, FileMissingError
 from lcm_core.settings import Options, Settings, SettingSource, SummarySettings, resolve
 from lcm_core.settings.show import config_view
 from lcm_core.summarize.cost import FREE, price_of
@@ -270,13 +270,14 @@ def test_a_key_that_the_command_line_names_is_for_this_run(tmp_path: Path):
     assert (secret_of(by_file), by_file.key_origin) == (KEY, f"sk-…CRET from {path}")
     for bad, says in (
         (KeySource({}, key_variable="MINE"), "MINE is not set"),
-        (KeySource({}, key_file=tmp_path / "none"), "cannot be read"),
         (KeySource({}, key_file=tmp_path), "cannot be read"),
         (KeySource({"MINE": "two words"}, key_variable="MINE"), "holds no key"),
     ):
         with pytest.raises(CredentialError, match=says) as caught:
             choose_model(settings, bad)
         assert "two words" not in caught.value.message
+    with pytest.raises(FileMissingError, match="There is no key file at"):
+        choose_model(settings, KeySource({}, key_file=tmp_path / "none"))
 
 
 def profiles(tmp_path: Path, document: Any, agent: str = "main") -> Path:

@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.errors import ConfigurationError, ExitCode, NotFoundError, UsageError
+from lcm_core.errors import ConfigurationError, ExitCode, FileMissingError, NotFoundError, UsageError
 from lcm_core.settings import (
     EngineSettings,
     Options,
@@ -395,7 +395,7 @@ def test_a_missing_config_is_an_error_only_when_the_command_line_names_it(home: 
     assert resolve(Options(), {}, home=home).diagnostics == ()
     settings = resolve(Options(), {"OPENCLAW_CONFIG_PATH": str(missing)}, home=home)
     assert problems(settings) == [(Problem.MISSING_FILE, str(missing))]
-    with pytest.raises(ConfigurationError, match=re.escape(str(missing))) as caught:
+    with pytest.raises(FileMissingError, match=re.escape(str(missing))) as caught:
         resolve(Options(config=missing), {}, home=home)
     assert caught.value.code == "CONFIG_NOT_FOUND"
 

@@ -36,7 +36,7 @@ from lcm_core.change.copying import (
     unheard,
 )
 from lcm_core.change.errors import DiskFullError, ReadOnlyError
-from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
+from lcm_core.errors import DatabaseBusyError, DatabaseError, FileMissingError, RefusedError
 from lcm_core.private_files import PartialFile, sync_folder
 from lcm_core.store.connecting import error_name
 from lcm_core.store.opening import (
@@ -412,15 +412,13 @@ def check_target(path: Path, target: Path, *, replace: bool) -> None:
 
     Raises:
         RefusedError: it exists, belongs to a database, or is the database.
-        ReadOnlyError: its folder is missing or cannot be written.
+        FileMissingError: its folder is missing.
     """
     source = real_path(path)
     if real_path(target) in {source, *(sidecar(source, end) for end in ("-wal", "-shm", "-journal"))}:
         raise RefusedError(f"{target} is the database itself or a part of it. Give another path with --to.")
     if not target.parent.is_dir():
-        raise ReadOnlyError(
-            f"There is no folder {target.parent} for the backup. Make it, or give another path."
-        )
+        raise _no_folder(target)
     left = has_sidecars(target)
     if left:
         raise RefusedError(
@@ -456,12 +454,21 @@ def free_beside(target: Path) -> int:
     """Bytes that are free where *target* lies.
 
     Raises:
-        ReadOnlyError: there is no such folder.
+        FileMissingError: there is no such folder.
+        ReadOnlyError: nothing can be known about it.
     """
     try:
         return shutil.disk_usage(target.parent).free
+    except FileNotFoundError as error:
+        raise _no_folder(target) from error
     except OSError as error:
         raise unwritable(target, error) from error
+
+
+def _no_folder(target: Path) -> FileMissingError:
+    return FileMissingError(
+        "folder", target.parent, "Make it, or give the backup another path.", code="FOLDER_NOT_FOUND"
+    )
 
 
 def unwritable(target: Path, error: OSError | ValueError) -> DatabaseError:

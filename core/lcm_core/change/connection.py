@@ -17,7 +17,7 @@ from typing import Any
 
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
-from lcm_core.errors import DatabaseError, DatabaseMissingError
+from lcm_core.errors import DatabaseError, DatabaseMissingError, nothing_at
 from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
 from lcm_core.store.opening import connect_writing, explain, real_path, undisturbed
 
@@ -218,7 +218,7 @@ def _check_there(path: Path) -> None:
         os.stat(path)
     except FileNotFoundError as error:
         raise DatabaseMissingError(
-            f"There is no database at {path} any more. Give its path with --db; nothing was created.",
+            nothing_at("database", path, "It was there before; nothing was created."),
             details={"path": str(path)},
         ) from error
     except (OSError, ValueError) as error:

@@ -36,7 +36,14 @@ from lcm_core.change.copying import (
     unheard,
 )
 from lcm_core.change.processes import Holder, process_names, processes_with_open
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, LcmError, RefusedError
+from lcm_core.errors import (
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseMissingError,
+    LcmError,
+    RefusedError,
+    nothing_at,
+)
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import error_name
 from lcm_core.store.database import Database
@@ -176,8 +183,9 @@ def _check_given(backup: Path) -> None:
     """What is wrong with the path of a backup has nothing to do with that of the database."""
     if not backup.exists():
         raise DatabaseMissingError(
-            f"There is no backup at {backup}. Give the path of a file that `lcm-tui backup` made; nothing "
-            "was changed.",
+            nothing_at(
+                "backup", backup, "Give the path of a file that `lcm-tui backup` made; nothing was changed."
+            ),
             details={"path": str(backup)},
         )
     if backup.is_dir():

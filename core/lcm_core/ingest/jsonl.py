@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias
 
-from lcm_core.errors import CancelledError, ExitCode, LcmError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, nothing_at
 from lcm_core.javascript import BLANKS, Json, JsonObject
 
 Cancelled: TypeAlias = Callable[[], bool]
@@ -139,7 +139,9 @@ def _refuse_packed(path: Path, file: BinaryIO) -> None:
 
 def _explain(path: Path, error: OSError) -> NoReturn:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise TranscriptMissingError(f"There is no session file at {path}: check the path.") from error
+        raise TranscriptMissingError(
+            nothing_at("session file", path, "Check the path."), details={"path": str(path)}
+        ) from error
     if isinstance(error, IsADirectoryError):
         raise TranscriptError(f"{path} is a folder, not a session file: give a .jsonl file in it.") from error
     if isinstance(error, PermissionError):

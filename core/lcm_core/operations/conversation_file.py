@@ -28,7 +28,7 @@ from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError
 from lcm_core.change.plan import Edit, touched_rows, value_of
-from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.errors import FileMissingError, NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
 from lcm_core.private_files import PROGRAM, PartialFile, make_private, sync_folder
@@ -230,6 +230,10 @@ def read_conversation_file(path: Path) -> ConversationFile:
                 else:
                     table, row = _row_of(path, number, found)
                     rows.setdefault(table, []).append(row)
+    except FileNotFoundError as error:
+        raise FileMissingError(
+            "exported conversation", path, "Give the path of a file of `prune`."
+        ) from error
     except OSError as error:
         raise NotFoundError(
             f"{path} cannot be read: {error.strerror}. Give the path of an exported conversation.",

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import platformdirs
 
-from lcm_core.errors import ConfigurationError
+from lcm_core.errors import ConfigurationError, FileMissingError
 from lcm_core.private_files import read_limited, reason_of
 from lcm_core.settings.values import (
     Diagnostic,
@@ -200,16 +200,18 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
         expected: given by a variable: then a missing file is worth a diagnostic.
 
     Raises:
-        ConfigurationError: the file that ``--config`` names is missing or cannot be used.
+        FileMissingError: the file that ``--config`` names is missing.
+        ConfigurationError: it cannot be used.
     """
     try:
         document = _document(path, regular_only=not named)
     except FileNotFoundError:
         if named:
-            raise ConfigurationError(
-                f"There is no config file at {path}; check --config, or leave it out to use the default.",
+            raise FileMissingError(
+                "config file",
+                path,
+                "Check --config, or leave it out to use the default.",
                 code="CONFIG_NOT_FOUND",
-                details={"path": str(path)},
             ) from None
         if expected:
             message = f"There is no config file at {path}; the defaults apply."

@@ -27,6 +27,7 @@ from lcm_core.errors import (
     DatabaseMissingError,
     DatabaseQueryError,
     SearchUnavailableError,
+    nothing_at,
 )
 from lcm_core.store.connecting import Connection, ReadConnection, error_name
 
@@ -351,8 +352,9 @@ def _read_header(path: Path) -> tuple[bytes, int]:
             header, size = file.read(100), os.fstat(file.fileno()).st_size
     except FileNotFoundError as error:
         raise DatabaseMissingError(
-            f"There is no database at {path}. Give its path with --db or LCM_DATABASE_PATH; "
-            "nothing was created.",
+            nothing_at(
+                "database", path, "Give its path with --db or LCM_DATABASE_PATH; nothing was created."
+            ),
             details={"path": str(path)},
         ) from error
     except (OSError, ValueError) as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import quote
 
-from lcm_core.errors import DatabaseError
+from lcm_core.errors import DatabaseError, FileMissingError
 from lcm_core.private_files import read_limited
 from lcm_core.settings.summary import API_KEY_VARIABLE
 from lcm_core.settings.values import Json, object_or_empty
@@ -289,6 +289,10 @@ def _named(choice: ModelChoice, source: KeySource) -> Credential:
         origin, problem = str(source.key_file), "is empty"
         try:
             secret = _read(source.key_file)
+        except FileNotFoundError:
+            raise FileMissingError(
+                "key file", source.key_file, "Check --api-key-file.", code="KEY_FILE_NOT_FOUND"
+            ) from None
         except (OSError, ValueError) as error:
             secret, problem = "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
     kind = KeyKind.OAUTH if origin in choice.provider.tokens else KeyKind.API_KEY

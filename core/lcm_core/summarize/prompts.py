@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from lcm_prompts import ASK, BASE, SUFFIX, TEMPLATES, template_source
 
-from lcm_core.errors import ConfigurationError, NotFoundError
+from lcm_core.errors import ConfigurationError, FileMissingError, NotFoundError
 from lcm_core.private_files import read_limited
 from lcm_core.summarize.request import SummaryRequest
 from lcm_core.tokens import estimate
@@ -161,13 +161,13 @@ def prompts_at(path: Path) -> PromptTemplates:
     """The templates in force when the operator names a folder of them, or one file.
 
     Raises:
-        PromptError: there is neither.
+        FileMissingError: there is neither.
     """
     if path.is_dir():
         return PromptTemplates(path)
     if path.is_file():
         return PromptTemplates(file=path)
-    raise PromptError(f"There is no prompt at {path}.", details={"path": str(path)})
+    raise FileMissingError("prompt", path, "Check --prompt-dir.", code="PROMPT_NOT_FOUND")
 
 
 def name_for(depth: int) -> str:

@@ -20,7 +20,7 @@ from typing import IO, Final
 import platformdirs
 
 from lcm_core.change.errors import DiskFullError
-from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.errors import FileMissingError, NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
@@ -343,6 +343,10 @@ def read_saved(path: Path) -> SavedDrafts:
     try:
         with open_regular(path) as file:  # a device may never end
             lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        raise FileMissingError(
+            "file of drafts", path, "Give the path that --draft wrote to.", code="DRAFTS_NOT_FOUND"
+        ) from None
     except OSError as error:
         raise NotFoundError(
             f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"

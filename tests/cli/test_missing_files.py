@@ -1,0 +1,48 @@
+"""A path at which nothing is: one sentence, one exit code, wherever a command takes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+#: A command line with `NOWHERE` in it, what is missing there, and the code.
+MISSING = [
+    (("status", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("doctor", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("dissolve", "1", "--summary", "x", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("backup", "--db", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("context", "compare", "1", "--db-b", "NOWHERE"), "database", "DATABASE_NOT_FOUND"),
+    (("status", "--config", "NOWHERE"), "config file", "CONFIG_NOT_FOUND"),
+    (("sessions", "list", "--sessions", "NOWHERE"), "folder of sessions", "FOLDER_NOT_FOUND"),
+    (("restore", "NOWHERE"), "backup", "DATABASE_NOT_FOUND"),
+    (("import", "NOWHERE"), "exported conversation", "FILE_NOT_FOUND"),
+    (("backfill", "--file", "NOWHERE"), "session file", "TRANSCRIPT_NOT_FOUND"),
+    (("repair", "--from-drafts", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
+    (("prompts", "render", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
+    (
+        ("rewrite", "1", "--all", "--provider", "anthropic", "--api-key-file", "NOWHERE"),
+        "key file",
+        "KEY_FILE_NOT_FOUND",
+    ),
+    (("backup", "--to", "NOWHERE/copy.db"), "folder", "FOLDER_NOT_FOUND"),
+    (("report", "--to", "NOWHERE/report.json"), "folder", "FOLDER_NOT_FOUND"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "what", "code"), MISSING, ids=[" ".join(row[0]) for row in MISSING])
+def test_what_is_missing_is_said_in_one_form(
+    arguments: tuple[str, ...], what: str, code: str, tmp_path: Path, database_file: DatabaseFactory
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    given = [one.replace("NOWHERE", str(nowhere)) for one in arguments]
+    if "--db" not in given:
+        given += ["--db", str(database_file("0.15.3"))]
+    result = run(*given, "--json")
+    assert (result.code, result.error["code"]) == (3, code)
+    assert result.error["message"].startswith(f"There is no {what} at {nowhere}. ")
+    assert result.error["details"]["path"] == str(nowhere)
+    assert not nowhere.exists()
