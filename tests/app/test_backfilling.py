@@ -27,6 +27,7 @@ def _no_backup_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"
 
 
+@pytest.mark.long
 async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home: Path) -> None:
     path, files = openclaw_home / "lcm.db", openclaw_home / "lcm-files"
     before = dump(path)

@@ -122,6 +122,7 @@ async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pyte
     assert (calls, dump(path)) == ([], before)
 
 
+@pytest.mark.long
 async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:
@@ -189,6 +190,7 @@ async def put_off(pilot: Pilot[int], screen: CompactingScreen, answer: str) -> N
     await settled(pilot)
 
 
+@pytest.mark.long
 async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatch: pytest.MonkeyPatch):
     calls = answered_by(monkeypatch)
     async with open_app(path) as pilot:
@@ -209,6 +211,7 @@ async def test_a_draft_that_is_kept_is_not_paid_for_twice(path: Path, monkeypatc
         assert len(pilot.app.session.paid) == 0
 
 
+@pytest.mark.long
 async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
     async with open_app(path, size=NARROW) as pilot:
         screen = await opened(pilot)
@@ -242,6 +245,7 @@ async def test_its_keys_are_told_in_its_own_words(path: Path):
         assert screen.told("history").title == "History"
 
 
+@pytest.mark.long
 async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -297,6 +301,7 @@ async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypat
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch):
     with Host(path) as host:
 
@@ -339,6 +344,7 @@ async def test_without_a_key_it_is_forecast_and_not_made(
         assert "key" in reason
 
 
+@pytest.mark.long
 async def test_a_backup_is_offered_before_the_first_call(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.assembler import AssemblySettings, assemble
@@ -48,6 +49,7 @@ async def compared(pilot: Pilot[int], wanted: str) -> CompareScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_another_budget_one_under_the_other_and_side_by_side(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
         screen = await compared(pilot, "128k")
@@ -88,6 +90,7 @@ async def test_another_conversation_change_by_change(database_file: DatabaseFact
         assert screen.table.cursor == places[-1]
 
 
+@pytest.mark.long
 async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -104,6 +107,7 @@ async def test_how_it_was_when_the_screen_was_opened(database_copy: DatabaseFact
             await wait_for(pilot, lambda: pilot.app.screen is context)
 
 
+@pytest.mark.long
 async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         context = await assembled(pilot, 1)

@@ -137,6 +137,7 @@ async def test_what_cannot_be_recomputed_is_said_beside_the_list(database_file: 
         assert "≠" not in shown(pilot)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.3.0", "0.8.2"], ["0.1.2"]))
 async def test_older_versions(database_file: DatabaseFactory, version: str):
     async with open_sound_app(database_file(version), size=WIDE) as pilot:
@@ -160,6 +161,7 @@ async def test_without_colours_the_bar_is_made_of_letters(
         assert legend.split()[:3] == ["3", "D3", "509"]
 
 
+@pytest.mark.long
 async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with changed(path) as connection:
@@ -213,6 +215,7 @@ async def test_a_limit_of_tokens_says_by_which_tokens(
         assert COUNTED_AS_STORED in " ".join(screen.text.text.split())
 
 
+@pytest.mark.long
 async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1, select=("summary", "sum_bb692ab9b90b6a49"))
@@ -271,6 +274,7 @@ async def test_a_narrow_screen_has_no_text_beside_the_list(database_file: Databa
 # -- the budget ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -301,6 +305,7 @@ async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):
 # -- keys ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -323,6 +328,7 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.long
 async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -568,6 +574,7 @@ def test_the_columns_fill_the_list(width: int):
     assert layout.shows("total") == (width >= 96 or width == 77)
 
 
+@pytest.mark.long
 async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -123,6 +123,7 @@ async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory)
         )
 
 
+@pytest.mark.long
 async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await assembled(pilot, 1)
@@ -190,6 +191,7 @@ async def test_a_message_that_comes_is_assembled_too(database_copy: DatabaseFact
             assert fate.sent
 
 
+@pytest.mark.long
 async def test_an_export_is_private_and_replaces_nothing_unasked(
     database_file: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

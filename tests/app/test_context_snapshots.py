@@ -55,6 +55,7 @@ async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(databas
         assert screen.why_not("open") == screen.why_not("compare") == "no snapshot is selected"
 
 
+@pytest.mark.long
 async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, _ = await keep(path, 1, [6_000, 3_500])
@@ -90,6 +91,7 @@ async def test_one_that_is_kept_meanwhile_comes_on_top_and_the_cursor_stays(data
         assert screen.selected_id() == newest
 
 
+@pytest.mark.long
 async def test_a_damaged_one_is_said_and_the_others_stay(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, damaged, oldest = await keep(path, 1, [6_000, 5_000, 3_500])
@@ -109,6 +111,7 @@ async def test_a_damaged_one_is_said_and_the_others_stay(database_copy: Database
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotScreen))
 
 
+@pytest.mark.long
 async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     await keep(path, 1, [6_000])
@@ -127,6 +130,7 @@ async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFacto
         assert "1 gone" in shown_lines(pilot)[1]
 
 
+@pytest.mark.long
 async def test_a_snapshot_against_now_and_two_against_each_other(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, oldest = await keep(path, 1, [6_000, 3_500])
@@ -149,6 +153,7 @@ async def test_a_snapshot_against_now_and_two_against_each_other(database_copy: 
         assert "messages: 5 only in the first" in lines[3]
 
 
+@pytest.mark.long
 async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, _ = await keep(path, 1, [6_000, 3_500])
@@ -164,6 +169,7 @@ async def test_the_context_is_compared_with_a_snapshot_by_its_id(database_copy: 
         await wait_until_said(pilot, "Conversation 1 has no snapshot asm_none")
 
 
+@pytest.mark.long
 async def test_what_a_prompt_keeps_and_what_it_drops(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -192,6 +198,7 @@ async def test_what_a_prompt_keeps_and_what_it_drops(
         assert screen.account.size.height == 2
 
 
+@pytest.mark.long
 async def test_beside_the_list_stands_how_much_of_it_the_prompt_names(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -203,6 +210,7 @@ async def test_beside_the_list_stands_how_much_of_it_the_prompt_names(
         assert "not kept" in screen.text.text
 
 
+@pytest.mark.long
 async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.1.2"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)

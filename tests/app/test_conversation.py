@@ -100,6 +100,7 @@ async def test_the_newest_message_comes_first_and_is_selected(path: Path):
         await wait_for_text(pilot, "Conversation 1  main  #384")
 
 
+@pytest.mark.long
 async def test_every_message_is_met_by_paging_up_and_down(long_path: Path):
     async with open_app(long_path) as pilot:
         screen = await open_conversation(pilot, LONG)
@@ -114,6 +115,7 @@ async def test_every_message_is_met_by_paging_up_and_down(long_path: Path):
             assert seen | set(screen.messages.visible_keys) == set(range(1, TOTAL + 1))
 
 
+@pytest.mark.long
 async def test_the_wheel_goes_on_beyond_the_window(long_path: Path):
     async with open_app(long_path, size=NARROW) as pilot:
         screen = await open_conversation(pilot, LONG)
@@ -128,6 +130,7 @@ async def test_the_wheel_goes_on_beyond_the_window(long_path: Path):
         assert screen.messages.visible_keys[0] in range(top - 6, top + 1)
 
 
+@pytest.mark.long
 async def test_first_and_last_are_those_of_all_messages(long_path: Path):
     async with open_app(long_path) as pilot:
         screen = await open_conversation(pilot, LONG)
@@ -170,6 +173,7 @@ async def test_a_page_that_comes_late_does_not_bring_an_older_window_back(
 # -- live --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_window_keeps_its_bound_while_a_host_appends(long_path: Path):
     with Host(long_path) as host:
         async with open_app(long_path) as pilot:
@@ -201,6 +205,7 @@ async def test_in_the_middle_nothing_moves_when_a_host_appends(long_path: Path):
             assert screen.messages.has_newer
 
 
+@pytest.mark.long
 async def test_messages_that_go_leave_the_others_where_they_are(long_path: Path):
     with Host(long_path) as host:
         async with open_app(long_path) as pilot:
@@ -265,6 +270,7 @@ async def test_opening_a_message_shows_all_of_it_and_folding_its_start(path: Pat
         assert not screen.messages.opened
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS[:4], ("0.1.2", "0.15.3")))
 async def test_calls_and_results_are_paired_in_every_version(database_file: DatabaseFactory, version: str):
     path = database_file(version)
@@ -299,6 +305,7 @@ async def test_calls_and_results_are_paired_in_every_version(database_file: Data
             assert any("▣ image" in line for lines in texts.values() for line in lines)
 
 
+@pytest.mark.long
 async def test_what_covers_a_message_is_said_and_opened(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1, seq=20)
@@ -337,6 +344,7 @@ JUMPS = {
 }
 
 
+@pytest.mark.long
 async def test_a_jump_goes_to_a_seq_or_a_time(long_path: Path):
     async with open_app(long_path) as pilot:
         screen = await open_conversation(pilot, LONG)
@@ -360,6 +368,7 @@ async def test_a_typed_time_is_meant_in_the_zone_that_is_shown(
         assert screen.messages.selected == TOTAL - 24
 
 
+@pytest.mark.long
 async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 2)
@@ -378,6 +387,7 @@ async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path)
         assert screen.messages.selected == 100
 
 
+@pytest.mark.long
 async def test_an_empty_or_abandoned_prompt_moves_nothing(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1)
@@ -451,6 +461,7 @@ async def test_matches_are_marked_wherever_they_stand(path: Path):
         assert marked == {"the"}
 
 
+@pytest.mark.long
 async def test_another_search_takes_the_place_of_one_that_runs(long_path: Path):
     async with open_app(long_path) as pilot:
         screen = await open_conversation(pilot, LONG)

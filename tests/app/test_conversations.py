@@ -435,6 +435,7 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "column", sampled([column.name for column in COLUMNS], [COLUMNS[0].name, COLUMNS[-1].name])
 )
@@ -512,6 +513,7 @@ async def test_the_first_rows_need_two_statements(database_file: DatabaseFactory
         assert len(data) == 8
 
 
+@pytest.mark.long
 async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(

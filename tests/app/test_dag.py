@@ -231,6 +231,7 @@ async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
         assert row_of(pilot, ROOTS[0]).split() == ["▸", ROOTS[0], "D2", "201", "7", "ctx", "3"]
 
 
+@pytest.mark.long
 async def test_a_conversation_without_summaries_says_so(database_copy: DatabaseFactory):
     path = database_copy("0.1.2")
     change(path, "DELETE FROM summaries WHERE conversation_id = 1",
@@ -244,6 +245,7 @@ async def test_a_conversation_without_summaries_says_so(database_copy: DatabaseF
 # -- damage -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(
@@ -310,6 +312,7 @@ async def test_many_orphans_are_folded_and_few_are_not(database_copy: DatabaseFa
         assert steps(screen)[5] == "sum_orphan39", "the newest first"
 
 
+@pytest.mark.long
 async def test_without_a_context_everything_is_unfolded_at_the_margin(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(path, "DELETE FROM context_items WHERE conversation_id = 1")
@@ -322,6 +325,7 @@ def query_ids(path: Path, ids: Iterable[str]) -> list[str]:
     return [name for [name] in query(path, "SELECT summary_id FROM summaries ORDER BY rowid") if name in ids]
 
 
+@pytest.mark.long
 async def test_a_summary_of_another_conversation_is_named_with_it(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     [[foreign]] = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = 8 LIMIT 1")
@@ -333,6 +337,7 @@ async def test_a_summary_of_another_conversation_is_named_with_it(database_copy:
         assert len(found) == 2, "below its consumer, and under the heading"
 
 
+@pytest.mark.long
 async def test_ten_thousand_levels_open_unfold_and_fold(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     ids = [f"sum_{number:016x}" for number in range(10_000)]
@@ -372,6 +377,7 @@ async def test_keys_fold_unfold_and_lead_to_the_consumer(database_file: Database
         assert D1 in steps(screen)
 
 
+@pytest.mark.long
 async def test_z_folds_all_and_capital_z_unfolds_below_and_then_everywhere(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         await pilot.press("Z")
@@ -386,6 +392,7 @@ async def test_z_folds_all_and_capital_z_unfolds_below_and_then_everywhere(datab
         assert selected(screen) == ROOTS[3], "the cursor goes out to where it was below"
 
 
+@pytest.mark.long
 async def test_enter_on_a_message_opens_the_conversation_there(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         await pilot.press("l")
@@ -418,6 +425,7 @@ async def test_a_selected_summary_is_unfolded_to_with_the_first_rows(
         await wait_for_text(pilot, f"▾ {ROOTS[0]}", f"▾ {D1}", f"▸ {LEAF}")
 
 
+@pytest.mark.long
 async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFactory):
     path = database_file("0.1.2")
     ids = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 ORDER BY rowid")
@@ -429,6 +437,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
             await pilot.press("escape")
 
 
+@pytest.mark.long
 async def test_a_summary_that_is_not_here_is_said_to_be_missing(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select="sum_nowhere") as (pilot, screen):
         assert said(pilot) == ["sum_nowhere does not stand in this conversation."]
@@ -454,6 +463,7 @@ async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_
         await wait_for(pilot, lambda: "it appears nowhere else" in said(pilot))
 
 
+@pytest.mark.long
 async def test_previous_context_is_shown_for_leaves_and_refused_above(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         await pilot.press("p")
@@ -468,6 +478,7 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
         assert pilot.app.clipboard == ROOTS[0]
 
 
+@pytest.mark.long
 async def test_the_context_opens_at_the_nearest_consumer_that_it_holds(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select=LEAF) as (pilot, screen):
         await pilot.press("c")
@@ -526,6 +537,7 @@ async def test_moving_loads_the_detail_and_keeps_the_old_one_until_then(
         await wait_for(pilot, lambda: screen.text.text.startswith(f"D3 {ROOTS[2]}"))
 
 
+@pytest.mark.long
 async def test_tab_goes_to_the_detail_and_back(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), size=NARROW) as (pilot, screen):
         await pilot.press("tab")
@@ -565,6 +577,7 @@ async def test_messages_are_shown_whole(database_file: DatabaseFactory):
 # -- searching --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_search_finds_texts_that_no_row_has_shown(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     wanted = ["sum_9b0d9711f58502c7", "sum_4143665fb47a089a"]
@@ -588,6 +601,7 @@ async def test_search_finds_texts_that_no_row_has_shown(database_copy: DatabaseF
         assert selected(screen) == wanted[1]
 
 
+@pytest.mark.long
 async def test_search_finds_ids_models_failures_and_messages(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3-damaged"), select=LEAF) as (pilot, screen):
         await pilot.press("l")
@@ -600,6 +614,7 @@ async def test_search_finds_ids_models_failures_and_messages(database_file: Data
         await wait_for(pilot, lambda: selected(screen) == ROOTS[1])
 
 
+@pytest.mark.long
 async def test_search_in_the_text_leaves_the_tree_alone(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), size=NARROW) as (pilot, screen):
         await pilot.press("tab", "slash", *"Sources (2)", "enter")
@@ -612,6 +627,7 @@ async def test_search_in_the_text_leaves_the_tree_alone(database_file: DatabaseF
 # -- live -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_condensation_moves_roots_and_takes_selection_and_unfolding_with_them(
     database_copy: DatabaseFactory,
 ):

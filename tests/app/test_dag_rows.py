@@ -153,6 +153,7 @@ def test_where_a_cycle_closes_nothing_can_be_unfolded():
     assert [place.repeats for place in rows] == [False, False, False, True]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("closed", [False, True], ids=["chain", "cycle"])
 def test_ten_thousand_levels_unfold_without_recursion(closed: bool):
     ids = [f"sum_{number:06}" for number in range(10_000)]

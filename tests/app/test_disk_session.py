@@ -87,6 +87,7 @@ async def test_the_newest_entry_comes_first_and_the_others_by_paging(
         assert screen.selected_id() == "e0"
 
 
+@pytest.mark.long
 async def test_what_a_host_appends_is_followed(long_session: HostSession, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
@@ -151,6 +152,7 @@ async def test_opened_entries_are_whole_and_stay_so(folder: Path, database_file:
         assert not screen.messages.opened
 
 
+@pytest.mark.long
 async def test_a_search_reads_all_entries(long_session: HostSession, database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = await open_session(pilot, long_session)
@@ -178,6 +180,7 @@ async def test_damage_is_counted_and_shown_in_its_place(folder: Path, database_f
         assert "second" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_an_empty_transcript_says_so(folder: Path, database_file: DatabaseFactory):
     session = write(folder / "a.jsonl", [])
     async with open_app(database_file("0.15.3")) as pilot:

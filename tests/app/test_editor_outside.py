@@ -39,6 +39,7 @@ def editor(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("EDITOR", f"'{path}'")
 
 
+@pytest.mark.long
 async def test_what_the_editor_leaves_is_a_draft(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_copy: DatabaseFactory
 ):

@@ -57,6 +57,7 @@ async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
         assert said(pilot)[-1] == "no prepared text of this conversation is stored"
 
 
+@pytest.mark.long
 async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: DatabaseFactory) -> None:
     path = database_copy("1.0-next")
     async with open_app(path) as pilot:

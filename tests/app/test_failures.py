@@ -183,6 +183,7 @@ ConversationsScreen.show = lambda self, data: self.run_worker(broken())
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", DEFECTS)
 def test_a_defect_ends_in_one_sentence_and_its_traceback_is_in_the_log(
     database_file: DatabaseFactory, where: str

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from lcm_tui.panes.listing import PAGE
@@ -106,6 +107,7 @@ async def test_of_a_large_file_the_beginning_is_shown_and_how_much_it_is(opencla
         assert "last line" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_a_file_that_is_missing_or_cannot_be_read_or_lies_outside_does_not_open(
     openclaw_home: Path, tmp_path: Path
 ):
@@ -168,6 +170,7 @@ async def test_an_empty_file_says_so_and_a_changed_one_is_read_again(openclaw_ho
         assert isinstance(pilot.app.screen, FileScreen)
 
 
+@pytest.mark.long
 async def test_words_filter_the_list_and_escape_takes_the_filter_away(openclaw_home: Path):
     async with files_of(openclaw_home, 3) as (pilot, screen):
         await pilot.press("slash", *"python PRESIDENT")
@@ -235,6 +238,7 @@ async def test_files_are_read_by_the_page_and_only_those_in_sight_are_looked_for
         assert len(screen.list.states) < 200
 
 
+@pytest.mark.long
 async def test_a_filter_goes_over_the_files_that_were_not_read_yet(openclaw_home: Path):
     with closing(sqlite3.connect(openclaw_home / "lcm.db")) as database, database:
         rows = [(f"file_{n:016x}", 3, f"n{n}.txt", "") for n in range(PAGE)]

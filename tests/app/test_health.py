@@ -212,6 +212,7 @@ def test_what_has_two_sides_asks_which_to_keep():
 # -- the list ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         first = pilot.app.screen
@@ -242,6 +243,7 @@ async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseF
         await wait_for(pilot, lambda: dag.selected_id() == selected.rpartition(":")[2], "the summary")
 
 
+@pytest.mark.long
 async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot)
@@ -302,6 +304,7 @@ async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseF
 # -- fixing ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -343,6 +346,7 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         await wait_for_text(pilot, "changed since: ^r")
 
 
+@pytest.mark.long
 async def test_a_filter_that_hides_everything_says_so_after_the_checks_too(database_file: DatabaseFactory):
     async with open_app(database_file("0.3.0"), size=NARROW) as pilot:
         screen = await go_to(pilot, HealthScreen(None))
@@ -354,6 +358,7 @@ async def test_a_filter_that_hides_everything_says_so_after_the_checks_too(datab
         await wait_for_text(pilot, "Nothing matches.")
 
 
+@pytest.mark.long
 async def test_search_tables_alone_are_mended_without_a_plan(database_copy: DatabaseFactory):
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
 from lcm_core.operations.dissolve import plan_dissolve
@@ -160,6 +161,7 @@ async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the filter is gone")
 
 
+@pytest.mark.long
 async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     before = dump(path)

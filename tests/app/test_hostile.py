@@ -133,6 +133,7 @@ async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_hom
     assert not [text for text in copied if unsafe_in(text)]
 
 
+@pytest.mark.long
 async def test_texts_of_twelve_million_characters_stop_no_screen(tmp_path: Path):
     """Lists draw their beginning, and of a text no more is laid out than is seen."""
     path = hostile.enormous(unpack_database("0.15.3", tmp_path / "lcm.db"))

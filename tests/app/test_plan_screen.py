@@ -118,6 +118,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         assert any(f"Undo: U, u ({operation})" in text for text in said(pilot))
 
 
+@pytest.mark.long
 async def test_the_panes_show_edits_and_sql_and_any_line_whole(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -152,6 +153,7 @@ async def test_the_help_says_what_the_change_does(database_copy: DatabaseFactory
         )
 
 
+@pytest.mark.long
 async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
@@ -366,6 +368,7 @@ async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
         assert pilot.app.screen is not screen
 
 
+@pytest.mark.long
 async def test_marks_choose_a_set_and_outlive_a_reload(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
@@ -465,6 +468,7 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
         assert NODE not in context_refs(path)
 
 
+@pytest.mark.long
 async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     run(

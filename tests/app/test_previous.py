@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 
@@ -152,6 +153,7 @@ async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file
         assert screen.given.table.selected == PASS_BEFORE
 
 
+@pytest.mark.long
 async def test_s_goes_to_the_selected_summary_in_the_tree(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
         await pilot.press("j", "s")

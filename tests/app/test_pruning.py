@@ -86,6 +86,7 @@ async def test_without_marks_the_selected_one_is_archived(database_copy: Databas
     assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
 
 
+@pytest.mark.long
 async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     word = b"quagmirezwieback"

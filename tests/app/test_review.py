@@ -131,6 +131,7 @@ async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: Da
     assert value(path, MODEL, LEAF) == "extractive"
 
 
+@pytest.mark.long
 async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     before = value(path, CONTENT, NODE)
@@ -177,6 +178,7 @@ async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_s
     assert value(path, CONTENT, LEAF) == "what the host wrote"
 
 
+@pytest.mark.long
 async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_changed(
     database_copy: DatabaseFactory,
 ):
@@ -250,6 +252,7 @@ async def test_enter_on_a_lost_item_shows_where_it_stood(database_copy: Database
         await wait_for_text(pilot, lost.line[1].text)
 
 
+@pytest.mark.long
 async def test_asking_again_keeps_the_drafts_that_are_there(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await review_of(pilot, LEAF, 8)
@@ -260,6 +263,7 @@ async def test_asking_again_keeps_the_drafts_that_are_there(database_copy: Datab
         assert [one.number for one in screen.subject.item.drafts] == [1, 2]
 
 
+@pytest.mark.long
 async def test_another_model_is_asked_at_another_address_by_another_prompt(
     database_copy: DatabaseFactory, tmp_path: Path
 ):
@@ -286,6 +290,7 @@ async def test_another_model_is_asked_at_another_address_by_another_prompt(
             assert len(screen.subject.item.drafts) == 2
 
 
+@pytest.mark.long
 async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_question(
     database_copy: DatabaseFactory,
 ):
@@ -303,6 +308,7 @@ async def test_the_cut_of_the_source_is_made_by_hand_and_taken_only_after_a_ques
     assert value(path, CONTENT, LEAF) == screen.subject.draft.text
 
 
+@pytest.mark.long
 async def test_what_a_condensed_summary_keeps_of_the_messages_below_it(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await review_of(pilot, NODE, 1)
@@ -352,6 +358,7 @@ async def test_who_costs_something_is_asked_only_after_a_question(
         assert not screen.subject.item.drafts
 
 
+@pytest.mark.long
 async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     before = dump(path)
@@ -388,6 +395,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_somebody_else_writes_a_batch_once_the_question_named_them(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     with MessagesApi(Say("Short.\nExpand for details about: the rest")) as server:
@@ -424,6 +432,7 @@ async def test_what_is_broken_is_chosen_and_contaminated_apart(database_copy: Da
         assert screen.list.table.selected not in screen.preparation.marks
 
 
+@pytest.mark.long
 async def test_a_filter_narrows_a_batch_and_takes_nothing_out_of_it(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
@@ -439,6 +448,7 @@ async def test_a_filter_narrows_a_batch_and_takes_nothing_out_of_it(database_cop
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     async with open_app(path) as pilot:
@@ -460,6 +470,7 @@ async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(datab
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen), "a review")
 
 
+@pytest.mark.long
 async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
@@ -479,6 +490,7 @@ async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy:
         assert screen.work.batch.options.rule is None
 
 
+@pytest.mark.long
 async def test_pausing_twice_breaks_calls_off_and_their_summaries_wait_again(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

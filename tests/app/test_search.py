@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from textual.pilot import Pilot
 
 from lcm_tui.screens.conversation.screen import ConversationScreen
@@ -45,6 +46,7 @@ async def searching(pilot: Pilot[int], *keys: str) -> SearchScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     plant(path)

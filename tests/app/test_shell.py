@@ -109,6 +109,7 @@ async def test_a_key_of_the_user_for_the_full_check_stays(database_file: Databas
         assert screen.key_of("whole-file") == "F"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["q", "escape"])
 async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:
@@ -125,6 +126,7 @@ async def test_other_screens_lead_back_one_by_one(database_file: DatabaseFactory
         assert not pilot.app._exit
 
 
+@pytest.mark.long
 async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
@@ -186,6 +188,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
             assert any(line.split()[:1] == [key] and title in f"{line} " for line in keys.splitlines()), title
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
 async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: str):
     async with open_app(database_file("0.15.3")) as pilot:

@@ -75,6 +75,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
     assert len(context_of(path, 8)) == 16
 
 
+@pytest.mark.long
 async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = dump(path)

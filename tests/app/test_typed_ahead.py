@@ -29,6 +29,7 @@ def typed(pilot: Pilot[int], *keys: str, at: float | None = None) -> None:
         pilot.app.post_message(event)
 
 
+@pytest.mark.long
 async def test_a_key_waits_for_the_screen_that_the_one_before_opens(database_copy: DatabaseFactory):
     """`d` right after `c` previews dissolving what the context selects first."""
     async with open_app(database_copy("0.15.3")) as pilot:

@@ -64,6 +64,7 @@ def plan(edits: list[Edit]) -> Plan:
     return Plan("ingest", "Many", 1, tuple(edits))
 
 
+@pytest.mark.long
 async def test_a_copy_is_the_same_as_one_by_one(
     database_copy: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -317,6 +317,7 @@ except LcmError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [0, 4096, 1_000_000, 3_700_000])
 def test_a_copy_that_cannot_grow_is_removed(limit: int, database_copy: DatabaseFactory):
     path = database_copy("0.15.3")

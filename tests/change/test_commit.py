@@ -590,6 +590,7 @@ except LcmError as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o666, 0o555)])
 def test_a_file_or_folder_that_cannot_be_written_is_told(

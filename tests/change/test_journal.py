@@ -371,6 +371,7 @@ def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, 
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_more_than_eight_megabytes_are_exported(database_copy):
     path = database_copy("0.15.3")
     noise = base64.b85encode(os.urandom(8 * 1024 * 1024 + 4096)).decode()  # in no search table

@@ -143,6 +143,7 @@ async def test_the_present_and_the_beta_are_left_alone(database_copy: Callable[[
         await reading(beta, plan_migration)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", OLD)
 def test_on_the_command_line_with_a_backup(version: str, database_copy: Callable[[str], Path]) -> None:
     path = database_copy(version)

@@ -133,6 +133,7 @@ def test_a_preview_says_what_would_happen_and_leaves_no_trace(saved: tuple[Path,
         assert holder.pid == host.pid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
 @pytest.mark.parametrize("statement", ["SELECT count(*) FROM messages", "BEGIN IMMEDIATE"])
 def test_a_database_that_a_host_has_open_is_refused_and_the_host_named(
@@ -273,6 +274,7 @@ POINTS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", sampled(MODES, ("DELETE", "WAL of a dead host")))
 def test_a_killed_restore_leaves_the_file_before_or_after(
     mode: str, database_copy: DatabaseFactory, tmp_path: Path

@@ -242,6 +242,7 @@ def stopped(step: str, kind: str, *arguments: object) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_backup_leaves_nothing(kind: str, database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
@@ -291,6 +292,7 @@ def at_a_terminal(typed: str, *arguments: object) -> tuple[int, str]:
     return process.wait(60), shown.decode()
 
 
+@pytest.mark.long
 def test_a_person_is_asked_before_a_restore(saved: tuple[Path, Path]):
     path, backup = saved
     command = ["restore", backup, "--db", path, "--apply"]

@@ -71,6 +71,7 @@ def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
     assert dump(database) == before
 
 
+@pytest.mark.long
 def test_a_single_root(database: Path) -> None:
     compact(database, "--tail", 0, "--chunk", 1400, "--single-root", "--apply", "--yes")
     kinds = value(

@@ -197,6 +197,7 @@ def test_a_database_with_the_two_essential_tables_alone_is_shown(tmp_path: Path)
     assert run("files", "show", "file_1", "--db", path).code == 3
 
 
+@pytest.mark.long
 def test_values_of_the_wrong_type_break_nothing(database_copy: DatabaseFactory):
     """SQLite stores what it is given: bytes where text belongs, text where numbers belong, broken UTF-8."""
     path = database_copy("0.15.3")

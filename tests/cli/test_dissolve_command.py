@@ -206,6 +206,7 @@ def test_a_refusal_exits_with_9(path: Path):
     assert dump(path) == rows
 
 
+@pytest.mark.long
 def test_a_person_who_says_no_exits_with_10(path: Path):
     conversation, summary = dissolvable(path)[0]
     command = ["dissolve", conversation, "--summary", summary, "--db", path, "--apply"]

@@ -38,6 +38,7 @@ def damaged(database_copy: DatabaseFactory) -> Path:
     return database_copy("0.15.3-damaged")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_a_healthy_database_has_bad_summaries_and_nothing_broken_besides(
     version: str, database_file: DatabaseFactory
@@ -92,6 +93,7 @@ def test_people_read_groups_and_what_was_not_asked(damaged: Path):
     assert "Conversation  First  Again" in result.out  # messages that were stored again
 
 
+@pytest.mark.long
 def test_one_conversation_and_large_files_are_not_read_whole(damaged: Path, monkeypatch: pytest.MonkeyPatch):
     one = report(damaged, 4)
     assert {one["conversationId"] for one in one["findings"]} == {4}
@@ -138,6 +140,7 @@ def test_a_dry_run_shows_one_plan_and_leaves_no_trace(damaged: Path):
     assert len(shown["findings"]) == 15
 
 
+@pytest.mark.long
 def test_all_that_is_broken_is_mended_at_once_and_taken_back(damaged: Path):
     rows = dump(damaged)
     done = data(run("doctor", "--fix", "all", "--apply", "--yes", "--db", damaged, "--json"))
@@ -154,6 +157,7 @@ def test_all_that_is_broken_is_mended_at_once_and_taken_back(damaged: Path):
     assert dump(damaged) == rows
 
 
+@pytest.mark.long
 def test_what_only_may_be_damage_is_mended_when_it_is_named(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     rows = dump(path)
@@ -225,6 +229,7 @@ def test_ids_of_the_database_reach_no_terminal_unsafe(database_copy: DatabaseFac
     assert "\x1b" not in run("doctor", "--fix", "A2", "--db", path).out
 
 
+@pytest.mark.long
 def test_what_all_leaves_alone_is_counted(damaged: Path):
     shown = run("doctor", "--fix", "all", "--db", damaged).out
     assert "`all` takes what is broken only; 2 suspicious findings have a fix too" in shown

@@ -109,6 +109,7 @@ def test_an_older_engine_prepares_nothing(version: str, database_file: DatabaseF
     assert {"batches", "anchors", "epochs", "turns"} <= set(document["meta"]["notRecorded"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", sampled(TABLES, TABLES[:3]))
 def test_hostile_values_in_every_column_end_in_a_sentence(table: str, database_copy: DatabaseFactory) -> None:
     path = database_copy("1.0-next")

@@ -19,6 +19,7 @@ from tests.support import unpack_database
 HEADER = (*range(16, 28), 40, 44, 56, 92, 95)
 
 
+@pytest.mark.long
 def test_a_flipped_bit_in_the_header_leaves_nothing_beside_the_file(
     tmp_path: Path, database_file: DatabaseFactory
 ):
@@ -114,6 +115,7 @@ def test_a_copy_of_a_table_with_a_name_of_no_utf8_is_backed_up(
     assert run("conversations", "list", "--db", path).code == 0
 
 
+@pytest.mark.long
 def test_texts_of_twelve_million_characters_are_no_obstacle(tmp_path: Path):
     """A message, a summary and a payload so long: lists show the beginning, checks say what they left out."""
     path = enormous(unpack_database("0.15.3", tmp_path / "lcm.db"))

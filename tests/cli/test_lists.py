@@ -57,6 +57,7 @@ def test_pages_are_the_list(name: str, limit: int, database_file: DatabaseFactor
     assert walk(arguments, path, limit) == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3-damaged"])
 def test_pages_of_filtered_lists_are_the_list_on_every_version(version: str, database_file: DatabaseFactory):
     path = database_file(version)

@@ -199,6 +199,7 @@ async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -
                 assert "secret" not in await refusal(client, tool, **arguments)
 
 
+@pytest.mark.long
 async def test_a_model_that_was_named_at_the_start_is_asked_within_the_scope(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +277,7 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
         assert data["coverage"]["full"] is False
 
 
+@pytest.mark.long
 async def test_two_clients_see_what_a_host_writes_meanwhile(memory: Path) -> None:
     scoped = client_of_command(memory, "--session-key", "agent:main:main", "--conversation-id", "1")
     async with client_of_command(memory) as one, scoped as two:
@@ -318,6 +320,7 @@ def test_a_scope_that_is_not_there_is_refused_at_the_start(memory: Path) -> None
         assert scope[1] in refused.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
 def test_a_signal_ends_it_while_its_input_is_open(memory: Path, kind: signal.Signals):
     server = subprocess.Popen(

@@ -19,6 +19,7 @@ def compact(database: Path, server: ScriptedServer, conversation: int) -> Result
     return run("compact", conversation, "--db", database, *to, "--apply", "--yes", "--json")
 
 
+@pytest.mark.long
 def test_a_key_is_in_no_output_file_database_or_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GATEWAY_KEY", KEY)
     database = start_database("0.15.3", tmp_path / "lcm.db")

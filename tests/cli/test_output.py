@@ -25,6 +25,7 @@ from lcm_tui.cli.readable import Page
 from lcm_tui.views.blocks import Column, Facts, Note, Prose, Table
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[31mred\x1b[2J \x9b31m \x00\x08\x7f"
@@ -98,7 +99,7 @@ def on_a_terminal(arguments: list[str]) -> tuple[int, str, str]:
     return code, out.sent.getvalue().decode(), err.sent.getvalue().decode()
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", sampled(COMMANDS, COMMANDS[1::4]), ids=" ".join)
 def test_nothing_of_a_database_is_interpreted_by_a_terminal(
     command: list[str], hostile: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -123,6 +124,7 @@ def test_json_means_the_same_on_a_terminal_and_in_a_pipe(command: list[str], hos
     assert json.loads(shown) == json.loads(piped)
 
 
+@pytest.mark.long
 def test_readable_tables_are_safe_in_a_pipe_too(hostile: Path):
     for command in COMMANDS:
         assert UNSAFE.search(run(*command, "--db", hostile).out) is None

@@ -114,6 +114,7 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
     assert changed(rows, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_in_waves_everything_goes_and_comes_back(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pruning, "PIECE_ROWS", 200)
     wave = pruning.plan_delete.__kwdefaults__ or {}
@@ -141,6 +142,7 @@ def test_exports_go_to_our_own_folder_by_default(path: Path):
     assert "--vacuum" in done.out
 
 
+@pytest.mark.long
 def test_vacuum_makes_the_file_smaller(path: Path):
     size = path.stat().st_size
     done = prune(path, 1, 2, 3, "--delete", "--vacuum", "--apply", "--yes", "--json").data
@@ -228,6 +230,7 @@ def test_archive_and_back(path: Path):
 # -- forgetting --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_what_is_forgotten_is_in_no_file(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -297,6 +300,7 @@ def test_what_may_be_left_elsewhere_is_said(path: Path):
     assert "A backup is at" in out
 
 
+@pytest.mark.long
 def test_the_number_has_to_be_typed(path: Path):
     rows = dump(path)
     for typed in ("8\n", "\x04"):
@@ -315,6 +319,7 @@ def test_the_number_has_to_be_typed(path: Path):
 # -- importing ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.1.2", "0.15.3")))
 def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -331,6 +336,7 @@ def test_an_export_comes_back(database_copy: DatabaseFactory, version: str):
     assert 2 not in column(path, IDS)
 
 
+@pytest.mark.long
 def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     rows = dump(path)

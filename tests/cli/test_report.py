@@ -124,6 +124,7 @@ def test_what_helps_is_in_it(report: tuple[Path, dict[str, object]]):
     assert (second["level"], second["errors"]) == ("WARNING", [])
 
 
+@pytest.mark.long
 def test_it_never_writes_over_a_file(report: tuple[Path, dict[str, object]], database_file: DatabaseFactory):
     target, _ = report
     before = target.read_bytes()

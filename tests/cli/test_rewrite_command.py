@@ -189,6 +189,7 @@ def test_mistakes_are_refused_before_any_call(
     assert dump(database) == before
 
 
+@pytest.mark.long
 def test_rewrite_selects_sources_before_consumers(database: Path) -> None:
     def chosen(*arguments: object) -> list[str]:
         data = run("rewrite", 1, *arguments, "--db", database, "--json").data
@@ -209,6 +210,7 @@ def test_rewrite_selects_sources_before_consumers(database: Path) -> None:
     assert len(chosen("--all")) == len(depths)
 
 
+@pytest.mark.long
 def test_what_was_made_from_broken_summaries_is_told_to_wait_for_them(database: Path) -> None:
     contaminated = {one["summaryId"] for one in repair(database, 1).data["contaminated"]}
     [spoilt, *_] = [
@@ -226,6 +228,7 @@ def test_what_was_made_from_broken_summaries_is_told_to_wait_for_them(database: 
 # -- drafts ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
     before = dump(database)
     data = repair(database, 1, "--contaminated", "--apply", "--yes", "--accept", "every").data
@@ -261,6 +264,7 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
     assert list(drafts_folder().iterdir()) == []
 
 
+@pytest.mark.long
 def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) -> None:
     with MessagesApi(Fail(401, "authentication_error", "no"), GOOD) as server:
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
@@ -307,6 +311,7 @@ def test_a_file_of_drafts_that_was_spoilt_by_hand_says_where(
     assert dump(database) == before
 
 
+@pytest.mark.long
 def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
     before, file = dump(database), tmp_path / "drafts.json"
     made = repair(database, 1, "--draft", file, "--yes")
@@ -345,6 +350,7 @@ def test_drafts_are_reviewed_in_a_file(database: Path, tmp_path: Path) -> None:
     assert untouched == ["claude-haiku-4-5"]
 
 
+@pytest.mark.long
 def test_drafts_for_review_marked_by_a_rule(database: Path, tmp_path: Path) -> None:
     file = tmp_path / "drafts.json"
     marked = repair(database, 1, "--draft", file, "--yes", "--accept", "every").data["marked"]
@@ -362,6 +368,7 @@ def test_drafts_for_review_marked_by_a_rule(database: Path, tmp_path: Path) -> N
     assert wrong.code == 2
 
 
+@pytest.mark.long
 def test_a_subtree_by_a_model_with_one_draft_taken_by_half_and_all_of_it_back(
     database: Path, tmp_path: Path
 ) -> None:
@@ -403,6 +410,7 @@ def test_a_node_that_changed_since_the_draft_is_left_alone(database: Path, tmp_p
     assert content(database, BROKEN) == "theirs"
 
 
+@pytest.mark.long
 def test_stale_consumers_are_offered_upward(database: Path) -> None:
     done = repair(database, 1, "--apply", "--yes", "--accept", "every").data
     assert [one["summaryId"] for one in done["stale"]] == ["sum_382ac3e5b5b5cc57", "sum_4c4bd5292abfa225"]
@@ -417,6 +425,7 @@ def test_stale_consumers_are_offered_upward(database: Path) -> None:
     assert (after["items"], after["stale"]) == ([], [])
 
 
+@pytest.mark.long
 def test_one_text_of_a_batch_is_given_back(database: Path) -> None:
     before = content(database, "sum_6c18661f50d6fc7f")
     done = repair(database, 1, "--apply", "--yes", "--accept", "every").data
@@ -432,6 +441,7 @@ def test_one_text_of_a_batch_is_given_back(database: Path) -> None:
     assert [one["summaryId"] for one in repair(database, 1).data["items"]] == ["sum_6c18661f50d6fc7f"]
 
 
+@pytest.mark.long
 def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (drafting, sys.modules["lcm_tui.cli.working"]):
         monkeypatch.setattr(module, "can_ask", lambda: True)
@@ -508,6 +518,7 @@ def test_a_refused_key_ends_it_and_changes_nothing(database: Path) -> None:
     assert dump(database) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "code", "says"),
     [
@@ -626,6 +637,7 @@ def until_asked(server: ScriptedServer, process: subprocess.Popen[bytes], calls:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", sampled([signal.SIGINT, signal.SIGKILL], [signal.SIGINT]))
 def test_what_a_stop_or_a_crash_leaves_is_gone_on_with(database: Path, how: signal.Signals) -> None:
     with MessagesApi(GOOD, Say(GOOD.text, pause=60.0)) as server:
@@ -646,6 +658,7 @@ def test_what_a_stop_or_a_crash_leaves_is_gone_on_with(database: Path, how: sign
     assert list(drafts_folder().iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_server_of_the_other_shape(database: Path) -> None:
     pytest.importorskip("openai")
     with OpenAIApi(GOOD) as server:

@@ -133,6 +133,7 @@ def _importing(path: Path) -> tuple[object, ...]:
     return ("import", file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sampled(COMMANDS, ("dissolve", "undo of a batch", "fixes", "import")))
 def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) -> None:
     arguments = (*COMMANDS[name](path), "--db", path)
@@ -152,11 +153,12 @@ def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) 
     assert value(other, "PRAGMA foreign_key_check") is None or name == "fixes"
 
 
-@pytest.mark.parametrize("name", sampled(COMMANDS, ("transplant", "delete", "forget", "redo", "merge")))
+@pytest.mark.parametrize("name", sampled(COMMANDS, ("transplant", "delete", "redo")))
 def test_a_script_leaves_what_a_commit_leaves(name: str, path: Path, compared: list[str]) -> None:
     ok(*COMMANDS[name](path), *DO, "--db", path)
 
 
+@pytest.mark.long
 def test_so_it_is_with_new_summaries(tmp_path: Path, compared: list[str]) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
     small = ("--tail", 10, "--chunk", 1400, "--budget", 2000)
@@ -164,6 +166,7 @@ def test_so_it_is_with_new_summaries(tmp_path: Path, compared: list[str]) -> Non
     assert "compact" in " ".join(compared)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["repair", "rewrite"])
 def test_so_it_is_with_accepted_drafts(command: str, path: Path, compared: list[str]) -> None:
     which: tuple[object, ...] = (1,)
@@ -195,6 +198,7 @@ def test_reviewed_drafts_are_shown_as_sql(path: Path, tmp_path: Path) -> None:
     assert search_faults(other) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", sampled([("--all",), ("--depth", 0)], [("--depth", 0)]))
 def test_drafts_that_rest_on_each_other_have_one_script(
     path: Path, tmp_path: Path, which: tuple[object, ...]

@@ -24,6 +24,7 @@ def path(database_copy: DatabaseFactory) -> Path:
 # -- transplant ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_it_is_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version: str) -> None:
     path = database_copy(version)

@@ -176,6 +176,7 @@ def test_a_reply_of_no_form_is_told_so_and_asked_again(said: str, memory: Path) 
     assert "none of the three forms" in model.prompts[1][1]
 
 
+@pytest.mark.long
 def test_an_answer_without_end_is_cut(memory: Path) -> None:
     asked = ask(memory, Scripted({"answer": "x" * 1_000_000}), limits=AskLimits(answer_tokens=100))
     assert asked.is_cut

@@ -6,6 +6,7 @@ import json
 from datetime import UTC
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.blocks import host_block
@@ -105,6 +106,7 @@ def test_what_says_nothing_goes(sent: list[SentMessage]):
     assert {one.origin.ordinal for one in sent} - {one.origin.ordinal for one in found} == gone(repairs)
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(conversations())
 def test_tools_are_paired_as_the_page_says(sent: list[SentMessage]):
@@ -232,6 +234,7 @@ PARTS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(PARTS, st.sampled_from(Role), st.sampled_from(["", " ", "said"]))
 def test_parts_become_the_blocks_of_the_table(rows: list[dict[str, Any]], role: Role, text: str):

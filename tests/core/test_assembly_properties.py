@@ -123,6 +123,7 @@ SETTINGS = st.builds(
 RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])
 
 
+@pytest.mark.long
 @given(contexts(), SETTINGS, RULES)
 def test_more_than_the_budget_is_sent_only_when_the_tail_is(
     items: list[LoadedItem], settings: AssemblySettings, rules: EngineRules
@@ -135,6 +136,7 @@ def test_more_than_the_budget_is_sent_only_when_the_tail_is(
     )
 
 
+@pytest.mark.long
 @given(contexts(), SETTINGS)
 def test_what_was_counted_once_is_the_weight_of_the_whole(
     items: list[LoadedItem], settings: AssemblySettings

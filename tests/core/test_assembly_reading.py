@@ -88,6 +88,7 @@ async def test_a_tail_longer_than_the_budget_is_read_whole(long_conversation: Pa
     assert (len(found.messages), found.tail.items) == (700, 700)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answered", [False, True])
 async def test_a_result_that_is_not_read_takes_its_call_from_the_tail(
     long_conversation: Path, answered: bool

@@ -512,6 +512,7 @@ def test_an_answer_without_text_and_parts_is_not_there_to_the_present_engine():
     assert (old.metadata.raw_messages, len(old.messages)) == (3, 3)
 
 
+@pytest.mark.long
 def test_json_deeper_than_any_hosts_is_read_as_none():
     for depth, is_read in ((150, True), (250, False), (100_000, False)):
         raw = '{"type":"x","v":' + "[" * depth + "]" * depth + "}"

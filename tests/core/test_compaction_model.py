@@ -241,6 +241,7 @@ def told(result: Result | UnderResult) -> dict[str, Any]:
 _ALL = (contexts(), CONFIGS, CALLERS, st.integers(1, 900), st.booleans(), OPERATIONS, ANSWERS)
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(*_ALL)
 def test_both_tellings_agree(

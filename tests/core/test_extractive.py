@@ -139,6 +139,7 @@ def test_fragments_of_code_that_say_nothing_are_left_out():
     assert not any(line in text for line in ("- import os", "- }", "else {", "return None"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", sampled(facts.LANGUAGES, list(facts.LANGUAGES)[:2]))
 def test_planted_facts_come_through(language: str):
     """The bars of ``python -m benchmarks.retention``, on one text of each kind."""
@@ -152,6 +153,7 @@ def test_planted_facts_come_through(language: str):
     assert leaf.used > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "language", ["Chinese", "code"]
 )  # the longest texts, in the two ways of cutting lines

@@ -280,6 +280,7 @@ def test_code_lists_what_it_imports_and_defines() -> None:
     assert "Top-level definitions (3)" in explore(script, "c.js", "")
 
 
+@pytest.mark.long
 @given(
     st.text(max_size=400), st.sampled_from([None, "a.json", "a.csv", "a.xml", "a.yml", "a.py", "a", "a.tsv"])
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
@@ -135,6 +136,7 @@ def test_below_six_levels_nothing_is_said(depth: int, listed: bool) -> None:
 # -- rows ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(MESSAGES, st.sampled_from([1, 40, 25_000]))
 def test_any_message_is_stored_whole_or_not_at_all(message: dict[str, Any], threshold: int) -> None:
@@ -272,6 +274,7 @@ def walk(text: str) -> list[Any]:
     return [found[step][2] for step in reversed(steps) if found[step][2] is not None]
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(LINES, st.sampled_from(["\n", "\r\n", "\r", "\u2028"]), st.booleans())
 def test_any_tree_is_followed_as_the_page_says(

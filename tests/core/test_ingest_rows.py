@@ -122,6 +122,7 @@ def test_every_row_of_the_recorded_database(openclaw_home: Path) -> None:
     assert (compared, files) == (863, 9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.3.0", "0.8.2", "0.15.3"], ["0.3.0", "0.15.3"]))
 def test_every_version_stores_its_own_way(version: str, database_file: Callable[[str], Path]) -> None:
     """The host's message, put together again from the blocks that the parts keep, gives the same rows."""
@@ -366,6 +367,7 @@ def test_a_missing_time_is_inherited_where_nobody_is_to_be_told_that_it_was_now(
     assert own == [None, "2026-01-02 00:00:00", None]
 
 
+@pytest.mark.long
 def test_lines_of_any_length_and_bytes_of_any_kind(tmp_path: Path) -> None:
     long = "ж" * 9_000_000  # 18 MB: more than the screens would read of a line
     path = write(

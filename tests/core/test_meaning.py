@@ -241,6 +241,7 @@ def objects(draw: st.DrawFn, depth: int) -> Shape:
     return members, [] if silent else [one for key in read for one in told.get(key, [])]
 
 
+@pytest.mark.long
 @given(st.one_of(objects(0), shapes()))
 def test_fragments_of_nested_json(shape: Shape) -> None:
     value, fragments = shape

@@ -53,6 +53,7 @@ def all_seqs(plain: sqlite3.Connection, conversation_id: int = MAIN) -> list[int
 ONE_BY_ONE = 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3-damaged")))
 async def test_pages_are_the_whole_conversation_in_both_directions(
     database_file: DatabaseFactory, version: str
@@ -87,6 +88,7 @@ async def walk(database: Database, conversation_id: int, limit: int, *, older: b
     return found
 
 
+@pytest.mark.long
 @given(limits=st.lists(st.integers(1, 90), min_size=1, max_size=8), older=st.booleans())
 async def test_pages_of_any_limits_join(limits: list[int], older: bool):
     path = _SHARED[0]

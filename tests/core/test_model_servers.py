@@ -119,6 +119,7 @@ def most_of(writer: ModelSummarizer) -> float:
 # -- answers -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @SHAPES
 @pytest.mark.parametrize("stop", ["end_turn", "max_tokens"])
 async def test_an_answer_without_a_stream_is_understood_and_counted(api: type[ScriptedServer], stop: str):

@@ -156,6 +156,7 @@ def chosen(choice: Any) -> list[str]:
     return [node.summary_id for node in reversed(choice.nodes)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3-damaged")))
 async def test_what_is_chosen_stood_there_at_the_time(version: str, database_file: DatabaseFactory):
     rows = Rows(database_file(version))
@@ -269,6 +270,7 @@ async def test_deep_and_missing_summaries(database_file: DatabaseFactory):
     assert missing.value.code == "SUMMARY_NOT_FOUND"
 
 
+@pytest.mark.long
 async def test_the_search_reads_little(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with await Database.open(path) as database:

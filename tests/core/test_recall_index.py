@@ -71,6 +71,7 @@ def messages_in(path: Path, *texts: str) -> Path:
     return path
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), min_size=1, max_size=6))
 @settings(max_examples=15)
 def test_by_index_is_found_what_a_scan_finds(texts: list[str]) -> None:

@@ -150,6 +150,7 @@ def test_planted_reversals_are_seen_and_faithful_rules_are_not():
     assert len(wrong) <= 0.01 * told, wrong
 
 
+@pytest.mark.long
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_two_texts_are_compared(source: str, draft: str):
     kept = Rulebook(source, previous=draft[::-1]).compare(draft)

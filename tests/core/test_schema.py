@@ -255,6 +255,7 @@ UNTOUCHED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.long
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(features=st.sets(st.sampled_from([*PRESENT, *((table, None) for table in TABLES)])))
 async def test_everything_can_be_asked_of_every_mix(database_copy: DatabaseFactory, features: set[Feature]):

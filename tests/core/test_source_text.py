@@ -441,6 +441,7 @@ async def test_a_leaf_of_nothing_but_reasoning_does_not_count_towards_the_fan_ou
     assert blank == [changed]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
 async def test_reads_the_true_sources_of_every_summary(version: str, database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file(version)) as database:

@@ -71,6 +71,7 @@ def test_no_code_point_that_a_terminal_obeys_or_hides_survives() -> None:
     assert survivors == []
 
 
+@pytest.mark.long
 def test_every_harmless_code_point_is_left_alone() -> None:
     flags = {chr(code) for code in range(0x1F1E6, 0x1F200)}
     harmless = [one for one in map(chr, CODES) if one not in unsafe() and one not in flags]
@@ -109,6 +110,7 @@ def test_width_is_what_textual_draws(text) -> None:
     assert sum(map(width_of, safe)) == cell_len(safe)
 
 
+@pytest.mark.long
 def test_width_of_every_code_point_is_that_of_rich() -> None:
     found: dict[int, list[tuple[int, int]]] = {0: [], 1: [], 2: []}
     for code in CODES:

@@ -348,6 +348,7 @@ def test_no_file_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, lines: 
     assert index.problem_count == len(index.problems)
 
 
+@pytest.mark.long
 @given(
     value=st.fixed_dictionaries(
         {

@@ -63,6 +63,7 @@ def transcript(path: Path, *messages: object, session: str = "s-new") -> Path:
 # -- the sessions of the demonstration that its database does not know -----------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("agent", "session"), UNKNOWN)
 def test_a_session_is_imported_once_whole_and_taken_back(
     openclaw_home: Path, agent: str, session: str
@@ -413,6 +414,7 @@ def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: 
 # -- behind the import -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     wishes = ("--single-root", "--leaf-chunk-tokens", 1200, "--transplant-to", 7)

@@ -296,6 +296,7 @@ GAPS = st.one_of(st.just([1]), st.lists(st.integers(1, 4), min_size=1, max_size=
 _ALL = (ROWS, CONFIGS, CALLERS, st.integers(1, 900), OPERATIONS, ANSWERS, GAPS)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(*_ALL)
 def test_the_runner_does_what_the_page_says(

@@ -353,6 +353,7 @@ async def test_after_a_refused_key_a_sweep_condenses_unless_somebody_ends_it(
     assert not after if ends else after and min(after) == 1, "no leaf after a refused one"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_refused_condensation_has_nothing_behind_it(version: str, tmp_path: Path) -> None:
     path = start_database(version, tmp_path / "lcm.db")

@@ -40,6 +40,7 @@ def plan(path: Path, conversation: int, *summaries: str, **options: Any) -> Plan
 # -- what it does ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.1.2", "0.15.3")))
 def test_every_summary_that_can_be_dissolved_gives_way_to_its_sources(database_copy, version):
     path = database_copy(version)
@@ -156,6 +157,7 @@ def test_a_node_that_is_kept_stays_in_the_dag(database_copy):
     assert dump(path) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levels", [2, 99])
 def test_several_levels_go_at_once(database_copy, levels):
     path = database_copy("0.15.3")
@@ -386,8 +388,9 @@ def comparable(rows: list[dict[str, Any]], fresh: set[str]) -> list[list[tuple[s
     )
 
 
-@pytest.mark.parametrize(("version", "name"), APPLIED)
-def test_the_rows_are_those_of_the_go_tool(database_copy, version, name):
+@pytest.mark.parametrize("case", sampled(APPLIED, APPLIED[::4]), ids="-".join)
+def test_the_rows_are_those_of_the_go_tool(database_copy, case):
+    version, name = case
     """But for clocks, and for what it forgets: the search tables."""
     path = database_copy(version)
     call = RECORDED[version][name][-1]

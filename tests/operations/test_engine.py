@@ -366,6 +366,7 @@ async def test_an_engine_that_is_due_and_cannot_compact_sends_the_hosts_messages
     assert await source(100_000, can_compact=False) is AssemblySource.EMERGENCY
 
 
+@pytest.mark.long
 async def test_a_host_that_delivers_the_prompt_is_sent_what_the_assistant_said_last(engine: Engine) -> None:
     for second in range(0, 40, 2):
         await engine.ingest(KEY, said(f"question {second} " * 9, second))
@@ -560,6 +561,7 @@ def without_ids(path: Path, sql: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.long
 async def test_the_recorded_sessions_give_the_recorded_conversations(
     openclaw_home: Path, tmp_path: Path
 ) -> None:
@@ -652,6 +654,7 @@ async def test_only_what_was_read_from_a_transcript_was_bootstrapped(engine: Eng
     assert noted()[1:] == [(stamp, "e2", 3)]
 
 
+@pytest.mark.long
 async def test_a_host_that_appends_without_a_rest_reads_whole_contexts_all_the_same(tmp_path: Path) -> None:
     """Its commits would write pages under its own readers, if its file were not open all the while."""
     path = tmp_path / "lcm.db"

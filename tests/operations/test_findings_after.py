@@ -56,6 +56,7 @@ async def test_copies_of_another_conversation_are_no_disorder(
     assert await doubtful(path) == before
 
 
+@pytest.mark.long
 async def test_times_that_go_back_behind_the_copies_are_found_all_the_same(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     commit(path, await planned(path, plan_transplant, 1, 3))
@@ -68,6 +69,7 @@ async def test_times_that_go_back_behind_the_copies_are_found_all_the_same(datab
     assert {("E2", 3), ("A10", 3)} <= await doubtful(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep", [False, True])
 async def test_what_new_left_out_stays_explained_when_a_deep_summary_is_dissolved(
     keep: bool, database_copy: DatabaseFactory
@@ -131,6 +133,7 @@ async def test_sources_get_their_numbers_back(damage: str, database_copy: Databa
     assert not done.new
 
 
+@pytest.mark.long
 async def test_a_number_that_may_be_the_trace_of_a_loss_stays(database_copy: DatabaseFactory):
     """0.1.2 keeps no sum of a leaf's messages, so nothing says that the missing number was of none."""
     path = database_copy("0.1.2")
@@ -153,6 +156,7 @@ async def test_a_number_that_may_be_the_trace_of_a_loss_stays(database_copy: Dat
 # -- what stood first (B13, A11) ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0"])
 async def test_a_summary_that_fell_out_at_the_front_comes_back(version: str, database_copy: DatabaseFactory):
     """Before 0.6.0 no command takes anything out of a context, so a first ordinal above 0 is a loss."""

@@ -82,6 +82,7 @@ async def test_there_is_nothing_to_fix_in_a_healthy_database(version: str, datab
     assert (fixes.plan.edits, fixes.search) == ((), ())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
 async def test_a_copy_that_was_cut_without_a_mark_is_a_bad_summary(
     version: str, database_file: DatabaseFactory
@@ -142,6 +143,7 @@ async def test_the_same_damage_is_mended_in_every_version(
     assert not done.new
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.1.2", "0.15.3")))
 async def test_all_of_it_at_once(version: str, database_copy: DatabaseFactory):
     """Damages to the same context and the same summaries make one plan."""
@@ -178,6 +180,7 @@ def abnormal(path: Path, conversation: int, *, pass_: int, done: int) -> list[ob
     return [ref for _, ref in items]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 @pytest.mark.parametrize("pass_", sampled([1, 2], [2]))
 async def test_a_resequencing_that_was_cut_short_is_put_in_its_true_order(
@@ -204,6 +207,7 @@ async def test_an_order_that_nothing_proves_is_not_guessed(database_copy: Databa
     assert finding.fix is None
 
 
+@pytest.mark.long
 async def test_what_comes_back_takes_the_gap_that_it_left(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = context_of(path, 4)
@@ -213,6 +217,7 @@ async def test_what_comes_back_takes_the_gap_that_it_left(database_copy: Databas
     [_edit] = done.fixes.plan.edits  # nothing else moves
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep", Keep)
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 async def test_either_the_summary_or_all_of_its_sources_stay(
@@ -244,6 +249,7 @@ async def test_either_the_summary_or_all_of_its_sources_stay(
     assert not [one for one in done.after if one.check == "A6"]
 
 
+@pytest.mark.long
 async def test_a_summary_is_not_taken_out_while_one_of_its_messages_is_missing(
     database_copy: DatabaseFactory,
 ):
@@ -275,6 +281,7 @@ async def test_summaries_on_a_circle_both_stay(database_copy: DatabaseFactory):
 # -- duplicates --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 async def test_repeated_messages_leave_the_context_and_keep_their_rows(
     version: str, database_copy: DatabaseFactory
@@ -335,6 +342,7 @@ async def test_a_lost_sum_is_no_reason_to_forget_what_it_proves(database_copy: D
     assert {one.fix for one in found if one.rows[0].key == (consumer,)} == {None}
 
 
+@pytest.mark.long
 async def test_a_wrong_count_is_mended_upward_as_far_as_it_shows(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = dump(path)
@@ -376,6 +384,7 @@ async def test_a_finding_that_is_gone_changes_nothing(database_copy: DatabaseFac
     assert not again.plan
 
 
+@pytest.mark.long
 async def test_one_finding_of_several_is_mended_alone(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     first, second = column(path, "SELECT summary_id FROM summaries WHERE depth = 2 ORDER BY rowid LIMIT 2")
@@ -386,6 +395,7 @@ async def test_one_finding_of_several_is_mended_alone(database_copy: DatabaseFac
     assert value(path, f"SELECT descendant_count FROM summaries WHERE summary_id = '{first}'") != 77
 
 
+@pytest.mark.long
 async def test_statements_do_not_grow_with_the_square_of_the_context(database_copy: DatabaseFactory):
     """3,680 raw messages, every other one twice, as against a quarter of it."""
     counts = []
@@ -444,6 +454,7 @@ def test_arbitrary_damage_is_mended_or_refused_in_a_sentence(
             asyncio.run(fix(path, lambda one: one.fix is not None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.8.2", "0.15.3", "1.0-next"], ("0.1.2", "0.15.3")))
 async def test_counts_are_made_again_by_the_rule_that_the_check_goes_by(
     database_copy: DatabaseFactory, version: str

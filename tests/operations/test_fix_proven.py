@@ -38,6 +38,7 @@ async def test_the_sources_of_a_gone_summary_take_its_place(database_copy: Datab
     assert not [one for one in done.after if one.check in ("A2", "A6", "A7", "A10", "A12")]
 
 
+@pytest.mark.long
 async def test_what_is_in_sight_already_does_not_come_twice(database_copy: DatabaseFactory):
     """One source of the gone summary stands in the context, of another one a message does."""
     path = database_copy("0.15.3")
@@ -75,6 +76,7 @@ async def test_a_gone_summary_that_a_live_one_covers_leaves_nothing_behind(datab
     assert context_of(path, 1) == before[:-1]
 
 
+@pytest.mark.long
 async def test_lines_stay_while_they_tell_what_stood_there(database_copy: DatabaseFactory):
     """Deleted alone, nobody could bring the sources back."""
     path = database_copy("0.15.3")
@@ -105,6 +107,7 @@ async def test_what_no_other_context_reaches_stays(database_copy: DatabaseFactor
 # -- order (A10, A12) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 async def test_a_shuffled_context_is_put_in_its_order(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)
@@ -143,6 +146,7 @@ async def test_an_order_that_overlaps_is_not_guessed(database_copy: DatabaseFact
 # -- false lines (B6, B7, B14, B15) -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(["0.1.2", "0.8.2", "0.15.3"], ["0.15.3"]))
 async def test_a_circle_is_cut_where_the_counters_say(version: str, database_copy: DatabaseFactory):
     path = database_copy(version)
@@ -170,6 +174,7 @@ async def test_a_circle_that_no_counter_tells_apart_stays(database_copy: Databas
     assert "nothing that is recorded proves" in found.sentence
 
 
+@pytest.mark.long
 async def test_what_really_went_into_two_stays_in_both(database_copy: DatabaseFactory):
     """Two sweeps at once: the counters of both tell it, so neither line may go."""
     path = database_copy("0.15.3")

@@ -39,6 +39,7 @@ def line(**members: object) -> str:
     return json.dumps({"type": "message", "message": {"role": "user", "content": "x"}, **members})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.9.2").ingest, RULES_PRESENT.ingest])
 def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
     small = replace(rules, large_file_token_threshold=50)

@@ -120,6 +120,7 @@ def without(rows: Rows, *tables: str) -> Rows:
 # -- deleting --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.3.0", "0.15.3")))
 def test_everything_goes_in_pieces_and_comes_back(
     database_copy: DatabaseFactory, version: str, monkeypatch: pytest.MonkeyPatch
@@ -477,6 +478,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "CONTEXT_ROWS", 5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.3.0", "0.15.3")))
 def test_an_import_in_pieces_is_the_same_and_nobody_sees_half_of_it(
     database_copy: DatabaseFactory, version: str, monkeypatch: pytest.MonkeyPatch
@@ -733,6 +735,7 @@ def traces(path: Path) -> dict[str, list[bytes]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_nothing_of_a_forgotten_conversation_is_left(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -843,6 +846,7 @@ async def test_a_host_never_sees_or_touches_half_of_an_import(path: Path, monkey
         assert done.conversation_id == plans[0].conversation_id
 
 
+@pytest.mark.long
 async def test_a_session_that_a_host_begins_meanwhile_stays_its_own(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):

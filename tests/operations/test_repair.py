@@ -69,6 +69,7 @@ async def test_what_is_bad_is_what_the_checks_say(version: str, database_file: D
         assert spoiled == direct
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3")))
 async def test_afterwards_nothing_is_bad_and_all_of_it_can_be_taken_back(
     version: str, database_copy: DatabaseFactory

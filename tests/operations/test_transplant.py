@@ -180,6 +180,7 @@ def tail(path: Path, conversation: int) -> list[Row]:
     return rows(path, sql, conversation)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_a_host_that_reads_its_tail_by_seq_sees_its_own(database_copy, version):
     path = database_copy(version)

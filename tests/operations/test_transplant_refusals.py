@@ -266,6 +266,7 @@ def found(path: Path, folders: Folders | None = None) -> Found:
     return asyncio.run(ask())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "source", "target"), [("0.1.2", 3, 7), ("0.8.2", 4, 5), ("0.15.3", 4, 5), ("0.15.3", 3, 7)]
 )
@@ -294,6 +295,7 @@ def test_copied_files_are_where_they_were(openclaw_home):
     assert not {one for one in found(path, folders) - before if one[0] in ("E16", "E17", "E18", "E19", "D12")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_sequence_of_transplants_is_taken_back(database_copy, seed):
     """Into and out of one another, copies of copies too."""

@@ -101,6 +101,7 @@ class EngineHost:
         await asyncio.sleep(self.random.random() * 0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 async def test_nothing_is_lost_and_nothing_covered_twice(path: Path, seed: int) -> None:
     host = EngineHost(path, seed)

@@ -37,6 +37,7 @@ async def walked(path: Path, number: int) -> None:
             await pilot.pause()
 
 
+@pytest.mark.long
 async def test_screens_open_on_wrong_values(database_file: DatabaseFactory, tmp_path: Path):
     base = database_file("0.15.3")
     number = fullest(base)

@@ -49,6 +49,7 @@ def told(path: Path, asked: list[Case], what: str, numbers: Iterator[int]) -> li
     return [f"{what}: {fault}" for case in asked for fault in faults(path, case, json=next(numbers) % 3 == 0)]
 
 
+@pytest.mark.long
 def test_one_wrong_value_takes_nothing_down(database_copy: DatabaseFactory, tmp_path: Path):
     base = prepared(database_copy("0.15.3"))
     asked, numbers = cases(base), iter(range(10**9))

@@ -49,6 +49,7 @@ async def test_nothing_but_bad_summaries_is_broken_in_a_healthy_database(
     assert len(broken) == len(marked) + len(copies)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", HEALTHY)
 async def test_a_healthy_database_is_suspicious_only_where_it_should_be(
     version: str, database_file: DatabaseFactory

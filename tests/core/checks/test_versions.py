@@ -108,6 +108,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=6)  # tests of fixes make sixty more of them
 @given(STEPS)
 def test_no_damage_to_rows_stops_a_run(steps: list[tuple[str, int, int, int, object, bool]]) -> None:
