@@ -21,6 +21,9 @@ _STYLES: Final[dict[DocumentKind, StyleName]] = {
     DocumentKind.FILE: "tail",
 }
 
+#: Cells of what a hit is, with a blank behind it.
+LABEL: Final = 10
+
 
 def conversation_line(
     conversation_id: ConversationId, conversation: Conversation | None, hits: int, width: int
@@ -35,11 +38,13 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
     """Two lines: what it is, when and what covers it; then the text around what was found."""
     moment = parse_utc(hit.at)
     when = safe_line(hit.at) if moment is None else format_local(moment, zone)[:16]
-    label = safe_line(hit.label or hit.kind.value)
+    label = safe_line(hit.label or "")
+    if not 0 < len(label) < LABEL:  # the type of a file, for instance
+        label = hit.kind.value
     style = role_style(hit.label) if hit.kind is DocumentKind.MESSAGE else _STYLES[hit.kind]
     head: Line = (
         Span("  "),
-        Span(f"{label:<10}", style),
+        Span(f"{label:<{LABEL}}", style),
         Span(f"{when}  ", "dim"),
         Span(safe_line(hit.citation), "key"),
         Span(f"  {covered_text(hit)}", "dim"),

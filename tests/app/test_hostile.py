@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.history.screen import HistoryScreen
@@ -107,6 +108,8 @@ async def test_no_screen_obeys_the_text_that_it_shows(
         for size in ((80, 24), (41, 12)):
             await resize(pilot, *size)
             check(pilot)
+        if isinstance(pilot.app.focused, Input):
+            await pilot.press("tab")
         await pilot.press("y")
         await wait_for(pilot, lambda: said(pilot), "a word about the id")
         await pilot.pause()

@@ -168,6 +168,8 @@ def done_by(screen: CommandScreen, command: str) -> bool:
 async def test_every_screen_shows_its_keys_and_explains_all_its_commands(openclaw_home: Path, name: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         screen = await open_screen(pilot, name)
+        if isinstance(screen.focused, Input):  # where letters are text
+            await pilot.press("tab")
         assert not [command for command in screen.commands if not done_by(screen, command)]
         assert {action.command for action in screen.actions()} <= set(screen.commands)
         bar = f"{shown_lines(pilot)[-1]} "

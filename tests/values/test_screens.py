@@ -40,19 +40,17 @@ async def walked(path: Path, number: int) -> None:
 @pytest.mark.long
 async def test_screens_open_on_wrong_values(database_file: DatabaseFactory, tmp_path: Path):
     base = database_file("0.15.3")
-    number = fullest(base)
     for place, (table, name) in enumerate(random.Random(22).sample(jobs(base), 2)):
         path = Path(shutil.copyfile(base, tmp_path / f"{place}.db"))
         sprinkle(path, table, VALUES[name])
-        await walked(path, number)
+        await walked(path, fullest(path))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", VALUES)
 async def test_screens_open_on_every_wrong_value(name: str, database_file: DatabaseFactory, tmp_path: Path):
     base = database_file("0.15.3")
-    number = fullest(base)
     for table in sorted({one.table for one in places(base)}):
         path = Path(shutil.copyfile(base, tmp_path / f"{table}.db"))
         if sprinkle(path, table, VALUES[name]):
-            await walked(path, number)
+            await walked(path, fullest(path))

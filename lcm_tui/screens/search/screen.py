@@ -19,7 +19,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input
 
-from lcm_tui.commands import Action, bindings
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.commands import Action, bindings, key_title
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import Lines
 from lcm_tui.screens.search.panes import HitList, QueryInput
@@ -33,6 +35,11 @@ KINDS: Final[tuple[DocumentKind | None, ...]] = (None, *DocumentKind)
 SHOWN: Final = 200
 #: Fewer characters are in nearly every text.
 FEWEST: Final = 2
+
+#: What can be done while words are typed, by which key where another one is a letter.
+TYPING_KEYS: Mapping[str, str] = MappingProxyType(
+    {"open": "", "narrow": "", "reload": "", "help": "f1", "palette": "ctrl+p", "back": ""}
+)
 
 
 class SearchScreen(CommandScreen):
@@ -84,6 +91,20 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         """Where, and in which kind."""
         return "Search" if self._kind is None else f"Search {NAMES[self._kind]}"
 
+    def in_key_bar(self) -> list[str]:
+        """While words are typed a letter is text: only keys that are none."""
+        shown = super().in_key_bar()
+        return [name for name in shown if name in TYPING_KEYS] if self.query_input.has_focus else shown
+
+    def key_of(self, command: str) -> str:
+        """While words are typed, the key that is no letter."""
+        typing = TYPING_KEYS.get(command) if self.query_input.has_focus else None
+        return key_title(typing) if typing else super().key_of(command)
+
+    def on_descendant_focus(self) -> None:
+        """Other keys count."""
+        self.refresh_bars()
+
     def main_widget(self) -> QueryInput:
         """Where the words are typed."""
         return self.query_input
@@ -100,6 +121,7 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
             Action("search", self.query_input.focus),
             Action("search-everywhere", self.query_input.focus),
             Action("reload", self._search),
+            to(self, "history", places.History()),
         )
 
     # -- searching ---------------------------------------------------------------------------------------
