@@ -13,6 +13,7 @@ from lcm_core.assemble.assembler import AssemblyInputs, AssemblySettings, assemb
 from lcm_core.assemble.cache import cache_policy
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.assemble.fill import Tail, protected_tail
+from lcm_core.assemble.fork import ForkMark
 from lcm_core.assemble.message import Role, SentMessage
 from lcm_core.assemble.resolve import (
     ContextMessages,
@@ -40,7 +41,7 @@ from lcm_core.store.context import (
     tool_rows_before,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.state import cache_telemetry, pending_debt
+from lcm_core.store.state import cache_telemetry, fork_source, pending_debt
 
 #: Items that are read at once, at the least.
 PAGE: Final = 200
@@ -160,8 +161,16 @@ async def assemble_context(
     debt = await pending_debt(reader, conversation_id) if live and not can_compact else None
     tokens = max(debt or 0, _stored_tokens(basis.context, settings.budget))
     degraded = is_degraded(debt_pending=debt is not None, tokens=tokens, budget=settings.budget)
-    around = replace(basis.around, live=None if live is None else tuple(live), degraded=degraded)
+    fork = await _fork_mark(reader, conversation_id, basis.rules) if live else None
+    held = None if live is None else tuple(live)
+    around = replace(basis.around, live=held, degraded=degraded, fork=fork)
     return await asyncio.to_thread(replace(basis, around=around).assembled)
+
+
+async def _fork_mark(reader: Reader, conversation_id: ConversationId, rules: EngineRules) -> ForkMark | None:
+    """Whether the conversation was begun from a fork of which a part was left out."""
+    marked = await fork_source(reader, conversation_id)
+    return None if marked is None else ForkMark(marked, rules.ingest.bootstrap_max_tokens)
 
 
 def _stored_tokens(context: ContextMessages, budget: int) -> int:

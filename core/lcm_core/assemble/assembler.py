@@ -6,18 +6,22 @@ calls without a result, silence, tool pairing, final clamp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
 from lcm_core.assemble.clamp import clamp, serialized_tokens
 from lcm_core.assemble.fill import Fill, Tail, fill_budget, protected_tail
+from lcm_core.assemble.fork import ForkMark, Suffixed, fork_suffix, newest_within, with_suffix
 from lcm_core.assemble.message import Role, SentMessage, counted_content
 from lcm_core.assemble.repair import Repair, pair_tools, without_silence, without_unanswered_calls
 from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, stub
 from lcm_core.assemble.result import (
     Assembled,
+    AssemblyStep,
+    Evicted,
     LastCut,
     Metadata,
     SentSource,
@@ -56,6 +60,7 @@ class AssemblyInputs:
     cache: CachePolicy = UNOBSERVED
     live: tuple[SentMessage, ...] | None = None  #: the host's own messages; None: not known
     degraded: bool = False  #: compaction is due, the context too large, and compaction cannot run
+    fork: ForkMark | None = None  #: it was begun from a fork of which a part was left out
 
 
 _NOTHING_KNOWN: Final = AssemblyInputs()
@@ -72,11 +77,15 @@ def assemble(
     repairs: list[Repair] = []
     sent = _repaired(context, choice, rules, repairs)
     evicted = list(never_sent(context))
-    fallback = _fallback(context, sent, around)
+    forked = _forked(sent, settings, rules, around)
+    if forked is not None:
+        evicted += _gave_way(sent, forked, rules)
+        sent = list(forked.messages)
+    fallback = _fallback(context, sent, settings, rules, around)
     if fallback.messages is None:
         evicted += left_out(choice.fill, settings.budget, choice.tail)
         evicted += dropped(repairs, choice.items)
-        estimated = sum(item.tokens for item in choice.items)
+        estimated = sum(item.tokens for item in choice.items) if forked is None else forked.tokens
     else:
         sent, repairs = list(fallback.messages), []
         estimated = sum(weight(message, rules) for message in sent)
@@ -200,7 +209,30 @@ def _has_user(messages: Sequence[SentMessage]) -> bool:
     return any(message.role is Role.USER for message in messages)
 
 
-def _fallback(context: ContextMessages, sent: Sequence[SentMessage], around: AssemblyInputs) -> _Fallback:
+def _forked(
+    sent: Sequence[SentMessage], settings: AssemblySettings, rules: EngineRules, around: AssemblyInputs
+) -> Suffixed | None:
+    """The chosen messages with what the host holds of a fork alone; None: there is nothing of that."""
+    if around.fork is None or not around.live or not sent:
+        return None
+    suffix = fork_suffix(sent, around.live, around.fork.source_messages)
+    return with_suffix(sent, suffix, settings.budget, partial(weight, rules=rules)) if suffix else None
+
+
+def _gave_way(sent: Sequence[SentMessage], forked: Suffixed, rules: EngineRules) -> Iterator[Evicted]:
+    why = "the host's messages behind the fork need the room"
+    for one in sent[: forked.evicted]:
+        if one.origin.ordinal is not None:
+            yield Evicted(one.origin.ordinal, one.origin, weight(one, rules), AssemblyStep.BUDGET, why)
+
+
+def _fallback(
+    context: ContextMessages,
+    sent: Sequence[SentMessage],
+    settings: AssemblySettings,
+    rules: EngineRules,
+    around: AssemblyInputs,
+) -> _Fallback:
     """Which messages are sent in place of the assembled ones, and why.
 
     Source: docs/engine/assembly.md, "What is sent instead".
@@ -212,11 +244,16 @@ def _fallback(context: ContextMessages, sent: Sequence[SentMessage], around: Ass
         return _Fallback(
             SentSource.EMERGENCY, "compaction is due and cannot run; the host's messages fit", live
         )
+    fork = around.fork
+    if not items and live and fork is not None:
+        room = min(settings.budget, fork.budget)
+        own = newest_within(live[fork.source_messages :], room, partial(weight, rules=rules))
+        return _or_live("the context of a fork holds no items", own, SentSource.FALLBACK_EMPTY)
     if not items:
         return _or_live("the context holds no items", live, SentSource.FALLBACK_EMPTY)
     raw_only = all(item.is_message for item in items) and not (unread and unread.summaries)
     rows = len(items) + len(context.dangling) + len(context.void) + (unread.items if unread else 0)
-    if live is not None and raw_only and rows < len(live):
+    if live is not None and raw_only and rows < len(live) and fork is None:
         return _Fallback(SentSource.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
     if not sent:
         return _or_live("nothing is left after the tool calls were repaired", live, SentSource.FALLBACK_EMPTY)

@@ -18,6 +18,7 @@ from lcm_core.operations.appending import (
     commit_append,
     plan_adoption,
     plan_append,
+    plan_fork_mark,
     plan_heartbeat_pruning,
     plan_rollover_archive,
 )
@@ -70,6 +71,10 @@ class Appender:
     async def archive(self, session: Session) -> None:
         """Put the conversation of a session's key aside. Raises as `append`."""
         await self._committed(plan_rollover_archive, session, self._clock())
+
+    async def mark_fork(self, session: Session) -> None:
+        """Note that a conversation was begun from a fork. Raises as `append`."""
+        await self._committed(plan_fork_mark, session)
 
     async def end(self, session: Session, reason: str, following: Session | None) -> Append | None:
         """Do what the end of a session does to its conversation. Raises as `append`."""

@@ -15,6 +15,7 @@ from lcm_core.engine.appends import Appender
 from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.host_file import HostFile, HostMessage, read_host_file, read_messages
 from lcm_core.ingest.reconcile import AnchorProof
+from lcm_core.ingest.sessions import first_header
 from lcm_core.ingest.stored import StoredMessage, message_tokens
 from lcm_core.operations.appending import Session, TranscriptCheckpoint
 from lcm_core.operations.importing import (
@@ -76,6 +77,8 @@ class Transcripts:
         """Bring a conversation up to its transcript, or begin it with its newest messages."""
         stored_before = await self._database.read(stored_session, session)
         if await asyncio.to_thread(_is_read, stored_before, path):
+            if await asyncio.to_thread(_is_fork, path):
+                await self._appender.mark_fork(session)
             return Bootstrapped(stored_before.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
         file = await asyncio.to_thread(read_host_file, path)
         if not stored_before.is_empty and await asyncio.to_thread(_is_left_behind, stored_before, session):
@@ -99,7 +102,7 @@ class Transcripts:
     async def _first(self, session: Session, file: HostFile, rules: IngestRules) -> Bootstrapped:
         kept = await asyncio.to_thread(_within_budget, file, rules)
         left_out = len(file.on_path) - kept.count
-        is_fork = file.header is not None and file.header.parent_session is not None
+        is_fork = file.header is not None and bool(file.header.parent_session)
         bounded = bool(left_out) and is_fork
         tally = ImportTally()
         whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
@@ -220,6 +223,15 @@ def _is_read(stored_before: StoredSession, path: Path) -> bool:
     except OSError:
         return False
     return is_up_to_date(stored_before, path, found.st_size, found.st_mtime_ns // 10**6)
+
+
+def _is_fork(path: Path) -> bool:
+    """Whether a transcript begins by naming the one that it was forked from."""
+    try:
+        header = first_header(path)
+    except OSError:
+        return False
+    return header is not None and bool(header.parent_session)
 
 
 def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:

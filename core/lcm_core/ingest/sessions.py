@@ -257,7 +257,7 @@ class _Finder:
         if cached is None or cached[0] != stamp:
             try:
                 self.opened += 1
-                cached = (stamp, _first_line(path))
+                cached = (stamp, first_header(path))
             except OSError as error:
                 self._problem(path, f"This file cannot be read ({_why(error)}).")
                 return None
@@ -281,8 +281,12 @@ class _Finder:
         return cached[1]
 
 
-def _first_line(path: Path) -> TranscriptHeader | None:
-    """The header, when the first line with something in it is one; reads `HEAD_BYTES` at most."""
+def first_header(path: Path) -> TranscriptHeader | None:
+    """The header, when the first line with something in it is one; reads `HEAD_BYTES` at most.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with open_regular(path) as file:
         read = 0
         while read < HEAD_BYTES and (line := file.readline(HEAD_BYTES - read)):

@@ -487,6 +487,21 @@ async def plan_rollover_archive(reader: Reader, session: Session, now: datetime)
     return _append(holding, "Archive a conversation", [update("conversations", holding.row, values)])
 
 
+async def plan_fork_mark(reader: Reader, session: Session) -> Append | None:
+    """Note that a conversation was begun from a fork; None when that is noted, or nothing else is."""
+    holding = await find_holding(reader, session.session_id, session.session_key)
+    state = None if holding is None else holding.checkpoint
+    if holding is None or state is None or state.get("fork_bounded") != 0:
+        return None
+    edit = RowChange(
+        _STATE,
+        Cells.of({"conversation_id": holding.conversation_id}),
+        Cells.of({"fork_bounded": 0}),
+        Cells.of({"fork_bounded": 1}),
+    )
+    return _append(holding, "Note that a transcript is a fork", [edit])
+
+
 async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -> Append | None:
     """Delete the turns that end behind the seq *after*; without edits when there is none.
 

@@ -104,6 +104,20 @@ class EngineState:
     files: FileTotals
 
 
+async def fork_source(reader: Reader, conversation_id: ConversationId) -> int | None:
+    """How many messages the transcript of a bounded fork had when it was first read; None: it is none."""
+    if not reader.schema.has(BOOTSTRAP, "fork_bounded"):
+        return None
+    count = reader.schema.select(BOOTSTRAP, ("fork_source_message_count",), "b")
+    row = await reader.row(
+        f"SELECT b.fork_bounded, {count} FROM {BOOTSTRAP} AS b WHERE b.conversation_id = ?", conversation_id
+    )
+    if row is None or row["fork_bounded"] != 1:
+        return None
+    found = row["fork_source_message_count"]
+    return found if isinstance(found, int) and found > 0 else 0
+
+
 async def engine_state(reader: Reader, conversation_id: ConversationId) -> EngineState:
     """Everything that the engine notes beside a conversation."""
     return EngineState(
