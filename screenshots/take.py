@@ -10,6 +10,7 @@ import gzip
 import os
 import sqlite3
 import sys
+import tarfile
 import tempfile
 import time
 from contextlib import closing
@@ -41,6 +42,7 @@ class Picture:
     size: tuple[int, int] = WIDE
     sql: str = ""  #: makes the demonstration show what it does not hold
     recorded: str = ""  #: a file of tests/data in the place of the demonstration
+    host: str = ""  #: the state folder in this archive of tests/data as the host's; its outbox has a turn
     tail: str = ""  #: messages of the fresh tail, where the configured number leaves nothing to choose
 
 
@@ -85,6 +87,7 @@ PICTURES = (
     Picture("prune", ("j", "X"), "Delete conversation 8"),
     Picture("search", ("F", *"lease table"), "hits  in"),
     Picture("engine", ("Y", "g"), "a worker died", recorded="lcm-1.0-next.db.gz"),
+    Picture("host-sessions", ("G",), "turns are not committed", host="openclaw-sqlite-living"),
     # These change the database: they come last.
     Picture(
         "merge",
@@ -117,6 +120,21 @@ async def wait_for(app: LcmApp, text: str, seconds: float = 15.0) -> None:
         await asyncio.sleep(0.05)
 
 
+def host_folder(name: str, home: Path) -> Path:
+    """The state folder of a recorded host, whose engine is behind by a turn."""
+    with tarfile.open(RECORDED / f"{name}.tar.xz") as archive:
+        archive.extractall(home / "host", filter="data")
+    state = home / "host" / name
+    row = ("t1", "lossless-claw", "27046938-a735-4a93-a971-f4fe747bb833", "{}", 3, "database is locked")
+    with closing(sqlite3.connect(state / "agents" / "main" / "agent" / "openclaw-agent.sqlite")) as db, db:
+        db.execute(
+            "INSERT INTO context_engine_turn_outbox (advancement_key, engine_id, session_id, payload_json, "
+            "attempt_count, last_error, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*row, int(THEN.timestamp() * 1000)),
+        )
+    return state
+
+
 async def take(picture: Picture, home: Path) -> None:
     """Drive the app to one state and save it."""
     if picture.sql:
@@ -127,6 +145,8 @@ async def take(picture: Picture, home: Path) -> None:
         file = home / "recorded.db"
         file.write_bytes(gzip.decompress((RECORDED / picture.recorded).read_bytes()))
         options, last = Options(db=str(file)), "live"
+    if picture.host:
+        options = Options(db=home / ".openclaw" / "lcm.db", openclaw_dir=host_folder(picture.host, home))
     environment = {"TZ": "UTC"} | ({"LCM_FRESH_TAIL_COUNT": picture.tail} if picture.tail else {})
     app = LcmApp(resolve(options, environment, home=home), demo=True)
     async with app.run_test(size=picture.size) as pilot:

@@ -59,7 +59,8 @@ def overview(found: Ingesting, moment: Moment) -> Line:
     if lagging:
         missing = sum(one.behind for one in lagging)
         since = moment(lagging[0].lags_since())
-        spans.append(Span(f"✗ {_some(missing, 'message')} missing", "error"))
+        what = f"{_some(missing, 'message')} missing" if missing else "turns are not committed"
+        spans.append(Span(f"✗ {what}", "error"))
         spans.append(Span(f" since {since}"))
         spans += _outbox(lagging)
         spans.append(Span(f"  ({len(lagging):,} of {_some(len(found.compared), 'session')})", "dim"))

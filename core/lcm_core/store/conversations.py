@@ -267,6 +267,18 @@ async def shared_sessions(reader: Reader) -> Mapping[str, Sequence[SessionMember
     return found
 
 
+async def same_session(reader: Reader, conversation: Conversation) -> list[Conversation]:
+    """All conversations of a conversation's session key, by id; itself alone without one."""
+    if not conversation.session_key or not records_archiving(reader):
+        return [conversation]
+    rows = await reader.rows(
+        f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
+        WHERE c.session_key = ? ORDER BY c.conversation_id""",
+        conversation.session_key,
+    )
+    return [conversation_of(row) for row in rows]
+
+
 async def _member(reader: Reader, conversation: Conversation) -> SessionMember:
     [counts] = await count_rows(reader, [conversation.conversation_id])
     bounds = await seq_bounds(reader, conversation.conversation_id)

@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import ClassVar, Final
 
 from lcm_core.records import Conversation
+from lcm_core.store import conversations as store_of_all
 from lcm_core.store import messages as store
 from lcm_core.times import iso_z, parse_utc
 from textual.app import ComposeResult
@@ -20,7 +21,7 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
-from lcm_tui.screens.conversation.ingestion import IngestionLine
+from lcm_tui.screens.conversation.head import SessionLines
 from lcm_tui.screens.conversation.panes import ConversationPane, Window
 from lcm_tui.widgets.bars import TitleBar
 
@@ -45,7 +46,9 @@ the time zone that is shown; with a Z behind it in UTC).
 Where the host keeps its sessions in a database, the line above the messages says whether the engine keeps up
 with it: how many messages of finished turns are missing and since when, turns that wait for the engine with
 attempts and the last error, the newest entry of the host, the newest message here, and the last turn that
-was committed. A turn that runs, and what the engine never stores, is not missing.
+was committed. A turn that runs, and what the engine never stores, is not missing. Where a session has
+several conversations, a line says which come before and behind this one, and what ended each: a rollover,
+for example.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -58,12 +61,12 @@ was committed. A turn that runs, and what the engine never stores, is not missin
         super().__init__()
         self.conversation = conversation
         self._comparing = False  #: how far the engine is, is being read
-        self.ingestion = IngestionLine(lambda: self.session.zone)
+        self.head = SessionLines(lambda: self.session.zone)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
 
     def compose_body(self) -> ComposeResult:
-        """Whether the engine keeps up, where there is something to compare with, and the messages."""
-        yield self.ingestion
+        """What is to be said of its session, if anything, and the messages."""
+        yield self.head
         yield self.pane
 
     def on_mount(self) -> None:
@@ -76,10 +79,15 @@ was committed. A turn that runs, and what the engine never stores, is not missin
             self.work_on("host", self._compare, exclusive=False)
 
     async def _compare(self) -> None:
-        """Say how far the engine is with this conversation."""
+        """Say how far the engine is with this conversation, and why its session has others."""
         session = self.session
         try:
-            self.ingestion.show(await session.host.of_conversation(session.database, self.conversation))
+            chain = await session.read(store_of_all.same_session, self.conversation)
+            own = next(
+                (one for one in chain if one.conversation_id == self.conversation.conversation_id), None
+            )
+            self.head.show_chain(own or self.conversation, chain, self.key_of("merge"))
+            self.head.show_ingestion(await session.host.of_conversation(session.database, self.conversation))
         finally:
             self._comparing = False
 

@@ -11,8 +11,9 @@ from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.widgets.spans import Line
 
 if TYPE_CHECKING:  # nothing of it is wanted before the first rows
-    from lcm_core.host.listing import HostListing
+    from lcm_core.host.listing import HostListing, HostSession
     from lcm_core.ingest.sessions import SessionProblem
+    from lcm_core.records import ConversationId
 
     from lcm_tui.views.ingesting import Ingesting
 
@@ -47,6 +48,11 @@ class Hosting:
         """How much of the host could not be read; empty: all could."""
         problems = () if self._shown is None else _faults(self._shown)
         return f"{len(problems):,} unread" if problems else ""
+
+    def lagging(self, conversation: ConversationId) -> HostSession | None:
+        """The session of which the engine has not stored all in a conversation."""
+        compared = () if self.ingesting is None else self.ingesting.lagging
+        return next((one.session for one in compared if one.conversation_id == conversation), None)
 
     def changed(self) -> None:
         """The database was written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
@@ -29,6 +29,9 @@ from lcm_tui.views.home import Outlook, Subject
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block
+
+if TYPE_CHECKING:  # sessions are looked for behind the first rows
+    from lcm_core.host.listing import HostSession
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
@@ -63,7 +66,7 @@ session that a rollover split. space marks conversations: K archives the marked 
 exports them to files and deletes them; without marks the selected one is meant. All of these show a preview
 and can be undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one
 conversation or of the whole database and drafts replacements. i previews importing a session that is not in
-the database. Y shows what the engine prepares and owes.
+the database, or what a conversation lacks that is behind its host. Y shows what the engine prepares and owes.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
@@ -354,14 +357,20 @@ the database. Y shows what the engine prepares and owes.
 
         return places.Preview(merging(conversation, self.session.budget, self._select))
 
+    def _importable(self) -> HostSession | None:
+        """The selected session of the host, or the one that the selected conversation lags behind."""
+        one = self.list.conversation
+        return self.list.session if one is None else self.hosting.lagging(one.conversation_id)
+
     def _why_no_session(self) -> str | None:
-        if self.list.session is not None:
+        if self._importable() is not None:
             return None
-        return "only sessions that are not in the database can be imported"
+        return "only sessions that are not in the database, or newer than it, can be imported"
 
     def _import_session(self) -> None:
-        if self.list.session is not None:
-            self.open(places.Import(self.list.session))
+        session = self._importable()
+        if session is not None:
+            self.open(places.Import(session))
 
     def _selected_number(self) -> ConversationId | None:
         return self.list.conversation.conversation_id if self.list.conversation is not None else None

@@ -1,0 +1,57 @@
+"""Why a session has several conversations, in words (docs/engine/sessions.md, "Events")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from lcm_core.records import Conversation
+
+from lcm_tui.widgets.spans import Line, Span
+
+#: What ended a conversation, by its ``archive_cause``.
+_CAUSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "manual-reset": "by /reset",
+        "session-deleted": "because the host deleted the session",
+        "session-end": "because the session ended",
+        "rollover-fallback": "by a rollover: the host went on with a new transcript, the former was gone",
+        "cron-rotation": "because each run of the job begins anew",
+        "backfill": "by an import: the host does not go on with it",
+    }
+)
+_ROLLOVER: Final = "rollover-fallback"
+
+
+def ended_by(conversation: Conversation) -> str:
+    """What ended an archived conversation; follows "archived"."""
+    cause = conversation.archive_cause
+    if not cause:
+        return "for a reason that was not recorded"
+    return _CAUSES.get(cause, f"with the cause {cause}")
+
+
+def chain_line(conversation: Conversation, chain: Sequence[Conversation], merge_key: str) -> Line:
+    """What comes before and behind a conversation of a session that has several; empty when it has one.
+
+    *chain* are all of them by id; *merge_key* rejoins them where a rollover split them.
+    """
+    own = conversation.conversation_id
+    before = next((one for one in reversed(chain) if one.conversation_id < own), None)
+    behind = next((one for one in chain if one.conversation_id > own), None)
+    spans: list[Span] = []
+    if conversation.active is False:
+        spans.append(Span(f" archived {ended_by(conversation)}", "warn"))
+    if behind is not None:
+        spans.append(Span(f"{'; ' if spans else ' '}the session goes on in conversation "))
+        spans.append(Span(str(behind.conversation_id), "key"))
+    if before is not None:
+        spans.append(Span(f"{'; ' if spans else ' '}before it is conversation "))
+        spans.append(Span(str(before.conversation_id), "key"))
+        if before.active is False:
+            spans.append(Span(f", archived {ended_by(before)}"))
+    split = any(one is not None and one.archive_cause == _ROLLOVER for one in (before, conversation))
+    if split and (before is not None or behind is not None):
+        spans.append(Span(f"; {merge_key} in the list rejoins them", "dim"))
+    return tuple(spans)
