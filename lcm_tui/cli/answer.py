@@ -41,6 +41,7 @@ class Answer:
     failed: LcmError | None = None  #: what ended it when only part of it was done
     #: SQL that was asked for: it alone goes to standard output, and what is said for people beside it
     script: Sequence[str] | None = None
+    text: str | None = None  #: in the form of the command's own that was asked for
 
     @property
     def envelope(self) -> JsonObject:

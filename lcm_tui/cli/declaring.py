@@ -80,6 +80,7 @@ class Command:
     path: str  #: its words, such as ``history undo``
     function: Callable[..., Outcome]
     examples: tuple[str, ...] = ()  #: without the name of the program
+    forms: tuple[str, ...] = ()  #: what ``--format`` takes besides that of every command
 
     @property
     def dotted(self) -> str:
@@ -114,10 +115,10 @@ class Command:
 
 
 def command(
-    path: str, *, examples: Sequence[str] = ()
+    path: str, *, examples: Sequence[str] = (), forms: Sequence[str] = ()
 ) -> Callable[[Callable[Concatenate[Run, P], Outcome]], Command]:
     """Declare a function of a `Run` and options as the command of these words."""
-    return lambda function: Command(path, function, tuple(examples))
+    return lambda function: Command(path, function, tuple(examples), tuple(forms))
 
 
 def _declared(name: str, annotation: Any, default: Any = Parameter.empty) -> Iterator[Declared]:

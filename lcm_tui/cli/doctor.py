@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from lcm_core.change.reindex import resync
 from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.findings import Confidence, Finding, FixId, Report, finding_key
+from lcm_core.findings import Confidence, Finding, FixId, Report, Severity, finding_key
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
@@ -28,12 +29,42 @@ from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.views.blocks import Block, Column, Note, Table, counted
 from lcm_tui.views.findings import REPEATING, can_fix, report_blocks
 
+#: How grave a finding must be to count, with the severities that are.
+FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
+    "error": (Severity.ERROR,),
+    "warning": (Severity.ERROR, Severity.WARNING),
+    "info": tuple(Severity),
+    "never": (),
+}
 
-def examine(run: Run, asked: Asked) -> Answer:
-    """The report of the checks."""
+
+def examine(run: Run, asked: Asked, fail_on: str) -> Answer:
+    """The report of the checks; it ends with findings when one is as grave as *fail_on* (`FAIL_ON`)."""
     examined = asyncio.run(_examine(run, asked))
-    told = run.answer("doctor", report_document(examined.report, examined.repeated), _blocks(examined))
-    return told if examined.report.clean else dataclasses.replace(told, exit_code=ExitCode.FINDINGS)
+    report = examined.report
+    failing = tuple(
+        one
+        for one in report.findings(Confidence.BROKEN, Confidence.SUSPICIOUS)
+        if CHECKS[one.check].severity in FAIL_ON[fail_on]
+    )
+    told = run.answer("doctor", report_document(report, examined.repeated), _blocks(examined))
+    return dataclasses.replace(
+        told,
+        exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE,
+        text=_in_form(run, report, failing),
+    )
+
+
+def _in_form(run: Run, report: Report, failing: Sequence[Finding]) -> str | None:
+    """The report in the form that was asked for; None: in none of the command's own."""
+    if not run.presentation.form:
+        return None
+    from lcm_tui.cli import doctor_forms
+
+    database = run.settings.database.value
+    if run.presentation.form == "sarif":
+        return doctor_forms.sarif_text(report, database, failing)
+    return doctor_forms.junit_text(report, database, failing)
 
 
 def mend(run: Run, asked: Asked, named: Sequence[str], flags: ChangeFlags, *, keep_sources: bool) -> Answer:

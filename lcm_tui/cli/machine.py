@@ -1,10 +1,12 @@
-"""The two forms that programs read: JSON as JavaScript writes it, and the engine's tab-separated table.
+"""The forms that programs read: JSON as JavaScript writes it, the engine's tab-separated table, CSV of lists.
 
-Both are the engine's own (docs/engine/command.md, "Envelope"), so that a script can use either program.
+The first two are the engine's own (docs/engine/command.md, "Envelope"): a script can use either program.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,8 @@ from lcm_core.text import safe_line
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MAYBE_UNSAFE = re.compile(r"[^\x20-\x7e\n]")
+#: How a formula begins for a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _BREAKS = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 
 
@@ -51,6 +55,33 @@ def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
     if for_terminal:
         return "\n".join("\t".join(map(safe_line, line.split("\t"))) for line in text.split("\n"))
     return text
+
+
+def csv_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
+    """The items of a list as CSV (RFC 4180): a row of names, then a row for each; nothing but the items.
+
+    None is an empty field, what has items or names of its own is JSON. A text that a spreadsheet would take
+    for a formula gets a ``'`` before it: it comes from whoever talked to the agent.
+    """
+    data = envelope["data"]
+    items = data["items"] if isinstance(data, Mapping) else ()
+    rows = [item for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    written = io.StringIO()
+    table = csv.writer(written)
+    if names:
+        table.writerow(names)
+    table.writerows([_csv_cell(row.get(name), for_terminal=for_terminal) for name in names] for row in rows)
+    return written.getvalue()
+
+
+def _csv_cell(value: Json, *, for_terminal: bool) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        return json_text(value, for_terminal=for_terminal)
+    text = safe_line(value) if for_terminal else value
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _as_text(value: object) -> str:

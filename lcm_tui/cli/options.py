@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
 
+#: Forms of some commands: CSV of what takes `PageOptions`, the others where a command declares them.
+FORMS: Final = ("csv", "sarif", "junit")
+
 COMMON: Final = "Common options"
 FILTERS: Final = "Filters"
 
@@ -58,9 +61,9 @@ Format: TypeAlias = Annotated[
     str | None,
     Option(
         "--format",
-        "JSON, or the engine's tab-separated table; without it a table for people.",
-        Choice("json", "table"),
-        "json|table",
+        "JSON, or the engine's tab-separated table; without it a table for people. Lists also CSV.",
+        Choice("json", "table", *FORMS),
+        "json|table|csv",
         section=COMMON,
     ),
 ]
@@ -86,9 +89,8 @@ class CommonOptions:
         """The same as the settings want it."""
         from lcm_core.settings import Options, OutputFormat
 
-        chosen = (
-            OutputFormat.JSON if self.as_json else None if self.output is None else OutputFormat(self.output)
-        )
+        given = OutputFormat.JSON if self.as_json else self.output
+        chosen = None if given is None else OutputFormat.TABLE if given in FORMS else OutputFormat(given)
         return Options(self.db, self.config, self.openclaw_dir, self.sessions, output_format=chosen)
 
 

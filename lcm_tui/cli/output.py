@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the app starts through here too and prints nothing: what pr
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:
     """Write an answer to standard output; what a database holds reaches no terminal unsafe."""
-    from lcm_tui.cli.machine import json_text, table_text
+    from lcm_tui.cli.machine import csv_text, json_text, table_text
 
     terminal = sys.stdout.isatty()
     if presentation.json:
@@ -33,9 +33,20 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
         return
     elif presentation.engine_table:
         text = table_text(answer.envelope, for_terminal=terminal)
+    elif presentation.form == "csv":
+        write(sys.stdout, csv_text(answer.envelope, for_terminal=terminal), utf8=True)
+        if answer.pagination and (cursor := answer.pagination["nextCursor"]):
+            write(sys.stderr, f"More follow: --cursor {cursor}\n", utf8=False)
+        return
+    elif answer.text is not None:
+        text = answer.text
     else:
         text = _readable(answer.blocks, presentation, terminal=terminal)
-    write(sys.stdout, text + "\n", utf8=presentation.json or presentation.engine_table)
+    write(
+        sys.stdout,
+        text + "\n",
+        utf8=presentation.json or presentation.engine_table or bool(presentation.form),
+    )
 
 
 def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:

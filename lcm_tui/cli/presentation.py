@@ -15,3 +15,4 @@ class Presentation:
     engine_table: bool = False  #: the engine's own tab-separated form
     pretty: bool = False
     color: bool = True
+    form: str = ""  #: csv, or a form of the command's own

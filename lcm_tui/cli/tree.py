@@ -24,7 +24,7 @@ from lcm_tui.cli.declaring import (
     declared_in,
     gathered,
 )
-from lcm_tui.cli.options import COMMON, CommonOptions
+from lcm_tui.cli.options import COMMON, FORMS, CommonOptions, PageOptions
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 _COMMON = declared_in(CommonOptions)
@@ -262,13 +262,28 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
 
             allow_unknown_schema(True)
         chosen = settings.output_format
+        form = common.output if common.output in FORMS and not common.as_json else None
         explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is SettingSource.COMMAND_LINE
         as_json = chosen.value is OutputFormat.JSON
-        presentation = Presentation(as_json, explicit_table, common.pretty, not common.no_color)
+        presentation = Presentation(
+            as_json, explicit_table and not form, common.pretty, not common.no_color, form or ""
+        )
         ctx.obj.presentation = presentation
+        _check_form(declaration, form or "")
         return declaration.call(Run(settings, presentation), values)
     except KeyboardInterrupt:
         raise CancelledError("Cancelled; nothing was changed.") from None
+
+
+def _check_form(declaration: Command, form: str) -> None:
+    """Refuse a *form* that the command does not have, before it does anything."""
+    known = [*(["csv"] if declaration.takes(PageOptions) else []), *declaration.forms]
+    if form and form not in known:
+        named = declaration.dotted or f"{PROGRAM} without a command"
+        raise UsageError(
+            f"--format {form} is not supported by {named}: it has {', '.join(['json', 'table', *known])}.",
+            details={"option": "format", "value": form, "command": declaration.dotted},
+        )
 
 
 # -- refusals --------------------------------------------------------------------------------------------

@@ -42,9 +42,14 @@ MISTAKES = [
         "INVALID_ARGUMENT",
         "--count is not supported by summaries.list.",
     ),
+    (["doctor", "--fix", "A1", "--fail-on", "error"], "INVALID_ARGUMENT", "--fail-on belongs to the checks"),
     (["conversations", "list", "--limit"], "INVALID_ARGUMENT", "--limit needs a value."),
     (["conversations", "list", "--json=yes"], "INVALID_ARGUMENT", "--json takes no value."),
-    (["status", "--format", "xml"], "INVALID_ARGUMENT", "--format must be json or table."),
+    (
+        ["status", "--format", "xml"],
+        "INVALID_ARGUMENT",
+        "--format must be one of json, table, csv, sarif, junit.",
+    ),
     (
         ["conversations", "list", "--limit", "0"],
         "INVALID_ARGUMENT",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli.declaring import Option, command
-from lcm_tui.cli.kinds import Raw, Seconds
+from lcm_tui.cli.kinds import Choice, Raw, Seconds
 from lcm_tui.cli.options import ConversationOptions, SqlFlags
 
 if TYPE_CHECKING:
@@ -46,6 +46,15 @@ FixOption: TypeAlias = Annotated[
         several=True,
     ),
 ]
+FailOn: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--fail-on",
+        "Exit with 6 only when a finding is as grave as this, or with 0 in any case; otherwise info.",
+        Choice("error", "warning", "info", "never"),
+        "error|warning|info|never",
+    ),
+]
 KeepSources: TypeAlias = Annotated[
     bool,
     Option(
@@ -54,7 +63,16 @@ KeepSources: TypeAlias = Annotated[
 ]
 
 
-@command("doctor", examples=("doctor", "doctor 3 --check A,B1", "doctor --fix all --apply"))
+@command(
+    "doctor",
+    examples=(
+        "doctor",
+        "doctor 3 --check A,B1",
+        "doctor --fix all --apply",
+        "doctor --format sarif --fail-on error",
+    ),
+    forms=("sarif", "junit"),
+)
 def doctor(
     run: Run,
     *,
@@ -64,10 +82,14 @@ def doctor(
     whole_file: WholeFile = False,
     check_seconds: CheckSeconds = None,
     fix: FixOption = (),
+    fail_on: FailOn = None,
     keep_sources: KeepSources = False,
     flags: SqlFlags,
 ) -> Answer:
-    """Check the database; --fix mends what needs no model (shown only, without --apply)."""
+    """Check the database; --fix mends what needs no model (shown only, without --apply).
+
+    --format also takes sarif and junit, the forms that code scanning and CI collect.
+    """
     from lcm_tui.cli import doctor
 
     named = conversation.selector("doctor")
@@ -78,5 +100,8 @@ def doctor(
         raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
     asked = doctor.Asked(named, doctor.split(check), whole_file)
     if not fix:
-        return doctor.examine(doctor.with_seconds(run, check_seconds), asked)
+        return doctor.examine(doctor.with_seconds(run, check_seconds), asked, fail_on or "info")
+    if fail_on or run.presentation.form:
+        option = "fail-on" if fail_on else "format"
+        raise UsageError(f"--{option} belongs to the checks, not to --fix.", details={"option": option})
     return doctor.mend(doctor.with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)
