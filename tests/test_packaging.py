@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -31,6 +32,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a checkout knows its files")
+def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path):
+    """Every file of the repository: tests look at pages, pictures and the files of the environment too."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (built,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split("\0")
+    assert inside == {*filter(None, listed), "PKG-INFO"}
 
 
 def test_the_wheel_holds_the_three_packages_and_all_of_their_files(wheel: Path):

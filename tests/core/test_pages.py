@@ -69,8 +69,8 @@ def test_every_setting_is_on_the_page_with_its_names_and_default(attribute: str)
         if "|" in line
     ]
     [(_, names, default, *_)] = [cells for cells in rows if key.name in re.findall(r"[\w.]+", cells[1])]
-    assert set(key.plugin) <= _words(names)
-    usual = {f"LCM_{re.sub(r'(?=[A-Z])', '_', name).upper()}" for name in key.plugin}
+    assert set(key.plugin) <= {*re.findall(r"[\w.]+", names)}
+    usual = {f"LCM_{re.sub(r'(?=[A-Z])|[.]', '_', name).upper()}" for name in key.plugin}
     assert set(key.env) - usual <= _words(names)
     value = getattr(EngineSettings(), attribute).value
     if isinstance(value, bool | str) and value != "":
