@@ -12,7 +12,7 @@ from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 from lcm_core.times import format_local, parse_utc, sort_key
 
-from lcm_tui.views.host_session import session_name, session_state
+from lcm_tui.views.host_session import ON_DISK, session_name, session_state
 from lcm_tui.views.units import bar_text, size_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
@@ -157,14 +157,14 @@ def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale
 
 
 def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:
-    newest = session.newest_at
+    newest, state = session.newest_at, session_state(session)
     return {
         "id": Span("disk", "warn"),
         "agent": Span(session.agent or UNRECORDED),
-        # A narrow list has no column for the state.
-        "name": Span(f"{session_state(session)}  {session_name(session)}"),
+        # A narrow list has no column for the state; that a file lies on the disk is said by the first one.
+        "name": Span(session_name(session) if state == ON_DISK else f"{state}  {session_name(session)}"),
         "session": Span(session.session_key or session.session_id),
-        "state": Span(session_state(session), "warn"),
+        "state": Span(state, "warn"),
         "activity": Span(format_local(newest, zone)[:16]) if newest else Span("no messages", "dim"),
     }
 

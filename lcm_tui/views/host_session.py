@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # sessions are looked for behind the first rows
     from lcm_core.host.listing import HostSession
 
+ON_DISK = "on disk"
+
 
 def session_state(session: HostSession) -> str:
     """Where it lies: ``on disk`` (a file), ``living``, ``earlier``, ``cold``, ``deleted`` or ``archived``.
@@ -16,7 +18,7 @@ def session_state(session: HostSession) -> str:
     stored = session.storage.value
     if stored == "hot":
         return "living" if session.current else "earlier"
-    return "on disk" if stored == "jsonl" else stored
+    return ON_DISK if stored == "jsonl" else stored
 
 
 def session_name(session: HostSession) -> str:

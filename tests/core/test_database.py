@@ -373,7 +373,7 @@ async def refused(path: Path) -> DatabaseError:
 async def test_a_missing_file_is_an_error_and_is_not_made(tmp_path: Path):
     error = await refused(tmp_path / "no" / "lcm.db")
     assert isinstance(error, DatabaseMissingError)
-    assert error.exit_code == ExitCode.DATABASE
+    assert error.exit_code == ExitCode.NOT_FOUND
     assert not (tmp_path / "no").exists()
 
 

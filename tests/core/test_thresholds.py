@@ -184,19 +184,12 @@ def test_settings_of_one_session() -> None:
     assert (wide.fresh_tail_count.is_set, wide.fresh_tail_count.name) == (True, "rules[1]")
 
 
-class _Weighs:
-    def __init__(self, tokens: int) -> None:
-        self.whole_tokens = tokens
-
-
 @pytest.mark.parametrize("case", RECORDED["bootstrap"]["trim"])
 def test_how_many_of_the_newest_messages_a_first_import_keeps(case: dict[str, Any]) -> None:
-    kept = kept_by_engine([_Weighs(one) for one in case["tokens"]], case["max"])
+    kept = kept_by_engine(case["tokens"], case["max"])
     assert list(range(len(case["tokens"])))[len(case["tokens"]) - kept :] == case["keptIndexes"]
 
 
 @pytest.mark.parametrize(("largest", "newest"), product([0, 5, 6], [1, 6, 7]))
 def test_a_newest_message_that_alone_does_not_fit_keeps_nothing(largest: int, newest: int) -> None:
-    assert kept_by_engine([_Weighs(1), _Weighs(newest)], largest) == max(
-        0, (newest <= largest) + (newest + 1 <= largest)
-    )
+    assert kept_by_engine([1, newest], largest) == max(0, (newest <= largest) + (newest + 1 <= largest))
