@@ -77,7 +77,9 @@ def _asked_for(arguments: Sequence[str], invocation: Invocation) -> Outcome:
     if invocation.version or _presentation(arguments).json:
         from lcm_tui.cli import helping
 
-        return helping.version() if invocation.version else helping.listed(invocation.asked_for)
+        if invocation.version:
+            return helping.version(verbose="--verbose" in arguments)
+        return helping.listed(invocation.asked_for)
     output.write(sys.stdout, str(invocation.page) + "\n", utf8=False)
     return 0
 

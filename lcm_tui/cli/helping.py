@@ -48,8 +48,22 @@ _VALUES = {
 }
 
 
-def version() -> Answer:
-    """The version of this program."""
+def version(*, verbose: bool) -> Answer:
+    """The version of this program; *verbose*: with those of what it runs on, and what it was tried with."""
+    if verbose:
+        from lcm_core.store.host_sessions import TRIED_SCHEMA
+
+        from lcm_tui import logfile
+        from lcm_tui.cli.telling import ENGINES_TRIED, version_lines, versions
+
+        data: dict[str, Json] = {
+            "version": __version__,
+            **versions(),
+            "enginesTried": list(ENGINES_TRIED),
+            "hostSchemaTried": TRIED_SCHEMA,
+            "logPath": str(logfile.log_path()),
+        }
+        return Answer("version", data, [Verbatim("\n".join(version_lines()))], {})
     return Answer("version", {"version": __version__}, [Verbatim(f"{PROGRAM} {__version__}")], {})
 
 

@@ -70,6 +70,26 @@ Format: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[bool, Option("--json", "The same as --format json.", section=COMMON)]
 Pretty: TypeAlias = Annotated[bool, Option("--pretty", "Indent JSON.", section=COMMON)]
 NoColor: TypeAlias = Annotated[bool, Option("--no-color", "No bold and dim text.", section=COMMON)]
+Quiet: TypeAlias = Annotated[
+    bool, Option("--quiet", "Print no answer: the exit code says it. Errors stay.", section=COMMON)
+]
+Verbose: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--verbose",
+        "Say on standard error which files are used, and how long it took; with --version, all versions.",
+        section=COMMON,
+    ),
+]
+Watch: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "--watch",
+        "Show it again every N seconds, until ctrl-C or until --fail-on is so.",
+        WholeNumber(1, 86_400),
+        "SECONDS",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,8 @@ class CommonOptions:
     as_json: AsJson = False
     pretty: Pretty = False
     no_color: NoColor = False
+    quiet: Quiet = False
+    verbose: Verbose = False
 
     def settings(self) -> Options:
         """The same as the settings want it."""

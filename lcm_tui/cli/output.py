@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # the app starts through here too and prints nothing: what pr
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:
     """Write an answer to standard output; what a database holds reaches no terminal unsafe."""
+    if presentation.quiet:
+        if answer.failed is not None:
+            print_error(answer.failed, presentation)
+        return
     from lcm_tui.cli.machine import csv_text, json_text, table_text
 
     terminal = sys.stdout.isatty()

@@ -16,3 +16,4 @@ class Presentation:
     pretty: bool = False
     color: bool = True
     form: str = ""  #: csv, or a form of the command's own
+    quiet: bool = False  #: no answer is printed

@@ -266,11 +266,17 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
         explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is SettingSource.COMMAND_LINE
         as_json = chosen.value is OutputFormat.JSON
         presentation = Presentation(
-            as_json, explicit_table and not form, common.pretty, not common.no_color, form or ""
+            as_json, explicit_table and not form, common.pretty, not common.no_color, form or "", common.quiet
         )
         ctx.obj.presentation = presentation
         _check_form(declaration, form or "")
-        return declaration.call(Run(settings, presentation), values)
+        run = Run(settings, presentation)
+        if not common.verbose:
+            return declaration.call(run, values)
+        from lcm_tui.cli.telling import verbose
+
+        with verbose(settings):
+            return declaration.call(run, values)
     except KeyboardInterrupt:
         raise CancelledError("Cancelled; nothing was changed.") from None
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
 
-from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.declaring import Option, Outcome, command
 from lcm_tui.cli.kinds import Choice, Raw, Seconds
-from lcm_tui.cli.options import ConversationOptions, SqlFlags
+from lcm_tui.cli.options import ConversationOptions, SqlFlags, Watch
 
 if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
+    from lcm_tui.cli.answer import Run
 
 All: TypeAlias = Annotated[bool, Option("--all", "The whole file; so without a conversation.")]
 Checks: TypeAlias = Annotated[
@@ -83,9 +83,10 @@ def doctor(
     check_seconds: CheckSeconds = None,
     fix: FixOption = (),
     fail_on: FailOn = None,
+    watch: Watch = None,
     keep_sources: KeepSources = False,
     flags: SqlFlags,
-) -> Answer:
+) -> Outcome:
     """Check the database; --fix mends what needs no model (shown only, without --apply).
 
     --format also takes sarif and junit, the forms that code scanning and CI collect.
@@ -99,9 +100,24 @@ def doctor(
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
         raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
     asked = doctor.Asked(named, doctor.split(check), whole_file)
+    if watch and run.presentation.form:
+        raise UsageError(
+            f"--watch prints report after report, and --format {run.presentation.form} is one document.",
+            details={"option": "watch"},
+        )
     if not fix:
-        return doctor.examine(doctor.with_seconds(run, check_seconds), asked, fail_on or "info")
-    if fail_on or run.presentation.form:
-        option = "fail-on" if fail_on else "format"
+        with_time = doctor.with_seconds(run, check_seconds)
+        if watch is None:
+            return doctor.examine(with_time, asked, fail_on or "info")
+        from lcm_tui.cli.watching import watched
+
+        return watched(
+            run,
+            lambda: doctor.examine(with_time, asked, fail_on or "info"),
+            watch,
+            ends=fail_on is not None,
+        )
+    if fail_on or watch or run.presentation.form:
+        option = "fail-on" if fail_on else "watch" if watch else "format"
         raise UsageError(f"--{option} belongs to the checks, not to --fix.", details={"option": option})
     return doctor.mend(doctor.with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)

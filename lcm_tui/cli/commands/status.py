@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.declaring import Option, Outcome, command
 from lcm_tui.cli.kinds import Lag
+from lcm_tui.cli.options import Watch
 
 if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
+    from lcm_tui.cli.answer import Run
 
 FailOn: TypeAlias = Annotated[
     timedelta | None,
@@ -22,9 +23,21 @@ FailOn: TypeAlias = Annotated[
 ]
 
 
-@command("status", examples=("status", "status --db copy.db --json", "status --fail-on behind=5m"))
-def status(run: Run, *, fail_on: FailOn = None) -> Answer:
+@command(
+    "status",
+    examples=(
+        "status",
+        "status --db copy.db --json",
+        "status --fail-on behind=5m",
+        "status --watch 10 --fail-on behind=5m --quiet",
+    ),
+)
+def status(run: Run, *, fail_on: FailOn = None, watch: Watch = None) -> Outcome:
     """Show what the database holds, which engine wrote it, and whether that keeps up with its host."""
     from lcm_tui.cli import status
 
-    return status.status(run, fail_on)
+    if watch is None:
+        return status.status(run, fail_on)
+    from lcm_tui.cli.watching import watched
+
+    return watched(run, lambda: status.status(run, fail_on), watch, ends=fail_on is not None)

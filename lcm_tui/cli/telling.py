@@ -1,0 +1,86 @@
+"""What ``--verbose`` says: the versions of what is at work, where things are, and how long it took."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from lcm_core import __version__
+from lcm_core.report import machine
+from lcm_core.settings import Json
+from lcm_core.store.host_sessions import TRIED_SCHEMA
+from lcm_core.text import safe_line
+
+from lcm_tui import logfile
+from lcm_tui.cli import output
+from lcm_tui.cli.presentation import PROGRAM
+
+if TYPE_CHECKING:
+    from lcm_core.settings import Settings
+
+#: Engines whose own databases the tests read, check and change (docs/engine/versions.md, "Tags").
+ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
+
+
+def versions() -> dict[str, Json]:
+    """What the program runs on, by name."""
+    found = machine()
+    return {name: found[name] for name in ("python", "sqlite", "system", "packages")}
+
+
+def version_lines() -> Sequence[str]:
+    """The versions for people, with what was tried and where the log is."""
+    found = versions()
+    return (
+        f"{PROGRAM}  {__version__}",
+        f"Python   {found['python']}",
+        f"SQLite   {found['sqlite']}",
+        f"Textual  {metadata.version('textual')}",
+        f"System   {found['system']}",
+        f"Engines  tried with {', '.join(ENGINES_TRIED)}",
+        f"Host     OpenClaw's databases up to schema {TRIED_SCHEMA}",
+        f"Log      {logfile.log_path()}",
+    )
+
+
+@contextmanager
+def verbose(settings: Settings) -> Iterator[None]:
+    """Say on standard error what a command goes by, what is logged while it runs, and how long it took."""
+    found = versions()
+    database = settings.database
+    _say(f"{PROGRAM} {__version__}, Python {found['python']}, SQLite {found['sqlite']}")
+    _say(f"Database: {database.value} ({database.name or database.source})")
+    config = "" if settings.config_found else ", which is not there"
+    _say(f"Host's config: {settings.config_file.value}{config}; ours: {settings.user_config_file.value}")
+    for note in settings.diagnostics:
+        _say(note.message)
+    _say(f"Log: {logfile.log_path()}")
+    handler = _Spoken(logging.INFO)
+    root = logging.getLogger("lcm_core").parent
+    assert root is not None
+    before, begun = root.level, time.monotonic()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+        _say(f"Took {time.monotonic() - begun:.2f} s.")
+
+
+class _Spoken(logging.Handler):
+    """Says on standard error what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say one record, without the traceback: that is in the log."""
+        _say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def _say(text: str) -> None:
+    output.write(sys.stderr, safe_line(text) + "\n", utf8=False)
