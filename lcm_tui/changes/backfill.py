@@ -61,11 +61,11 @@ class _WrittenOut:
         self._session = session
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def write(self) -> DiskSession:
-        """The session as it is now; blocks."""
+    def write(self) -> tuple[DiskSession, int]:
+        """The session as it is now, and how many entries of it are bad; blocks."""
         disk = plain_file(self._session)
         if disk is not None:
-            return disk
+            return disk, 0
         self.remove()
         self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
         return written_out(self._session, Path(self._folder.name))
@@ -87,7 +87,7 @@ def importing(session: HostSession, settings: Settings) -> Change:
     async def plan(reader: Reader) -> Batch:
         nonlocal work
         if work is None or not await work.goes_on(reader):
-            disk = await asyncio.to_thread(written.write)
+            disk, unread = await asyncio.to_thread(written.write)
             work = Backfilling(
                 session_of(disk),
                 await asyncio.to_thread(read_host_file, disk.path),
@@ -95,6 +95,7 @@ def importing(session: HostSession, settings: Settings) -> Change:
                 files.folder,
                 archived=disk.state is not SessionState.LIVE,
                 is_noted=is_noted,
+                unread=unread,
             )
         shown = await work.plan(reader)
         if (reason := _refusal(shown)) and not shown.goes_on:

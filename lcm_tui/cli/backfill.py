@@ -50,17 +50,18 @@ def backfill(
     flags: SqlFlags,
     *,
     written_from: Path | None = None,
+    unread: int = 0,
 ) -> Answer:
     """Show what an import and what follows it would do, or do it.
 
-    *written_from* is where the session lies of which *disk* was only written out.
+    *written_from* is where the session lies of which *disk* was only written out, without *unread* entries.
     """
     more = steps.Steps(run, after, model)
     named = session_of(disk)
     if key is not None:
         named = Session(named.session_id, key)
     files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from)
+    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from, unread)
     try:
         told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
     finally:
@@ -86,9 +87,9 @@ def of_host(
     if elsewhere is None:
         return backfill(run, find_transcript(sessions, agent, session), key, title, after, model, flags)
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        disk = written_out(elsewhere, Path(folder))
+        disk, unread = written_out(elsewhere, Path(folder))
         place = path_of(elsewhere)
-        return backfill(run, disk, key, title, after, model, flags, written_from=place)
+        return backfill(run, disk, key, title, after, model, flags, written_from=place, unread=unread)
 
 
 def of_file(path: Path) -> DiskSession:
@@ -126,6 +127,7 @@ class _Work:
     more: steps.Steps
     files: BackfillFiles
     written_from: Path | None  #: where the session lies, of which the transcript was only written out
+    unread: int  #: entries that could not be written out
     conversation_id: ConversationId | None = None  #: None: nothing is imported, and nothing is there
     importing: Backfilling | None = None
     after: AfterImportForecast | None = None  #: what follows the import, as it was shown
@@ -165,6 +167,7 @@ class _Work:
                 settings.large_files_dir.value,
                 archived=self.disk.state is not SessionState.LIVE,
                 is_noted=self.written_from is None,
+                unread=self.unread,
                 title=self.title,
             )
         return self.importing

@@ -67,7 +67,7 @@ def blocks(run: Run, found: Ingesting) -> list[Block]:
     said: list[Block] = []
     if found.lagging:
         said.append(_table(run, found.lagging))
-    said += [Note(f"{one.path}: {one.reason}") for one in found.problems[:_PROBLEMS]]
+    said += [Note(one.sentence) for one in found.problems[:_PROBLEMS]]
     return said
 
 

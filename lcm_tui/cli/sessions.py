@@ -158,7 +158,7 @@ def _passed_over(listing: HostListing) -> list[Json]:
 
 
 def _not_read(listing: HostListing) -> list[Block]:
-    lines = [Note(f"{one.path}: {one.reason}") for one in listing.problems[:_PROBLEMS]]
+    lines = [Note(one.sentence) for one in listing.problems[:_PROBLEMS]]
     rest = len(listing.problems) - len(lines)
     return [*lines, *([Note(f"and {rest:,} more places")] if rest > 0 else [])]
 

@@ -20,7 +20,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Ingesting:
-    """The sessions of the host that were compared, and what could not be read of it."""
+    """The sessions of the host that were compared, and what is to be said of the places where they are."""
 
     compared: Sequence[Ingestion] = ()
     problems: Sequence[SessionProblem] = ()
@@ -30,6 +30,16 @@ class Ingesting:
         """Those with which the engine does not keep up, the longest first."""
         found = [one for one in self.compared if one.needs_a_look]
         return sorted(found, key=lambda one: one.lags_since() or _NEVER)
+
+    @property
+    def unread(self) -> list[SessionProblem]:
+        """What could not be read."""
+        return [one for one in self.problems if not one.is_remark]
+
+    @property
+    def remarks(self) -> list[SessionProblem]:
+        """What was read, and something is to be said of."""
+        return [one for one in self.problems if one.is_remark]
 
     def lags(self, patience: timedelta, now: datetime) -> bool:
         """Whether the engine has lagged behind for longer than *patience*."""
@@ -67,11 +77,11 @@ def overview(found: Ingesting, moment: Moment) -> Line:
     elif found.compared:
         spans.append(Span("✓ up to date ", "ok"))
         spans.append(Span(f"with {_some(len(found.compared), 'session')} of the host"))
-    if found.problems:
-        many = _some(len(found.problems), "place")
-        first = found.problems[0]
-        spans.append(Span(f"{'  ' if spans else ''}? {many} not read: ", "warn"))
-        spans.append(Span(first.reason, "warn"))
+    for problems, what in ((found.unread, "not read"), (found.remarks, "to note")):
+        if problems:
+            many = _some(len(problems), "place")
+            said = f"{'  ' if spans else ''}? {many} {what}: {problems[0].sentence}"
+            spans.append(Span(said, "warn"))
     return tuple(spans)
 
 

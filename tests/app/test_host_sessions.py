@@ -160,6 +160,26 @@ async def test_a_damaged_archive_is_one_sentence_on_the_screen(
         await wait_for(pilot, lambda: sentence in " ".join(shown(pilot).split()))
 
 
+async def test_bad_entries_and_wrong_counts_are_said_where_they_are_read_and_imported(tmp_path: Path) -> None:
+    story = talk(5)
+    frame, cold = (AgentFolder(tmp_path / "agents" / name) for name in ("frame", "cold"))
+    frame.hot(story, "agent:frame:main", packed=1)
+    frame.write("UPDATE transcript_events SET event_utf8_bytes = event_utf8_bytes + 3 WHERE seq IN (3, 4)")
+    cold.put_away(Story("two", 9).tell(20), "agent:cold:main")
+    cold.write("UPDATE session_transcript_cold_archives SET event_count = 7")
+    cold.write("PRAGMA user_version = 99")
+    async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
+        await wait_for_text(pilot, "? 1 place to note:")
+        assert "unread" not in shown(pilot)
+        await open_row(pilot, "cold/two")
+        await wait_for_text(pilot, "entries are in the archive, and 7 by the host's row")
+        await pilot.press("escape")
+        await open_row(pilot, "frame/one")
+        await wait_for_text(pilot, "bytes by its frame but")
+        await pilot.press("i")
+        await wait_for_text(pilot, "2 entries of the session cannot be read", "Import 8 messages")
+
+
 # -- is it ingesting? --------------------------------------------------------------------------------------
 
 

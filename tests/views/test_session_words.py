@@ -90,7 +90,9 @@ def test_the_line_of_all_says_the_worst_first() -> None:
     assert text_of(overview(Ingesting(), when)) == ""
     assert text_of(overview(Ingesting([lagging(0)]), when)) == "✓ up to date with 1 session of the host"
     said = text_of(overview(Ingesting([lagging(0), lagging(2), lagging(3)], [problem]), when))
-    assert said == "✗ 5 messages missing since 12:00  (2 of 3 sessions)  ? 1 place not read: It is damaged."
+    assert (
+        said == "✗ 5 messages missing since 12:00  (2 of 3 sessions)  ? 1 place not read: x: It is damaged."
+    )
     assert text_of(overview(Ingesting([lagging(0, TURN)]), when)).startswith(
         "✗ turns are not committed since 12:00"
     )

@@ -261,13 +261,14 @@ def _take(found: dict[tuple[str | None, str], HostSession], session: HostSession
 def _remarks(database: Path, sessions: AgentSessions) -> Iterator[SessionProblem]:
     if sessions.left_out:
         yield SessionProblem(
-            database, f"{sessions.left_out:,} rows without a usable session id were left out."
+            database, f"{sessions.left_out:,} rows without a usable session id were left out.", is_remark=True
         )
     if sessions.schema_number > TRIED_SCHEMA:
         yield SessionProblem(
             database,
             f"Its schema {sessions.schema_number} is newer than {TRIED_SCHEMA}, the newest that was tried: "
             "something may be missing here.",
+            is_remark=True,
         )
 
 

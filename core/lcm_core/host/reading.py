@@ -63,6 +63,10 @@ class OpenSession(Protocol):
     def bad(self) -> int:
         """Lines that are no entry; those of a table are entries with a problem."""
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is wrong with the place that it lies in."""
+
     def __len__(self) -> int:
         """Entries on the path."""
 
@@ -109,6 +113,7 @@ class _File:
 
     index: TranscriptIndex
     scratch: tempfile.TemporaryDirectory[str] | None = None  #: the folder of what was unpacked
+    remarks: tuple[str, ...] = ()
     place_word: str = "line"
 
     @property
@@ -152,8 +157,9 @@ def _unpacked(session: HostSession, cancelled: Cancelled) -> _File:
     try:
         path = Path(scratch.name) / "session.jsonl"
         with path.open("xb") as target:
-            write_lines(session, target, cancelled=cancelled)
-        return _File(index_transcript(path, cancelled=cancelled), scratch)
+            problems = write_lines(session, target, cancelled=cancelled)
+        remarks = tuple(one.reason for one in problems)
+        return _File(index_transcript(path, cancelled=cancelled), scratch, remarks)
     except BaseException:
         scratch.cleanup()
         raise
@@ -171,6 +177,7 @@ class _Table:
     abandoned: int
     file: FileState | None = field(compare=False)  #: of the database when this was read
     place_word: str = "entry"
+    remarks: tuple[str, ...] = ()
 
     @property
     def size(self) -> int | None:

@@ -16,6 +16,7 @@ from lcm_core.host.listing import HostSession, HotPlace
 from lcm_core.ingest.jsonl import (
     BadLineError,
     Cancelled,
+    LineProblem,
     TranscriptChangedError,
     check_cancelled,
     decode_object,
@@ -62,12 +63,14 @@ def write_transcript(
     raise _rewritten(session.session_id)
 
 
-def write_lines(session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled) -> None:
+def write_lines(
+    session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
+) -> tuple[LineProblem, ...]:
     """Write every entry of a session that lies in an archive or a file, on its path or not, as it is.
 
-    Raises as `write_transcript`.
+    Returns what is wrong with the archive besides. Raises as `write_transcript`.
     """
-    from_stream(session, _copy_lines, target, target.tell(), cancelled)
+    return from_stream(session, _copy_lines, target, target.tell(), cancelled)
 
 
 def _begin(target: BinaryIO, begin: int, session_id: str) -> None:
@@ -153,8 +156,11 @@ def _write_entry(target: BinaryIO, value: JsonObject, previous: str | None) -> s
     return string(value.get("id")) or previous
 
 
-def _copy_lines(source: Source, target: BinaryIO, begin: int, cancelled: Cancelled) -> None:
+def _copy_lines(
+    source: Source, target: BinaryIO, begin: int, cancelled: Cancelled
+) -> tuple[LineProblem, ...]:
     target.seek(begin)
     target.truncate()
     for line in source.lines(cancelled):
         target.write(line.data.replace(b"\n", b" ") + b"\n")
+    return tuple(source.problems)

@@ -84,10 +84,16 @@ class DiskSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionProblem:
-    """A file or folder that was passed over."""
+    """A file or folder that was passed over, or of which something is to be said."""
 
     path: Path
     reason: str  #: one sentence, for a person
+    is_remark: bool = False  #: it was read nevertheless
+
+    @property
+    def sentence(self) -> str:
+        """The reason with the path, which it may name itself."""
+        return self.reason if str(self.path) in self.reason else f"{self.path}: {self.reason}"
 
 
 class _Stamp(NamedTuple):

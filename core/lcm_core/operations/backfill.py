@@ -145,8 +145,8 @@ def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession
     return found[0] if found and plain_file(found[0]) is None else None
 
 
-def written_out(session: HostSession, folder: Path) -> DiskSession:
-    """The session as a transcript in *folder*: what its host sees of it; blocks.
+def written_out(session: HostSession, folder: Path) -> tuple[DiskSession, int]:
+    """What the host sees of a session, as a transcript in *folder*, and how many entries are bad; blocks.
 
     Raises:
         TranscriptError: it cannot be read.
@@ -154,10 +154,10 @@ def written_out(session: HostSession, folder: Path) -> DiskSession:
     """
     path = folder / "session.jsonl"
     with path.open("xb") as target:
-        write_transcript(session, target)
+        unread = write_transcript(session, target)
     is_live = session.current and session.storage in (Storage.HOT, Storage.COLD)
     gone = SessionState.DELETED if session.storage is Storage.DELETED else SessionState.RESET
-    return DiskSession(
+    written = DiskSession(
         agent=session.agent,
         session_id=session.session_id,
         # A key that goes on with another session is that one's: this is a conversation of its own.
@@ -170,6 +170,7 @@ def written_out(session: HostSession, folder: Path) -> DiskSession:
         packed=False,
         header=None,
     )
+    return written, unread
 
 
 def session_of(disk: DiskSession) -> Session:
@@ -223,6 +224,7 @@ class Backfilling:
     large_files: Path
     archived: bool = False  #: of a new conversation: the host does not continue the session
     is_noted: bool = True  #: False: the transcript was only written out for the import
+    unread: int = 0  #: entries that could not be written out
     title: str | None = None  #: of a new conversation
     now: datetime | None = None
     _shown: Backfill | None = None
@@ -297,6 +299,8 @@ class Backfilling:
         present = holding.messages if holding is not None else 0
         keeps = kept_by_engine(weights.whole, rules.bootstrap_max_tokens) if not present else None
         warnings = list(_warnings(transcript, anchor, tally, present))
+        if self.unread:
+            warnings.insert(0, f"{counted(self.unread, 'entry')} of the session cannot be read")
         count = len(weights.tokens)
         if keeps is not None and keeps < count:
             warnings.append(_kept(keeps, count, rules.bootstrap_max_tokens))

@@ -46,7 +46,8 @@ class Hosting:
     @property
     def unread(self) -> str:
         """How much of the host could not be read; empty: all could."""
-        problems = () if self._shown is None else _faults(self._shown)
+        found = () if self._shown is None else _faults(self._shown)
+        problems = [one for one in found if not one.is_remark]
         return f"{len(problems):,} unread" if problems else ""
 
     def lagging(self, conversation: ConversationId) -> HostSession | None:

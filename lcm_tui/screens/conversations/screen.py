@@ -280,7 +280,7 @@ the database, or what a conversation lacks that is behind its host. Y shows what
         elif found is not None and found.problems:
             from lcm_tui.dialogs.whole import WholeScreen
 
-            said = tuple(Block(f"{one.path}: {one.reason}") for one in found.problems)
+            said = tuple(Block(one.sentence) for one in found.problems)
             self.app.push_screen(WholeScreen(said))
         else:
             self.open(places.Engine())

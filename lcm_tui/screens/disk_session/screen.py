@@ -115,4 +115,5 @@ session. i previews importing it into the database, as its engine would have sto
             said += [size_text(text.size)] if text.size is not None else []
             said += [f"{text.abandoned:,} on abandoned branches"] if text.abandoned else []
             said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
+            said += text.remarks[:1]
             self.query_one(TitleBar).note = ", ".join(said)
