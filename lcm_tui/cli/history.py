@@ -132,7 +132,9 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
         UsageError: there are several, or nothing was given.
     """
     if not wanted:
-        raise UsageError("The id of an operation is empty. Give it, or its beginning.", code="EMPTY_ID")
+        raise UsageError(
+            "The id of an operation is empty. Give it, or its beginning.", code="INVALID_COMMAND"
+        )
     found = await reader.run(beginning, wanted, CANDIDATES + 1)
     return the_one(wanted, found, "operations", "operationId") if found else wanted
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -330,15 +329,16 @@ def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
         if isinstance(one, ClickOption) and one.shape.kind
         for name in (one.shape.flag, *one.shape.earlier)
     }
-    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    behind = False
-    for option, value in pairwise(given):
-        behind = not behind and option in valued
-        if behind and value.startswith("-") and len(value) > 1:
+    option = ""
+    for argument in arguments:
+        if option and argument.startswith("-") and len(argument) > 1:
             raise UsageError(
-                f"{option} needs a value; one that begins with a dash is joined to it: {option}={value}.",
-                details={"option": option.lstrip("-"), "value": value},
+                f"{option} needs a value; one that begins with a dash is joined to it: {option}={argument}.",
+                details={"option": option.lstrip("-"), "value": argument},
             )
+        if not option and argument == "--":
+            return
+        option = argument if not option and argument in valued else ""
 
 
 def _refuse_unknown(arguments: Sequence[str]) -> None:

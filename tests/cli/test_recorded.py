@@ -65,7 +65,6 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
             )
         ),
         ("data.effective.independentLogFile.file", "added"),
-        ("data.effective.databasePath", "changed"),  # theirs does not count --db
     },
     "config.get": {(f"data.{name}", "added") for name in ("value", "origin", "source", "hasEffect")},
     "version": {("data.version", "changed")},
@@ -166,7 +165,12 @@ def assert_same_paths(ours: Any, theirs: Any) -> None:
     """Both name the database and the configuration; where these lie is another folder here."""
     if ours["command"] == "config.show":
         folder = str(Path(ours["data"]["configPath"]).parent)
-        for place, name in ((theirs["data"], "configPath"), (theirs["data"]["effective"], "largeFilesDir")):
+        effective = theirs["data"]["effective"]
+        for place, name in (
+            (theirs["data"], "configPath"),
+            (effective, "largeFilesDir"),
+            (effective, "databasePath"),
+        ):
             place[name] = place[name].replace("$STATE", folder)
     if ours.get("meta"):
         assert ours["meta"]["databasePath"].endswith("/0.15.3/lcm.db")

@@ -83,6 +83,7 @@ class Settings:
 
     state_dir: Sourced[Path]
     database: Sourced[Path]
+    engine_database: Sourced[Path]  #: the one that the engine uses, whatever the command line says
     large_files_dir: Sourced[Path]
     sessions: Sourced[Path]  #: a sessions folder, an agent's folder or a folder of agents
     config_file: Sourced[Path]  #: the host's ``openclaw.json``
@@ -120,9 +121,8 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         expected=config.source is SettingSource.ENVIRONMENT,
         diagnostics=notes,
     )
-    database = _option("--db", options.db, home) or _path(
-        _DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes
-    )
+    configured = _path(_DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes)
+    database = _option("--db", options.db, home) or configured
     user_file = _user_config_file(environ, home)
     user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
     engine = read_engine(environ, host.plugin, notes)
@@ -132,6 +132,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     return Settings(
         state_dir=state,
         database=database,
+        engine_database=configured,
         large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, host.plugin, home, notes),
         sessions=_option("--sessions", options.sessions, home)
         or _session_store(host.session_store, home, notes)

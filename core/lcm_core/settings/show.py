@@ -17,7 +17,6 @@ from lcm_core.settings.values import Diagnostic, Json, JsonObject, Sourced, loca
 #: The engine's name of what has another one here, or an older one besides.
 _ALSO_CALLED: Final = MappingProxyType(
     {
-        "databasePath": "dbPath",
         "incrementalMaxDepth": "sweepMaxDepth",
         "largeFileTokenThreshold": "largeFileThresholdTokens",
     }
@@ -73,6 +72,7 @@ def config_view(settings: Settings) -> ConfigView:
     """Everything that ``config show`` prints; keys are the plugin's own names."""
     found = sourced_settings(settings)
     found |= {theirs: found[ours] for theirs, ours in _ALSO_CALLED.items()}
+    found["databasePath"] = settings.engine_database
     places = {name: at for at, name in enumerate(_THEIR_ORDER)}
     effective: dict[str, Json] = {}
     sources: dict[str, str] = {}

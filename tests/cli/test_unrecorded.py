@@ -1,0 +1,167 @@
+"""Calls of the engine's commands that nobody recorded, refused by rule (docs/engine/command.md, "Errors").
+
+Each option of these commands gets each odd value; none may be a fault of ours, and the code follows from the
+option alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+
+LISTS = {
+    "conversations list": ("limit", "cursor", "time"),
+    "messages list": ("selector", "role", "limit", "cursor", "time"),
+    "messages tail": ("selector", "count"),
+    "summaries list": ("selector", "depth", "kind", "limit", "cursor", "time"),
+    "conversations show": ("selector",),
+    "status": (),
+    "config show": (),
+}
+OPTIONS = {
+    "selector": ("--conversation-id", "--session-key"),
+    "role": ("--role",),
+    "count": ("--count",),
+    "depth": ("--depth",),
+    "kind": ("--kind",),
+    "limit": ("--limit",),
+    "cursor": ("--cursor",),
+    "time": ("--after", "--before", "--between", "--recency"),
+}
+ODD = ("", " ", "x", "-1", "--", "0", "1.5", "+1", "1e3", "0x1", "\u0661", "9" * 30, "a..b", "null", "\udcff")
+#: What a value of an option may be refused with; and those that are found, or not.
+CODES = {
+    "--conversation-id": {"INVALID_ARGUMENT", "MISSING_SELECTOR", "CONVERSATION_NOT_FOUND"},
+    "--session-key": {"MISSING_SELECTOR", "CONVERSATION_NOT_FOUND"},
+    "--cursor": {"INVALID_CURSOR"},
+    **{option: {"INVALID_TIME_FILTER"} for option in OPTIONS["time"]},
+}
+EXITS = {"CONVERSATION_NOT_FOUND": 3}
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    taken = {option for group in LISTS[command] for option in OPTIONS[group]}
+    for option, value in itertools.product(itertools.chain(*OPTIONS.values()), ODD):
+        named = (
+            ["--conversation-id", "2"]
+            if "selector" in LISTS[command] and option not in OPTIONS["selector"]
+            else []
+        )
+        given = [*command.split(), *named, option, value, "--db", path, "--json"]
+        result = run(*given)
+        if result.code == 0:
+            assert result.document["ok"], given
+            continue
+        code = result.error["code"]
+        expected = CODES.get(option, {"INVALID_ARGUMENT"})
+        if option not in taken or (value.startswith("-") and len(value) > 1):
+            expected = {"INVALID_ARGUMENT"}
+        assert code in expected, given
+        assert result.code == EXITS.get(code, 2), given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exits"),
+    [
+        (("messages", "list", "--conversation-id", "1", "--conversation-id", ""), "MISSING_SELECTOR", 2),
+        (
+            ("messages", "list", "--conversation-id", "", "--conversation-id", "99"),
+            "CONVERSATION_NOT_FOUND",
+            3,
+        ),
+        (("messages", "tail", "--session-key", "x", "--conversation-id", "99"), "INVALID_SELECTOR", 2),
+        (("conversations", "show", "--conversation-id", "99", "more"), "INVALID_COMMAND", 2),
+        (("conversations", "show", "--conversation-id", "1", "2"), "INVALID_COMMAND", 2),
+        (("summaries", "show"), "INVALID_COMMAND", 2),
+        (("summaries", "show", ""), "INVALID_COMMAND", 2),
+        (("summaries", "show", "a", "b"), "INVALID_COMMAND", 2),
+        (("summaries", "show", "sum_nope", "--limit", "1"), "INVALID_ARGUMENT", 2),
+        (("config",), "INVALID_COMMAND", 2),
+        (("config", "got", "x"), "INVALID_COMMAND", 2),
+        (("config", "get", "a", "b"), "INVALID_COMMAND", 2),
+        (("config", "get", "freshTailCount.more"), "CONFIG_KEY_NOT_FOUND", 3),
+        (("bogus", "--limit", "x"), "INVALID_COMMAND", 2),
+        (("bogus", "--limit", "x", "--nope"), "INVALID_ARGUMENT", 2),
+        (("--version", "--nope"), "INVALID_ARGUMENT", 2),
+        (("status", "--db", "/nowhere/lcm.db"), "DATABASE_NOT_FOUND", 3),
+        (("status", "--db", "/"), "DATABASE_OPEN_FAILED", 5),
+    ],
+)
+def test_two_things_at_once(
+    arguments: tuple[str, ...], code: str, exits: int, database_file: DatabaseFactory
+):
+    places = () if "--db" in arguments else ("--db", database_file("0.15.3"))
+    result = run(*arguments, *places, "--json")
+    assert (result.error["code"], result.code) == (code, exits)
+
+
+@pytest.mark.parametrize("words", [("config", "show"), ("config", "get", "freshTailCount"), ("--version",)])
+def test_settings_need_no_database(words: tuple[str, ...]):
+    assert run(*words, "--db", "/nowhere/lcm.db", "--json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "is_set", "raw", "effective"),
+    [
+        ("freshTailCount", True, "12", 12),
+        ("leafMinFanout", True, "many", 8),
+        ("condensedMinFanout", False, None, 4),
+        ("cacheAwareCompaction.enabled", True, False, False),
+        ("cacheAwareCompaction.cacheTTLSeconds", False, None, 300),
+        ("unknown.deep", True, [1], None),
+        ("unknown.deep.0", True, 1, None),
+        ("freshTailMaxTokens", False, None, None),
+        ("bootstrapMaxTokens", False, None, 12_000),
+        ("apiKey", True, "***", None),
+    ],
+)
+def test_config_get_tells_what_is_set_from_what_applies(
+    path: str, is_set: bool, raw: object, effective: object, tmp_path: Path
+):
+    block = {
+        "freshTailCount": "12",
+        "leafMinFanout": "many",
+        "leafChunkTokens": 40_000,
+        "cacheAwareCompaction": {"enabled": False},
+        "unknown": {"deep": [1]},
+        "apiKey": "sk-secret",
+    }
+    config = tmp_path / "openclaw.json"
+    config.write_text(json.dumps({"plugins": {"entries": {"lossless-claw": {"config": block}}}}))
+    found = run("config", "get", path, "--config", config, "--json").data
+    assert [found[name] for name in ("path", "isSet", "rawValue", "effectiveValue")] == [
+        path,
+        is_set,
+        raw,
+        effective,
+    ]
+
+
+def test_variables_that_overrule_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LCM_IGNORE_SESSION_PATTERNS", "agent:x:*")
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(tmp_path / "a.db"))
+    config = tmp_path / "openclaw.json"
+    block = {"ignoreSessionPatterns": ["agent:y:*"], "statelessSessionPatterns": ["agent:z:*"]}
+    config.write_text(json.dumps({"plugins": {"entries": {"lossless-claw": {"config": block}}}}))
+    data = run("config", "show", "--config", config, "--db", tmp_path / "b.db", "--json").data
+    assert data["diagnostics"] == {
+        "ignoreSessionPatternsSource": "env",
+        "statelessSessionPatternsSource": "plugin-config",
+        "ignoreSessionPatternsEnvOverridesPluginConfig": True,
+        "statelessSessionPatternsEnvOverridesPluginConfig": False,
+    }
+    assert {"LCM_IGNORE_SESSION_PATTERNS", "LCM_DATABASE_PATH"} <= {*data["environmentOverrides"]}
+    assert "LCM_TUI_FORMAT" not in data["environmentOverrides"]
+    effective = data["effective"]
+    assert (effective["databasePath"], effective["dbPath"]) == (
+        str(tmp_path / "a.db"),
+        str(tmp_path / "b.db"),
+    )
