@@ -218,6 +218,8 @@ async def test_an_export_is_private_and_replaces_nothing_unasked(
         await pilot.press("o", *"seen.md", "enter")
         await wait_for(pilot, lambda: any("as Markdown" in note for note in said(pilot)))
         assert (folder / "seen.md").read_text().startswith("# Conversation 1, as the model sees it\n")
+        await pilot.press("o", *"no/seen.md", "enter")
+        await wait_for(pilot, lambda: any("There is no folder at" in note for note in said(pilot)))
         await pilot.press("o", *str(pilot.app.session.database.path), "enter", "enter")
         await wait_for(pilot, lambda: any("is the open database" in note for note in said(pilot)))
 

@@ -11,7 +11,7 @@ from typing import Final
 from lcm_core.assemble.export import markdown, request_text
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.budget import parse_budget, step
-from lcm_core.errors import UsageError
+from lcm_core.errors import FileMissingError, UsageError
 from lcm_core.private_files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.records import ConversationId
 
@@ -55,7 +55,7 @@ def export_actions(
                 screen.app.notify(again, severity="warning")
                 name = await screen.ask("another name", name)
                 continue
-            except FileNotWrittenError as error:
+            except (FileNotWrittenError, FileMissingError) as error:
                 screen.app.notify(error.message, severity="warning", timeout=8)
                 return
             screen.app.notify(said, title="Exported", timeout=8)
