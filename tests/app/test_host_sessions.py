@@ -6,11 +6,15 @@ import hashlib
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lcm_core.host.listing import HostSession
+from lcm_core.host.reading import OpenSession, open_session
 from textual.pilot import Pilot
 
 from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.disk_session.panes import TranscriptPane
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from tests.app.support import open_app, said, settled, shown, wait_for, wait_for_text
 from tests.core.host_home import START_MS, AgentFolder, Story
@@ -99,6 +103,38 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
         await wait_for(pilot, lambda: "main/one" not in first(pilot).list.table.keys)
     stored = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
     assert [row[0] for row in stored] == [name for name, _, _ in story.messages]
+
+
+@pytest.mark.parametrize("place", ["file", "cold"])
+async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_its_entry(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.host.glimpse._LARGE", 0)
+    story, agent = talk(100), AgentFolder(tmp_path / "agents" / "main")
+    put(agent, story, "cold") if place == "cold" else agent.transcript(story)
+    shown_first: list[int] = []
+
+    def noted(session: HostSession, **more: Any) -> OpenSession:
+        opened = first_pane[0]
+        shown_first.append(len(opened.run_shown.entries) if opened.run_shown else 0)
+        return open_session(session, **more)
+
+    first_pane: list[TranscriptPane] = []
+    building = TranscriptPane.__init__
+
+    def build(pane: TranscriptPane, *given: Any) -> None:
+        building(pane, *given)
+        first_pane.append(pane)
+
+    monkeypatch.setattr(TranscriptPane, "__init__", build)
+    monkeypatch.setattr("lcm_tui.screens.disk_session.panes.open_session", noted)
+    async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
+        screen = await open_row(pilot, "main/one")
+        await wait_for_text(pilot, "200 entries")
+        assert shown_first == [40]
+        assert screen.selected_id() == story.path[-1]
+        assert screen.messages.selected == 199
+        assert not screen.pane.is_glimpse
 
 
 async def test_what_a_living_host_writes_is_followed_a_page_at_a_time(tmp_path: Path) -> None:

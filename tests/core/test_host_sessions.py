@@ -17,7 +17,9 @@ from typing import Any
 import backports.zstd as zstd
 import pytest
 from lcm_core.errors import LcmError, NotFoundError
+from lcm_core.host import glimpse as glimpses
 from lcm_core.host.listing import HostSession, Storage, cold_folder, find_session, list_sessions
+from lcm_core.host.reading import open_session
 from lcm_core.host.transcripts import SessionPage, extents, read_page
 
 from tests.core.host_home import SCHEMA, AgentFolder, Story
@@ -594,3 +596,51 @@ def test_a_database_that_the_host_was_told_to_keep_elsewhere(
     for one in found.sessions:
         if one.storage is Storage.COLD:
             assert read_page(one, limit=1).entries
+
+
+# -- the end of a large session ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["cold", "blob", "deleted", "identity", "packed file", "file"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_end_of_a_session_is_told_without_the_rest_or_not_at_all(
+    agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch, place: str, seed: int
+) -> None:
+    monkeypatch.setattr(glimpses, "_LARGE", 0)
+    monkeypatch.setattr(glimpses, "_LINES", 30)
+    monkeypatch.setattr(glimpses, "_END", 30_000)
+    story = Story("one", seed).tell(120)
+    match place:
+        case "cold" | "blob":
+            agent.put_away(story, "agent:main:main", in_file=place == "cold")
+        case "deleted" | "identity":
+            encoding = "zstd" if place == "deleted" else "identity"
+            agent.archive(story, "agent:main:main", reason="deleted", encoding=encoding)
+        case "packed file":
+            agent.transcript(story, "one.jsonl.deleted.2026-11-22T18-06-08.842Z.abc.zst")
+        case _:
+            agent.transcript(story)
+    [session] = sessions(agents).values()
+    end = glimpses.glimpse(session, 9, 100)
+    opened = open_session(session)
+    held = [] if end is None else [one.entry_id for one in end.held]
+    assert held == story.path[len(story.path) - len(held) :]
+    assert len(held) <= 9
+    if end is not None:
+        assert [one.parts for one in end.held] == [
+            one.parts for one in opened.entries(len(opened) - len(held), len(opened), text_limit=100)
+        ]
+    opened.close()
+
+
+def test_most_ends_are_told(agent: AgentFolder, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story("one", 0)
+    for number in range(50):
+        story.say("user", f"said {number}")
+    agent.transcript(story)
+    [session] = sessions(agents).values()
+    assert glimpses.glimpse(session, 9, 100) is None  # it is small: all of it is read at once
+    monkeypatch.setattr(glimpses, "_LARGE", 0)
+    end = glimpses.glimpse(session, 9, 100)
+    assert end is not None
+    assert [one.entry_id for one in end.entries(0, 9)] == story.path[-9:]

@@ -44,6 +44,8 @@ ARCHIVE_LIMIT: Final = 8 * 1024**3
 _CHUNK: Final = 1024 * 1024
 #: A line of a cold archive holds an entry as a text within JSON: twice its bytes at most, and more.
 _COLD_LINE: Final = 2 * ENTRY_LIMIT + 64 * 1024
+#: How the host begins a line with an entry.
+_EVENT_LINE: Final = (b'{"kind":"event"', b'{"kind": "event"')
 
 Opened: TypeAlias = Callable[[], AbstractContextManager[BinaryIO]]
 
@@ -58,6 +60,15 @@ class TextLines:
         """All lines, from the beginning."""
         with self._opened() as file:
             yield from scan_lines(file, limit=ENTRY_LIMIT, cancelled=cancelled)
+
+    def raw(self, cancelled: Cancelled) -> Iterator[bytes]:
+        """All lines that may be entries, not parsed; too long ones are empty."""
+        for line in self.lines(cancelled):
+            yield b"" if line.too_long else line.data
+
+    def entry_of(self, line: bytes) -> bytes:
+        """The entry in such a line."""
+        return line
 
     def path(self) -> Sequence[int] | None:
         """The host's own active path, as numbers of lines; None where it has to be walked."""
@@ -107,6 +118,22 @@ class ColdLines:
         if self.row.events is not None and events != self.row.events:
             said = f"{events:,} entries are in the archive, and {self.row.events:,} by the host's row"
             self.problems.append(LineProblem(events, said))
+
+    def raw(self, cancelled: Cancelled) -> Iterator[bytes]:
+        """All lines that may be entries, not parsed; too long ones are empty."""
+        with self.opened() as file:
+            for line in scan_lines(file, limit=_COLD_LINE, cancelled=cancelled):
+                if line.data.startswith(_EVENT_LINE):
+                    yield b"" if line.too_long else line.data
+
+    def entry_of(self, line: bytes) -> bytes:
+        """The entry in such a line; nothing where there is none."""
+        try:
+            row = decode_object(line).get("row")
+        except BadLineError:
+            return b""
+        text = row.get("event_json") if isinstance(row, dict) else None
+        return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else b""
 
     def _check_header(self, value: JsonObject) -> None:
         same = value.get("kind") == "header" and value.get("sessionId") == self.session_id

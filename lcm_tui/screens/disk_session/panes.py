@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from lcm_core.host.glimpse import Glimpse, glimpse
 from lcm_core.host.listing import HostSession
 from lcm_core.host.reading import OpenSession, open_session
 from lcm_core.ingest.transcript import TranscriptEntry
@@ -56,16 +57,30 @@ class TranscriptPane(MessagesPane):
         self.run_shown: Run | None = None
         self._session = session
         self._turn = 0  #: counts the runs shown
+        self._glimpsed = False  #: its end was looked for, before all of it is read
+
+    @property
+    def is_glimpse(self) -> bool:
+        """Whether only the end of the session was read so far."""
+        return self.run_shown is not None and isinstance(self.run_shown.text, Glimpse)
 
     async def fetch(self) -> Run:
         """The entries in sight, with what was appended."""
         held, turn = self.run_shown, self._turn
+        # The cursor stays on its entry when the rest of the session comes before it.
+        selected = self.list.selected
+        from_end = 0 if held is None or selected is None else len(held.text) - 1 - selected
 
         def read(stopped: Callable[[], bool]) -> Run:
-            if held is None:
+            if held is None and not self._glimpsed:
+                self._glimpsed = True
+                end = glimpse(self._session, PAGE, HEAD, cancelled=stopped)
+                if end is not None:
+                    return replace(_run(end, 0, PAGE, stopped), turn=turn, select=len(end) - 1)
+            if held is None or isinstance(held.text, Glimpse):
                 text = open_session(self._session, cancelled=stopped)
                 run = _run(text, len(text) - PAGE, len(text), stopped)
-                return replace(run, turn=turn, select=len(text) - 1)
+                return replace(run, turn=turn, select=len(text) - 1 - from_end)
             text = held.text.refreshed(cancelled=stopped)
             if text == held.text:
                 return replace(held, text=text, turn=turn, select=None)

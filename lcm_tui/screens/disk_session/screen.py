@@ -101,13 +101,15 @@ session. i previews importing it into the database, as its engine would have sto
 
     def show(self, data: Run) -> None:
         """Show them, unless one has moved away while they were read."""
-        if not self.pane.show(data):
+        if not self.pane.show(data) or self.pane.is_glimpse:
             self.load()
 
     def _say_place(self) -> None:
         """How much there is, and what of it is not shown; or what is being searched for."""
         if self.pane.searching:
             self.query_one(TitleBar).note = f"searching for {self.pane.searching} …"
+        elif self.pane.is_glimpse:
+            self.query_one(TitleBar).note = "the newest entries; reading the others …"
         elif self.pane.run_shown is not None:
             text = self.pane.run_shown.text
             one, bad = len(text) == 1, text.bad
