@@ -131,13 +131,18 @@ _SUMMARY = "sum_"
 class ConversationNumber(Kind[ConversationId]):
     """The number of a conversation."""
 
+    def __init__(self, *, blank: bool = False) -> None:
+        self.blank = blank  #: whether it may be empty: 0 then
+
     def read(self, name: str, value: str) -> ConversationId:
         """The number; of a summary's id it is said what that is."""
         if value.startswith(_SUMMARY):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
         if not value:
-            raise _no_selector(name)
+            if self.blank:
+                return ConversationId(0)
+            raise no_selector(name)
         number = _number(value)
         if number is not None and number > MAX_NUMBER:  # which no conversation has
             double = float(number)  # as the engine reads it
@@ -149,19 +154,22 @@ class ConversationNumber(Kind[ConversationId]):
         return ConversationId(WholeNumber(1).read(name, value))
 
 
-def _no_selector(name: str) -> UsageError:
-    """A shell variable that is not set must not widen a command to all conversations."""
+def no_selector(name: str) -> UsageError:
+    """The refusal of a blank that stands where a conversation is named."""
     return invalid(name, "is empty; give it a value", code=None if name.isupper() else "MISSING_SELECTOR")
 
 
 class SessionKey(Kind[str]):
     """The key of a session as the database holds it; blanks around it do not count."""
 
+    def __init__(self, *, blank: bool = False) -> None:
+        self.blank = blank  #: whether nothing may be left
+
     def read(self, name: str, value: str) -> str:
         """The key."""
         key = StoredText().read(name, value).strip(BLANKS)
-        if not key:
-            raise _no_selector(name)
+        if not (key or self.blank):
+            raise no_selector(name)
         return key
 
 

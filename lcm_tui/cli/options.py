@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -28,6 +28,7 @@ from lcm_tui.cli.kinds import (
     WholeNumber,
     invalid,
     invalid_time,
+    no_selector,
 )
 
 if TYPE_CHECKING:
@@ -123,18 +124,18 @@ CONVERSATION: Final = ConversationNumber()
 ConversationArgument: TypeAlias = Annotated[
     ConversationId | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
 ]
-ByConversationId: TypeAlias = Annotated[
-    ConversationId | None, Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
-]
-BySessionKey: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--session-key",
-        "The conversation by its session key: the active one, else the newest.",
-        SessionKey(),
-        "KEY",
-    ),
-]
+_BY_ID: Final = Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
+_BY_KEY: Final = Option(
+    "--session-key",
+    "The conversation by its session key: the active one, else the newest.",
+    SessionKey(),
+    "KEY",
+)
+ByConversationId: TypeAlias = Annotated[ConversationId | None, _BY_ID]
+BySessionKey: TypeAlias = Annotated[str | None, _BY_KEY]
+#: The same where the other name may stand for one that is blank; 0 and an empty key are blank.
+IdOrBlank: TypeAlias = Annotated[ConversationId | None, replace(_BY_ID, kind=ConversationNumber(blank=True))]
+KeyOrBlank: TypeAlias = Annotated[str | None, replace(_BY_KEY, kind=SessionKey(blank=True))]
 Summaries: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
@@ -169,37 +170,40 @@ class ConversationOptions:
     """How the commands about a conversation are told which; an argument and two options."""
 
     conversation: ConversationArgument = None
-    conversation_id: ByConversationId = None
-    session_key: BySessionKey = None
+    conversation_id: IdOrBlank = None
+    session_key: KeyOrBlank = None
 
     @property
     def given(self) -> bool:
         """Whether a conversation was named at all."""
-        return any((self.conversation, self.conversation_id, self.session_key))
+        return any(one is not None for one in (self.conversation, self.conversation_id, self.session_key))
 
     def selector(self, command: str, *, needed: bool = False) -> Selector:
-        """The conversation that is named; argument and options exclude each other.
+        """The conversation that is named; argument and options exclude each other, blank ones do not count.
 
         Raises:
-            UsageError: it is named twice, or not at all though it is *needed*.
+            UsageError: it is named twice, or not at all though it is *needed* or a blank was given for it: a
+                shell variable that is not set must not widen a command to all conversations.
         """
-        by_option = self.conversation_id is not None or self.session_key is not None
-        if self.conversation is not None and by_option:
+        if self.conversation is not None and (self.conversation_id or self.session_key):
             raise UsageError(
                 f"{command} takes the conversation once: as an argument or as an option.",
                 code="INVALID_COMMAND",
                 details={"command": command},
             )
-        if self.conversation_id is not None and self.session_key is not None:
+        if self.conversation_id and self.session_key:
             raise invalid("conversation-id", "cannot be combined with --session-key", code="INVALID_SELECTOR")
-        number = self.conversation_id if self.conversation is None else self.conversation
-        if needed and number is None and self.session_key is None:
+        number = self.conversation or self.conversation_id or None
+        key = self.session_key or None
+        if needed and number is None and key is None:
             raise UsageError(
                 f"{command} needs a conversation: --conversation-id ID or --session-key KEY.",
                 code="MISSING_SELECTOR",
                 details={"command": command},
             )
-        return Selector(number, self.session_key)
+        if self.given and number is None and key is None:
+            raise no_selector("session-key" if self.conversation_id is None else "conversation-id")
+        return Selector(number, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +230,8 @@ class SummaryOptions:
     """How the commands about summaries are told which; a summary's id names its conversation too."""
 
     conversation: ConversationOrSummaryArgument = None
-    conversation_id: ByConversationId = None
-    session_key: BySessionKey = None
+    conversation_id: IdOrBlank = None
+    session_key: KeyOrBlank = None
     summary: Summaries = ()
 
     @property
@@ -238,7 +242,8 @@ class SummaryOptions:
     @property
     def given(self) -> bool:
         """Whether a conversation or a summary was named at all."""
-        return any((self.conversation, self.conversation_id, self.session_key, self.summary))
+        named = (self.conversation, self.conversation_id, self.session_key)
+        return bool(self.summary) or any(one is not None for one in named)
 
     def selector(self, command: str, *, needed: bool) -> Selector:
         """The conversation that is named, where one is *needed* and no summary names it.

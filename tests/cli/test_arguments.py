@@ -74,7 +74,7 @@ MISTAKES = [
     (
         ["messages", "list", "--session-key", " "],
         "MISSING_SELECTOR",
-        "--session-key is empty; give it a value.",
+        "messages.list needs a conversation",
     ),
     (["summaries", "list", "--conversation-id", ""], "MISSING_SELECTOR", "--conversation-id is empty; give"),
     (

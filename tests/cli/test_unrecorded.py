@@ -103,6 +103,31 @@ def test_two_things_at_once(
     assert (result.error["code"], result.code) == (code, exits)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--conversation-id", "2", "--session-key", " "),
+        ("--conversation-id", "", "--session-key", "agent:main:telegram:direct:4242"),
+        ("2", "--session-key", ""),
+    ],
+)
+def test_a_blank_name_leaves_the_other(given: tuple[str, ...], database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    expected = run("conversations", "show", "2", "--db", path, "--json")
+    assert run("conversations", "show", *given, "--db", path, "--json") == expected
+
+
+@pytest.mark.parametrize("option", OPTIONS["selector"])
+@pytest.mark.parametrize(
+    "words", [("summaries", "list"), ("doctor",), ("repair", "--all"), ("grep", "x"), ("files", "list")]
+)
+def test_a_blank_name_alone_widens_nothing(
+    words: tuple[str, ...], option: str, database_file: DatabaseFactory
+):
+    refused = run(*words, option, "", "--db", database_file("0.15.3"), "--json")
+    assert (refused.code, refused.out) == (2, "")
+
+
 @pytest.mark.parametrize("words", [("config", "show"), ("config", "get", "freshTailCount"), ("--version",)])
 def test_settings_need_no_database(words: tuple[str, ...]):
     assert run(*words, "--db", "/nowhere/lcm.db", "--json").code == 0
