@@ -1,6 +1,7 @@
 """Where each setting comes from, what is refused, and what must never be kept."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -208,6 +209,22 @@ def test_names_and_defaults_are_those_of_the_engine():
 
 def defaults() -> Settings:
     return resolve(Options(), {}, home=Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("linked", "zone"),
+    [
+        ("/usr/share/zoneinfo/Europe/Berlin", "Europe/Berlin"),
+        ("/usr/share/zoneinfo/Etc/UTC", "UTC"),
+        ("/etc/localtime", "UTC"),
+    ],
+)
+def test_the_zone_of_the_machine_is_shown_where_none_is_set(
+    linked: str, zone: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os.path, "realpath", lambda _: linked)
+    found = config_value(defaults(), "timezone")
+    assert (found.effective, found.is_set, found.source) == (zone, False, "default")
 
 
 def test_every_default_would_be_accepted_if_it_were_given():

@@ -217,9 +217,10 @@ def _sequence(value: Json) -> Sequence[Json]:
     raise ValueError("which is not a list")
 
 
-def local_zone_name() -> str | None:
-    """The IANA name of this machine's time zone, as its clock is linked; None where that does not say."""
-    return os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2] or None
+def local_zone_name() -> str:
+    """The IANA name of this machine's time zone, as its clock is linked; UTC where that does not say."""
+    name = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    return "UTC" if name in ("", "Etc/UTC") else name
 
 
 def time_zone(value: Json) -> str:
