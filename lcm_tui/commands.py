@@ -55,7 +55,7 @@ _ALL = (
         "Search all",
         "Search everywhere: every message, tool call, summary, brief and file of the database.",
     ),
-    Command("narrow", "ctrl+t", "Narrow", "Search one kind only: messages, summaries, briefs or files."),
+    Command("narrow", "ctrl+t", "Narrow", "Search only some kinds, one conversation, or a time."),
     Command("next", "n", "Next", "Go to the next match.", hidden=True),
     Command("previous-match", "N", "Previous match", "Go to the previous match.", hidden=True),
     Command("sort", "S", "Sort", "Sort by the next column (a click on a heading does the same)."),

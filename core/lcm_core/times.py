@@ -23,6 +23,7 @@ __all__ = [
     "iso_z",
     "parse_utc",
     "sort_key",
+    "span_of",
     "sql_utc",
 ]
 
@@ -31,6 +32,7 @@ _STAMP: Final = re.compile(
     r"(?:[ T](?P<minute>[0-9]{2}:[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
     r"[ ]?(?P<zone>[Zz]|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
+_DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -201,3 +203,12 @@ def age(then: datetime | None, now: datetime) -> str:
     size = abs(seconds)
     name, unit = next((n, u) for n, u in _UNITS if size >= (u * 2 if n == "w" else u))
     return f"in {size // unit}{name}" if seconds < 0 else f"{size // unit}{name}"
+
+
+def span_of(value: str) -> timedelta | None:
+    """How long a text such as ``24h`` or ``2w`` says; None when it says nothing."""
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+    try:
+        return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
+    except OverflowError:
+        return None

@@ -18,7 +18,7 @@ from lcm_core.blanks import BLANKS
 from lcm_core.budget import parse_budget
 from lcm_core.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.records import ConversationId
-from lcm_core.times import parse_utc
+from lcm_core.times import parse_utc, span_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -29,7 +29,6 @@ T = TypeVar("T")
 MAX_NUMBER = 2**53 - 1
 #: A byte that is no UTF-8 as `safe_line` writes it out.
 _WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
-_DURATION_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 #: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
 _AGE_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 #: About 270 years: beyond, there is nothing older.
@@ -321,7 +320,7 @@ class Recency(Kind[datetime]):
     def read(self, name: str, value: str) -> datetime:
         """The time that it was then, in UTC."""
         try:
-            if (span := _span(value)) is not None:
+            if (span := span_of(value)) is not None:
                 return datetime.now(UTC) - span
         except OverflowError:
             pass
@@ -334,21 +333,12 @@ class Lag(Kind[timedelta]):
     def read(self, name: str, value: str) -> timedelta:
         """The time."""
         word, _, given = value.partition("=")
-        span = _span(given) if word == "behind" else None
+        span = span_of(given) if word == "behind" else None
         if span is None:
             raise invalid(
                 name, "must be behind= and a number and one of s, m, h, d, w, such as behind=5m", value
             )
         return span
-
-
-def _span(value: str) -> timedelta | None:
-    """How long a text such as ``24h`` says; None when it says nothing."""
-    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
-    try:
-        return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
-    except OverflowError:
-        return None
 
 
 class Age(Kind[timedelta]):

@@ -34,6 +34,11 @@ def conversation_line(
     return (Span(clip(said, width), "heading"),)
 
 
+def recent_line(text: str, width: int) -> Line:
+    """A search that was made before."""
+    return Span("  recent  ", "dim"), Span(clip(safe_line(text), max(width - 10, 1)))
+
+
 def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
     """Two lines: what it is, when and what covers it; then the text around what was found."""
     moment = parse_utc(hit.at)

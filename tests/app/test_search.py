@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.errors import UsageError
+from lcm_core.recall.indexing import default_folder, forget, index_of, recent
+from lcm_core.store.searched import DocumentKind
 from textual.pilot import Pilot
 
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.search.narrowing import parse_narrowing
 from lcm_tui.screens.search.panes import HitKey
 from lcm_tui.screens.search.screen import SearchScreen
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text
@@ -89,16 +94,79 @@ async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy
         assert pilot.app.screen is screen
 
 
-async def test_one_kind_alone_is_searched(database_copy: DatabaseFactory):
+async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(
+    database_copy: DatabaseFactory,
+) -> None:
     path = database_copy("0.15.3")
     plant(path)
     async with open_app(path, size=NARROW) as pilot:
         screen = await searching(pilot, *NEEDLE)
-        await pilot.press("ctrl+t")
-        await wait_for_text(pilot, "Search messages", "1 hit  in 865 messages")
-        await pilot.press("ctrl+t")
-        await wait_for_text(pilot, "Search summaries", "1 hit  in 116 summaries")
+        await pilot.press("ctrl+t", *"mess", "enter")
+        await wait_for_text(pilot, "Search mess", "1 hit  in 865 messages")
+        await pilot.press("ctrl+t", *"mess", "space", "1", "enter")
+        await wait_for_text(pilot, "Search mess 1", "0 hits")
+        await pilot.press("ctrl+t", *"someday", "enter")
+        await wait_for_text(pilot, "someday is none of messages, summaries")
+        await pilot.press("ctrl+u", "3", "space", *"..2100-01-01", "enter")
+        await wait_for_text(pilot, "Search 3 ..2100-01-01", "2 hits")
         await pilot.press("tab", "F")
         assert screen.query_input.has_focus
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the screen before")
+
+
+async def test_a_search_that_led_somewhere_is_offered_again_until_it_is_forgotten(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *NEEDLE)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place")
+        assert recent(path) == [NEEDLE]
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the first screen")
+        await pilot.press("F")
+        await wait_for_text(pilot, f"recent  {NEEDLE}")
+        await pilot.press("enter")
+        await wait_for_text(pilot, "2 hits")
+        kept = [one for one in default_folder().rglob("*") if one.is_file()]
+        assert any(NEEDLE.encode() in one.read_bytes() for one in kept)
+        forget(path)
+        assert not any(NEEDLE.encode() in one.read_bytes() for one in kept if one.exists())
+
+
+async def test_a_file_without_search_tables_gets_its_index_beside_the_typing(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *NEEDLE)
+    assert not index_of(path).path.exists(), "its own search tables are used"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP TABLE messages_fts")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *NEEDLE)
+        await wait_for(pilot, lambda: screen._indexed is None and index_of(path).path.exists(), "the index")
+        assert NEEDLE.partition("-")[0].encode() in index_of(path).path.read_bytes()
+        assert screen._found is not None
+        assert screen._found.total == 2
+
+
+def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
+    now = datetime(2026, 3, 9, tzinfo=UTC)
+    asked = parse_narrowing(" s  #12 7d ", now)
+    assert asked.text == "s #12 7d"
+    assert asked.filter.kinds == (DocumentKind.SUMMARY,)
+    assert asked.filter.conversations == (12,)
+    assert (asked.filter.since, asked.filter.before) == ("2026-03-02T00:00:00.000Z", None)
+    between = parse_narrowing("2026-03-01..2026-03-02", now).filter
+    assert (between.since, between.before) == ("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z")
+    assert parse_narrowing("").filter.kinds == tuple(DocumentKind)
+    for wrong in ("..", "7x", "1 2", "7d 8d", "9" * 19, "999999999w", "\x1b[31m"):
+        with pytest.raises(UsageError):
+            parse_narrowing(wrong, now)

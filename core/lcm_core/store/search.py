@@ -182,6 +182,19 @@ def matched_first(
     return list(found)
 
 
+def has_search_table(db: Rows, schema: Schema) -> bool:
+    """Whether the file's own search table of messages can be asked, and was filled."""
+    if not schema.has("messages_fts"):
+        return False
+    try:
+        db.tuples("SELECT rowid FROM messages_fts WHERE messages_fts MATCH ? LIMIT 1", ('"a"',))
+        filled = db.tuples("SELECT 1 FROM messages_fts_docsize LIMIT 1", ())
+        return bool(filled) or not db.tuples("SELECT 1 FROM messages LIMIT 1", ())
+    except sqlite3.Error as error:
+        _raise_unless_of_a_table(error)
+        return False
+
+
 class _Table:
     """How the rows of a kind are named, dated and shown."""
 

@@ -13,7 +13,7 @@ from lcm_core.store.searched import DocumentKind
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from lcm_tui.views.hits import conversation_line, hit_lines, nothing_text
+from lcm_tui.views.hits import conversation_line, hit_lines, nothing_text, recent_line
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 
@@ -33,7 +33,14 @@ class HitKey:
     id: str
 
 
-RowKey: TypeAlias = OwnerKey | HitKey
+@dataclass(frozen=True, slots=True)
+class RecentKey:
+    """A search that was made before, while nothing is typed."""
+
+    text: str
+
+
+RowKey: TypeAlias = OwnerKey | HitKey | RecentKey
 
 
 class HitList(LineView[RowKey]):
@@ -53,6 +60,16 @@ class HitList(LineView[RowKey]):
         if isinstance(key, OwnerKey):
             key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
         return self._hits.get(key) if isinstance(key, HitKey) else None
+
+    @property
+    def recent(self) -> str | None:
+        """The selected recent search."""
+        return self.selected.text if isinstance(self.selected, RecentKey) else None
+
+    def show_recent(self, searches: Sequence[str]) -> None:
+        """List searches that were made before, the newest first."""
+        self._hits, self._counts, self.empty = {}, {}, ""
+        self.replace([RecentKey(text) for text in searches])
 
     def show(self, found: Found | None, *, searching: bool) -> None:
         """List what was found; the cursor stays on its hit."""
@@ -74,6 +91,8 @@ class HitList(LineView[RowKey]):
         if isinstance(key, OwnerKey):
             owner = key.conversation_id
             return (conversation_line(owner, self.names.get(owner), self._counts[owner], width),)
+        if isinstance(key, RecentKey):
+            return (recent_line(key.text, width),)
         return hit_lines(self._hits[key], width, self.zone)
 
 

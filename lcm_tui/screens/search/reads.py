@@ -9,6 +9,7 @@ from lcm_core.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import seq_of_message
+from lcm_core.store.search import has_search_table
 from lcm_core.store.searched import DocumentKind
 
 from lcm_tui import places
@@ -18,6 +19,11 @@ async def load_names(reader: Reader) -> Mapping[ConversationId, Conversation]:
     """The conversations by their ids, for their names."""
     found = await list_conversations(reader)
     return {entry.conversation.conversation_id: entry.conversation for entry in found}
+
+
+async def load_needs_index(reader: Reader) -> bool:
+    """Whether the file has no search table of its own that a search can begin with."""
+    return not await reader.run(lambda rows: has_search_table(rows, reader.schema))
 
 
 async def place_of(reader: Reader, hit: Hit) -> places.Place:

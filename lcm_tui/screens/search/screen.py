@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import UsageError
-from lcm_core.recall.find import NAMES, Found, Progress
-from lcm_core.recall.indexing import index_of
+from lcm_core.private_files import reason_of
+from lcm_core.recall.find import Found, Progress
+from lcm_core.recall.indexing import index_of, make_index, recent, remember
 from lcm_core.recall.live import search_live
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import parse
-from lcm_core.store.searched import DocumentKind, Filter
+from lcm_core.text import safe_line
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -24,13 +25,12 @@ from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings, key_title
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import Lines
+from lcm_tui.screens.search.narrowing import Narrowing, parse_narrowing
 from lcm_tui.screens.search.panes import HitList, QueryInput
-from lcm_tui.screens.search.reads import load_names, place_of
+from lcm_tui.screens.search.reads import load_names, load_needs_index, place_of
 from lcm_tui.views.hits import coverage_line
 from lcm_tui.widgets.spans import Line, Span
 
-#: What `ctrl+t` goes through; None: everything.
-KINDS: Final[tuple[DocumentKind | None, ...]] = (None, *DocumentKind)
 #: Hits that are listed.
 SHOWN: Final = 200
 #: Fewer characters are in nearly every text.
@@ -52,7 +52,12 @@ occur in one text; "…" is a phrase, word* the start of a word. A line says wha
 model sees it now, itself or by a summary.
 
 Letters are text while you type. Arrows move in the hits, enter opens the selected one in its place, and esc
-comes back here. ctrl+t searches one kind only. tab moves to the list of hits, where keys are commands.
+comes back here. ctrl+t narrows the search: messages, summaries, briefs or files, a conversation by its
+number, a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09, several of them with blanks between; nothing:
+everything. tab moves to the list of hits, where keys are commands.
+
+While nothing is typed the searches from which a hit was opened are listed; enter takes one again. A file
+without search tables gets a private index beside your typing; lcm-tui grep --forget removes both.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "history"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -72,7 +77,10 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         self._found: Found | None = None
         self._searching = False
         self._share = 0.0  #: of everything that was looked at, 0 to 1
-        self._kind: DocumentKind | None = None
+        self._narrowing = Narrowing()
+        self._recent: tuple[str, ...] = ()
+        self._indexed: float | None = None  #: of the messages while the private index is made, 0 to 1
+        self._no_index = ""  #: why it cannot be made
         self._problem = ""
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
 
@@ -86,10 +94,12 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         """Learn the names of conversations beside the typing."""
         self.hits.zone = self.session.zone
         self.work_on("names", self._read_names)
+        self.work_on("recent", self._read_recent)
+        self.work_on("index", self._make_index)
 
     def where(self) -> str:
-        """Where, and in which kind."""
-        return "Search" if self._kind is None else f"Search {NAMES[self._kind]}"
+        """Where, and narrowed to what."""
+        return safe_line(f"Search {self._narrowing.text}".rstrip())
 
     def in_key_bar(self) -> list[str]:
         """While words are typed a letter is text: only keys that are none."""
@@ -139,7 +149,7 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
             self.work_on("search-everywhere", self._find, self._number, text)
         else:
             self.workers.cancel_group(self, "search-everywhere")
-            self.hits.show(None, searching=False)
+            self._show_recent()
         self._say()
 
     async def _find(self, number: int, text: str) -> None:
@@ -153,7 +163,7 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         def heard(progress: Progress) -> None:
             self._show(number, progress.found, progress.share)
 
-        wanted = Filter(kinds=tuple(DocumentKind) if self._kind is None else (self._kind,))
+        wanted = self._narrowing.filter
         settings, database = recall_settings(self.session.settings), self.session.database
         index = await asyncio.to_thread(index_of, database.path)
         found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
@@ -171,9 +181,42 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         self.hits.names = await self.session.read(load_names)
         self.hits.redraw()
 
-    def _narrow(self) -> None:
-        """Search the next kind alone, and after the last everything."""
-        self._kind = KINDS[(KINDS.index(self._kind) + 1) % len(KINDS)]
+    async def _read_recent(self) -> None:
+        self._recent = tuple(await asyncio.to_thread(recent, self.session.database.path))
+        if not self.query_input.value.strip():
+            self._show_recent()
+
+    def _show_recent(self) -> None:
+        self.hits.show_recent(self._recent)
+
+    async def _make_index(self) -> None:
+        """Bring up the private index of a file without search tables, beside the typing."""
+        if not await self.session.read(load_needs_index):
+            return
+
+        def heard(share: float) -> None:
+            self._indexed = share
+            self._say()
+
+        try:
+            await make_index(self.session.database, heard)
+        except OSError as error:
+            self._no_index = f"no index: {reason_of(error)}"
+        finally:
+            self._indexed = None
+            if self.is_attached:
+                self._say()
+        if self._searching:
+            self._search()  # what goes on is a scan
+
+    async def _narrow(self) -> None:
+        """Ask what is searched: kinds, a conversation, a time; nothing is everything."""
+        text = await self.ask(
+            "Narrow to (messages, summaries, briefs, files, 3, 7d)", self._narrowing.text, check=_problem_of
+        )
+        if text is None:
+            return
+        self._narrowing = parse_narrowing(text)
         self.say_where()
         self._search()
 
@@ -181,7 +224,12 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         del width
         if self._problem:
             return [(Span(f" {self._problem}", "warn"),)]
-        return [coverage_line(self._found, self._share if self._searching else None)]
+        line = coverage_line(self._found, self._share if self._searching else None)
+        if self._indexed is not None:
+            line = (*line, Span(f"  indexing messages {self._indexed:.0%}", "dim"))
+        elif self._no_index:
+            line = (*line, Span(f"  {self._no_index}", "warn"))
+        return [line]
 
     def _say(self) -> None:
         self.account.again()
@@ -194,9 +242,26 @@ comes back here. ctrl+t searches one kind only. tab moves to the list of hits, w
         await self.action_run("open")
 
     def _why_none(self) -> str | None:
-        return None if self.hits.hit is not None else "No hit is selected: type a word that was said"
+        if self.hits.hit is not None or self.hits.recent is not None:
+            return None
+        return "No hit is selected: type a word that was said"
 
     async def _open(self) -> None:
-        hit = self.hits.hit
+        hit, text = self.hits.hit, self.hits.recent
         if hit is not None:
+            said = self.query_input.value.strip()
+            self._recent = (said, *(one for one in self._recent if one != said))
+            await asyncio.to_thread(remember, self.session.database.path, said)
             self.open(await self.session.read(place_of, hit))
+        elif text is not None:
+            self.query_input.value = text
+            self.query_input.focus()
+
+
+def _problem_of(text: str) -> str | None:
+    """What is wrong with what a search shall be narrowed to."""
+    try:
+        parse_narrowing(text)
+    except UsageError as error:
+        return error.message
+    return None
