@@ -1,5 +1,5 @@
 # On a fresh machine `make demo` and `make test` do everything; they need Python 3.11 to 3.13, git and make.
-.PHONY: help demo test test-long lint format bench pictures lock clean
+.PHONY: help demo test test-long lint format bench pictures reference lock clean
 
 BIN := .venv/bin
 PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
@@ -20,6 +20,7 @@ help:
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
 	@echo "make pictures  take the pictures in screenshots/ again"
+	@echo "make reference make docs/commands.md again, and the man page build/lcm-tui.1"
 	@echo "make lock      pin the newest allowed dependencies in requirements.lock"
 	@echo "make clean     remove the environment and everything else that was made here"
 
@@ -50,6 +51,11 @@ bench: .venv/ready
 
 pictures: .venv/ready
 	$(BIN)/python screenshots/take.py $(ARGS)
+
+reference: .venv/ready
+	$(BIN)/python -m lcm_tui.cli.reference > docs/commands.md
+	@mkdir -p build
+	$(BIN)/python -m lcm_tui.cli.reference man > build/lcm-tui.1
 
 .venv/ready: pyproject.toml requirements.lock .ci/environment
 	@.ci/environment

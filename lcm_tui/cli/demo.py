@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from lcm_core.errors import UsageError
+from lcm_core.errors import RefusedError, UsageError
 from lcm_core.records import ConversationId
 from lcm_core.settings import Options, OutputFormat, SettingSource, resolve
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.launch import has_terminal, run_the_app
+from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.views.blocks import Note
 
 #: The conversation of the demonstration that is printed without a terminal.
@@ -41,6 +42,24 @@ def demo(run: Run) -> Outcome:
         return _printed_demo(Run(settings, run.presentation), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def leave_copy(run: Run, folder: Path) -> Answer:
+    """Leave the database with its state folder in a *folder*.
+
+    Raises:
+        RefusedError: one lies there already, or cannot be made.
+    """
+    from lcm_tui.demo import unpack_demo
+
+    try:
+        home = unpack_demo(folder)
+    except FileExistsError:
+        raise RefusedError(f"A state folder lies in {folder} already. Name another folder.") from None
+    except OSError as error:
+        raise RefusedError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
+    note = Note(f"The demonstration lies in {folder}; try `{PROGRAM} --db {home.database} status`.")
+    return run.answer("demo", {"database": str(home.database), "stateDir": str(home.state_dir)}, [note])
 
 
 def _printed_demo(run: Run, folder: Path) -> Answer:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_tui.cli.declaring import Outcome, command
+from lcm_tui.cli.declaring import Option, Outcome, command
+from lcm_tui.cli.kinds import FilePath
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Run
 
+To: TypeAlias = Annotated[
+    Path | None,
+    Option("--to", "Leave a copy in this folder to try commands on, and open nothing.", FilePath(), "DIR"),
+]
 
-@command("demo")
-def demo(run: Run) -> Outcome:
+
+@command("demo", examples=("demo", "demo --to try"))
+def demo(run: Run, *, to: To = None) -> Outcome:
     """Open the app on a copy of a demonstration database; without a terminal, print some of it."""
     from lcm_tui.cli import demo
 
-    return demo.demo(run)
+    return demo.demo(run) if to is None else demo.leave_copy(run, to)

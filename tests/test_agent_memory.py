@@ -1,4 +1,4 @@
-"""What README shows of Python runs as it stands."""
+"""What the page about an agent's memory shows runs as it stands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+PAGE = Path(__file__).parents[1] / "docs" / "agent-memory.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("source", BLOCKS, ids=[f"block {number}" for number, _ in enumerate(BLOCKS, 1)])
