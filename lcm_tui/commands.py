@@ -55,6 +55,12 @@ _ALL = (
         "Search all",
         "Search everywhere: every message, tool call, summary, brief and file of the database.",
     ),
+    Command(
+        "ask",
+        "ctrl+g",
+        "Ask",
+        "Ask what is typed: evidence, and a model's answer when you agree to its cost.",
+    ),
     Command("narrow", "ctrl+t", "Narrow", "Search only some kinds, one conversation, or a time."),
     Command("next", "n", "Next", "Go to the next match.", hidden=True),
     Command("previous-match", "N", "Previous match", "Go to the previous match.", hidden=True),

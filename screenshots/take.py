@@ -86,6 +86,7 @@ PICTURES = (
     Picture("backfill", ("G", "enter", "i"), "27 added"),
     Picture("prune", ("j", "X"), "Delete conversation 8"),
     Picture("search", ("F", *"lease table"), "hits  in"),
+    Picture("ask", ("F", *"lease table", "ctrl+g"), "Evidence"),
     Picture("engine", ("Y", "g"), "a worker died", recorded="lcm-1.0-next.db.gz"),
     Picture("host-sessions", ("G",), "turns are not committed", host="openclaw-sqlite-living"),
     # These change the database: they come last.

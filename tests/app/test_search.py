@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from lcm_core.errors import UsageError
+from lcm_core.recall.asking import Asked, Inquiry, Model
 from lcm_core.recall.indexing import default_folder, forget, index_of, recent
 from lcm_core.store.searched import DocumentKind
 from textual.pilot import Pilot
 
+from lcm_tui.dialogs.two_texts import TwoTexts
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.search.narrowing import parse_narrowing
@@ -155,6 +158,52 @@ async def test_a_file_without_search_tables_gets_its_index_beside_the_typing(
         assert NEEDLE.partition("-")[0].encode() in index_of(path).path.read_bytes()
         assert screen._found is not None
         assert screen._found.total == 2
+
+
+async def test_a_question_without_a_model_is_answered_with_its_evidence(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *NEEDLE)
+        await pilot.press("ctrl+g")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, TwoTexts), "the evidence")
+        await wait_for_text(pilot, "No model was asked", "Evidence: 2 passages", "msg#")
+        assert "\x1b" not in shown(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchScreen), "the hits again")
+
+
+async def test_a_model_is_asked_only_after_the_operator_agreed(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    monkeypatch.setenv("LCM_TUI_SUMMARY_PROVIDER", "ollama")
+    monkeypatch.setenv("LCM_TUI_SUMMARY_MODEL", "small")
+    monkeypatch.setenv("LCM_TUI_SUMMARY_BASE_URL", "http://127.0.0.1:9/v1")
+    asked: list[str] = []
+
+    async def ask(self: Inquiry, model: Model) -> Asked:
+        asked.append(model.name)
+        return replace(self.evidence, answer="It is there \x1b[31m.", model=model.name)
+
+    monkeypatch.setattr(Inquiry, "ask", ask)
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *NEEDLE)
+        await pilot.press("ctrl+g")
+        await wait_for_text(pilot, "Ask this model?")
+        assert not asked
+        await pilot.press("escape")
+        await wait_for_text(pilot, "nothing was sent")
+        assert not asked
+        await pilot.press("escape", "ctrl+g")
+        await wait_for_text(pilot, "Ask this model?")
+        await pilot.press("a")
+        await wait_for_text(pilot, "It is there", "No citation stands")
+        assert len(asked) == 1
+        assert "\x1b" not in shown(pilot)
 
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:

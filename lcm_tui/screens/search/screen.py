@@ -25,6 +25,7 @@ from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings, key_title
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import Lines
+from lcm_tui.screens.search.asking import ask_memory
 from lcm_tui.screens.search.narrowing import Narrowing, parse_narrowing
 from lcm_tui.screens.search.panes import HitList, QueryInput
 from lcm_tui.screens.search.reads import load_names, load_needs_index, place_of
@@ -38,7 +39,7 @@ FEWEST: Final = 2
 
 #: What can be done while words are typed, by which key where another one is a letter.
 TYPING_KEYS: Mapping[str, str] = MappingProxyType(
-    {"open": "", "narrow": "", "reload": "", "help": "f1", "palette": "ctrl+p", "back": ""}
+    {"open": "", "narrow": "", "ask": "", "reload": "", "help": "f1", "palette": "ctrl+p", "back": ""}
 )
 
 
@@ -56,10 +57,13 @@ comes back here. ctrl+t narrows the search: messages, summaries, briefs or files
 number, a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09, several of them with blanks between; nothing:
 everything. tab moves to the list of hits, where keys are commands.
 
+ctrl+g asks what is typed as a question: the best evidence with its citations, and beside it the answer of a
+model when one is configured. What that may cost is asked before anything is sent.
+
 While nothing is typed the searches from which a hit was opened are listed; enter takes one again. A file
 without search tables gets a private index beside your typing; lcm-tui grep --forget removes both.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "history"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "ask", "history"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the selected hit in its place."),
@@ -128,6 +132,7 @@ without search tables gets a private index beside your typing; lcm-tui grep --fo
         return (
             Action("open", self._open, self._why_none),
             Action("narrow", self._narrow),
+            Action("ask", self._ask_memory, self._why_no_question),
             Action("search", self.query_input.focus),
             Action("search-everywhere", self.query_input.focus),
             Action("reload", self._search),
@@ -234,6 +239,14 @@ without search tables gets a private index beside your typing; lcm-tui grep --fo
     def _say(self) -> None:
         self.account.again()
         self.refresh_bars()
+
+    def _why_no_question(self) -> str | None:
+        return None if self.query_input.value.strip() else "Nothing is asked: type a question"
+
+    def _ask_memory(self) -> None:
+        """Ask what is typed; a question that was asked before is given up."""
+        question = self.query_input.value.strip()
+        self.work_on("ask", ask_memory, self, question, self._narrowing.filter.conversations)
 
     # -- opening -----------------------------------------------------------------------------------------
 

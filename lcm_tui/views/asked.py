@@ -1,0 +1,63 @@
+"""What a question to the memory brought, as documents: the answer, and the evidence beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Final
+
+from lcm_core.recall.asking import Asked
+from lcm_core.times import format_local, parse_utc
+from lcm_core.wording import counted
+
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.wrapped import Block, Document, heading
+
+NOBODY: Final = "No model was asked: none is named in the configuration. This is the evidence found."
+UNASKED: Final = "No model was asked, and nothing was sent. This is the evidence found."
+
+
+def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
+    """The question, and the answer with what is known of its citations; *note* where nobody answered."""
+    blocks: list[Block] = [heading("Question"), Block(asked.question), Block()]
+    if asked.answer is not None:
+        blocks += [heading(f"Answer of {asked.model}"), Block(asked.answer), Block()]
+        blocks.append(_citations(asked.citations))
+        if asked.is_cut:
+            blocks.append(Block("The answer was too long and was cut.", "warn"))
+        blocks += [Block(f"Citation removed: {one.citation} ({one.why}).", "warn") for one in asked.dropped]
+    elif asked.failed is not None:
+        blocks.append(Block(f"{asked.failed.message} This is the evidence found.", "warn"))
+    else:
+        blocks.append(Block(note, "dim"))
+    if spent:
+        blocks += [Block(), Block(spent, "dim")]
+    if asked.gaps:
+        blocks.append(Block())
+    blocks += [Block(f"Not searched or not shown: {gap}.", "warn") for gap in asked.gaps]
+    return tuple(blocks)
+
+
+def _citations(citations: Sequence[str]) -> Block:
+    if not citations:
+        return Block("No citation stands: check the answer with care.", "warn")
+    return Block(f"Citations that stand: {', '.join(citations)}", "ok")
+
+
+def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
+    """The passages, those of the answer first, each under its citation with the tokens that it counts."""
+    if not asked.evidence:
+        return heading("Evidence"), Block("No evidence was found.", "dim")
+    said = f"Evidence: {counted(len(asked.evidence), 'passage')}, ~{asked.tokens:,} tokens"
+    blocks: list[Block] = [heading(said)]
+    for one in asked.cited_first:
+        moment = parse_utc(one.at)
+        when = one.at if moment is None else format_local(moment, zone)[:16]
+        cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
+        about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
+        blocks += [
+            Block(),
+            Block(spans=(*cited, Span(one.citation, "key"), Span(about, "dim"))),
+            Block(one.text, indent=2),
+        ]
+    return tuple(blocks)
