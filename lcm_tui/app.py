@@ -22,13 +22,12 @@ from lcm_core.text import safe_text
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
+from textual.command import CommandPalette, Provider
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from lcm_tui import terminal
-from lcm_tui.anywhere import Anywhere, CommandSource
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.places import Place
@@ -56,11 +55,24 @@ READ_SECONDS = 2.5
 TERMINAL_SECONDS = 2.0
 
 
+def _commands() -> type[Provider]:
+    """What the palette asks first, imported when it opens: the first rows need none of it."""
+    from lcm_tui.anywhere import CommandSource
+
+    return CommandSource
+
+
+def _anywhere() -> type[Provider]:
+    from lcm_tui.anywhere import Anywhere
+
+    return Anywhere
+
+
 class LcmApp(App[int]):
     """The operator's app."""
 
     TITLE = "lcm-tui"
-    COMMANDS: ClassVar = {CommandSource, Anywhere}
+    COMMANDS: ClassVar = {_commands, _anywhere}
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [

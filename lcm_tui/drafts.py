@@ -23,8 +23,9 @@ from lcm_core.operations.drafting.draft import (
     request_for,
 )
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
-from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts, drafts_folder
+from lcm_core.operations.drafting.saved import DraftsHeader, DraftsWriter, SavedDrafts
 from lcm_core.operations.rewrite import plan_rewrite
+from lcm_core.private_files import drafts_folder
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader

@@ -9,7 +9,7 @@ import pytest
 from lcm_core.change.exports import export_folder
 from lcm_core.errors import ExitCode
 from lcm_core.operations.conversation_file import default_folder
-from lcm_core.operations.drafting.saved import drafts_folder
+from lcm_core.private_files import drafts_folder
 from lcm_core.settings.config_files import _KNOWN
 from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.summary import _FIELDS

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from lcm_core.change.exports import export_folder
-from lcm_core.operations.drafting.saved import drafts_folder, read_saved, unfinished
-from lcm_core.private_files import make_private
+from lcm_core.operations.drafting.saved import read_saved, unfinished
+from lcm_core.private_files import drafts_folder, make_private
 from lcm_core.settings import Options, resolve
 from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.show import config_view

@@ -26,6 +26,17 @@ PROGRAM = "lcm-tui"
 _PRIVATE = 0o700
 
 
+def drafts_folder() -> Path:
+    """Where drafts of this user are kept unless a caller says otherwise."""
+    return Path(platformdirs.user_state_dir(PROGRAM, appauthor=False)) / "drafts"
+
+
+def any_drafts() -> bool:
+    """Whether any batch left drafts there, of whichever database."""
+    folder = drafts_folder()
+    return folder.is_dir() and any(folder.iterdir())
+
+
 def roots() -> tuple[Path, ...]:
     """The folders that are wholly ours, whether or not they are there: data, state, settings, cache, log."""
     named = (

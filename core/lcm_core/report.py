@@ -28,7 +28,7 @@ from lcm_core.settings import Json, JsonObject, Settings
 from lcm_core.settings.show import config_view, sourced_settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import row_count
-from lcm_core.store.schema import BASE, ESSENTIAL, FEATURES
+from lcm_core.store.schema import BASE, ESSENTIAL, FEATURES, JOURNAL
 from lcm_core.times import iso_z
 
 FORMAT: Final = "lcm-tui report"
@@ -75,9 +75,7 @@ _WORDS: Final = frozenset(
         "full",
     }
 )
-_TABLES: Final = tuple(
-    dict.fromkeys((*ESSENTIAL, *BASE, *(table for _, table, _ in FEATURES), "lcm_tui_operations"))
-)
+_TABLES: Final = tuple(dict.fromkeys((*ESSENTIAL, *BASE, *(table for _, table, _ in FEATURES), JOURNAL)))
 _ENTRY: Final = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d+ \d+ (?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) "
 )

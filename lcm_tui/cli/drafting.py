@@ -30,9 +30,9 @@ from lcm_core.operations.drafting.saved import (
     DraftsHeader,
     DraftsWriter,
     SavedDrafts,
-    drafts_folder,
     unfinished,
 )
+from lcm_core.private_files import drafts_folder
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import NOTHING_SPENT, CallBudget, total_forecast

@@ -32,6 +32,7 @@ def _styles_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_is_checked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first screen checks a database by itself: every test would pay for it, few look at it."""
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(outlook, "REST_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

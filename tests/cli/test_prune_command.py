@@ -13,7 +13,7 @@ from lcm_core.errors import CancelledError
 from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning
 from lcm_core.operations.conversation_file import default_folder, read_conversation_file
-from lcm_core.operations.drafting.saved import drafts_folder
+from lcm_core.private_files import drafts_folder
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli import prune as command

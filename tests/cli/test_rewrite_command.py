@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.operations.drafting.saved import drafts_folder
+from lcm_core.private_files import drafts_folder
 from lcm_core.summarize.models import writer
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummaryReply

@@ -34,9 +34,10 @@ from lcm_core.change.plan import Edit, RowCount, Values, substitute
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import Row, Rows, SqlValue
+from lcm_core.store.schema import JOURNAL
 from lcm_core.store.typed import GREATEST, LEAST, number, text
 
-TABLE = "lcm_tui_operations"
+TABLE = JOURNAL
 #: Operations that `operations` gives at a time.
 PAGE = 200
 

@@ -11,8 +11,8 @@ from lcm_core.change.copying import Stop
 from lcm_core.change.forgetting import forget_history
 from lcm_core.errors import LcmError
 from lcm_core.operations.conversation_file import default_folder, known_exports
-from lcm_core.operations.drafting.saved import drafts_folder
 from lcm_core.operations.drafting.saved import forget_drafts as forget_drafts
+from lcm_core.private_files import drafts_folder
 from lcm_core.records import ConversationId
 from lcm_core.wording import counted
 

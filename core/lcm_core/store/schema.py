@@ -69,6 +69,8 @@ BASE: Mapping[str, tuple[str, ...]] = {
     "large_files": ("file_id", "conversation_id", "storage_uri"),
 }
 
+#: The table of ours that holds the journal of changes; a file that was never changed has none.
+JOURNAL = "lcm_tui_operations"
 #: Without these the file is not an LCM database.
 ESSENTIAL: Mapping[str, frozenset[str]] = {
     "conversations": frozenset({"conversation_id", "session_id"}),

@@ -7,9 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from lcm_core.private_files import any_drafts, drafts_folder
 from lcm_core.records import ConversationId
+from lcm_core.store.schema import JOURNAL
 
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.conversations import ConversationList
@@ -25,6 +28,9 @@ if TYPE_CHECKING:  # nothing of it is wanted before the first rows
 
 #: The first rows are followed by their counts; the checks begin after that.
 FIRST_SECONDS: Final = 0.3
+#: Without a key for so long, the operator looks: what the panel says may be read, and the database checked.
+#: The checks of a large file work for half a minute, and whoever goes on at once waits for none of that.
+REST_SECONDS: Final = 1.0
 #: A file that changes all the time is checked at most this often.
 AGAIN_SECONDS: Final = 30.0
 #: Operations that are read.
@@ -55,6 +61,7 @@ class Outlooker:
         self._changed = changed
         self._outlook: Outlook | None = None
         self._allowed = False  #: nothing is read before the first rows have been painted
+        self._begun_at = 0.0  #: when they were, monotonic
         self._checking = False
         self._checked: FileState | None = None  #: the file that the verdict is about
         self._checked_at = 0.0  #: monotonic
@@ -80,8 +87,12 @@ class Outlooker:
 
     def begin(self) -> None:
         """The first rows have been painted."""
-        self._allowed = True
+        self._allowed, self._begun_at = True, time.monotonic()
         self.look()
+
+    def leave(self) -> None:
+        """Another screen is in front: it has all of Python's time, and the checks begin again behind it."""
+        self._screen.workers.cancel_group(self._screen, "checks")
 
     def look(self) -> None:
         """The file may have changed: read again what is cheap, and check again what may be old."""
@@ -149,44 +160,69 @@ class Outlooker:
 
     async def _read(self) -> None:
         """The last operations, and drafts that wait."""
-        from lcm_core.operations.drafting.saved import drafts_folder, unfinished
-        from lcm_core.times import format_local, parse_utc
-
-        from lcm_tui.drafts import worth_keeping
-
         session = self._screen.session
         if not self._threshold:
             self._threshold = session.rules.compaction.threshold(session.budget)
             self.list_changed()
+        await self._read_operations()
+        await self._read_drafts()
+
+    async def _read_operations(self) -> None:
+        from lcm_core.times import format_local, parse_utc
+
+        session = self._screen.session
+        if JOURNAL not in session.database.schema.tables:
+            return
+        await _imported("lcm_core.change.journal")
         found = await session.read(_recent)
-        kept = await asyncio.to_thread(unfinished, drafts_folder(), session.database.path)
-        self.drafts = [one for one in kept if worth_keeping(one.items)]
         self.operations = {one.id: (one, holds) for one, holds in found}
-        self._say(
-            replace(
-                self.outlook,
-                drafts=sum(kept.open_items for kept in self.drafts),
-                changes=[
-                    Changed(
-                        one.id,
-                        one.title,
-                        format_local(parse_utc(one.created_at), session.zone)[5:16] or one.created_at,
-                        holds,
-                    )
-                    for one, holds in found
-                ],
+        changes = [
+            Changed(
+                one.id,
+                one.title,
+                format_local(parse_utc(one.created_at), session.zone)[5:16] or one.created_at,
+                holds,
             )
-        )
+            for one, holds in found
+        ]
+        self._say(replace(self.outlook, changes=changes))
+
+    async def _read_drafts(self) -> None:
+        if not await asyncio.to_thread(any_drafts):
+            if self.drafts:
+                self.drafts = []
+                self._say(replace(self.outlook, drafts=0))
+            return
+        await _imported("lcm_core.operations.drafting.saved", "lcm_tui.drafts")
+        from lcm_core.operations.drafting.saved import unfinished
+
+        from lcm_tui.drafts import worth_keeping
+
+        path = self._screen.session.database.path
+        kept = await asyncio.to_thread(unfinished, drafts_folder(), path)
+        self.drafts = [one for one in kept if worth_keeping(one.items)]
+        self._say(replace(self.outlook, drafts=sum(kept.open_items for kept in self.drafts)))
+
+    async def _at_rest(self) -> None:
+        """Wait until the operator only looks."""
+        while (left := self._until_rest()) > 0:  # noqa: ASYNC110 - no event says that no key came
+            await asyncio.sleep(left)
+
+    def _until_rest(self) -> float:
+        busy_at = max(self._screen.session.key_at, self._begun_at)
+        return busy_at + REST_SECONDS - time.monotonic()
 
     async def _check(self) -> None:
         """Ask the quick checks."""
-        from lcm_core.checks import STRUCTURE, run_checks
-
-        from lcm_tui.check_settings import folders_of, limits_of
-
         session = self._screen.session
-        seen = session.file_state
         try:
+            await self._at_rest()
+            seen = session.file_state
+            await _imported("lcm_core.checks")
+            from lcm_core.checks import STRUCTURE, run_checks
+
+            from lcm_tui.check_settings import folders_of, limits_of
+
             report = await run_checks(
                 session.database,
                 only=STRUCTURE,
@@ -200,6 +236,12 @@ class Outlooker:
         self._say(replace(self.outlook, verdict=replace(verdict_of(report), outdated=outdated)))
         if outdated:
             self.look()
+
+
+async def _imported(*modules: str) -> None:
+    """Import *modules* in a thread: they are large, and keys come first."""
+    for name in modules:
+        await asyncio.to_thread(import_module, name)
 
 
 async def _recent(reader: Reader) -> list[tuple[Operation, bool]]:

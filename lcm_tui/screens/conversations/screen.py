@@ -117,6 +117,10 @@ the database, or what a conversation lacks that is behind its host. Y shows what
         self.work_on("sessions", self._find_sessions, exclusive=False)
         self.outlooker.begin()
 
+    def on_screen_suspend(self) -> None:
+        """Whoever goes on waits for nothing here."""
+        self.outlooker.leave()
+
     def on_screen_resume(self) -> None:
         """Say what was done meanwhile."""
         self.outlooker.look()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lcm_core.operations.drafting.items import BatchItem, select_items
-from lcm_core.operations.drafting.saved import SavedDrafts, drafts_folder, unfinished
+from lcm_core.operations.drafting.saved import SavedDrafts, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
+from lcm_core.private_files import drafts_folder
 from lcm_core.records import ConversationId
 
 from lcm_tui.drafts import Wanted, author_of, worth_keeping

@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
-import platformdirs
-
 from lcm_core.change.errors import DiskFullError
 from lcm_core.errors import FileMissingError, NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
@@ -235,11 +233,6 @@ class SavedDrafts:
     def open_items(self) -> int:
         """How many are not settled."""
         return sum(item.state not in SETTLED for item in self.items)
-
-
-def drafts_folder() -> Path:
-    """Where drafts of this user are kept unless a caller says otherwise."""
-    return Path(platformdirs.user_state_dir("lcm-tui", appauthor=False)) / "drafts"
 
 
 class DraftsWriter:
