@@ -50,6 +50,7 @@ async def test_a_session_is_previewed_and_imported_with_its_files(openclaw_home:
     assert {Path(str(row["storage_uri"])) for row in stored} == set((files / "9").iterdir())
 
 
+@pytest.mark.long
 async def test_the_list_imports_what_only_the_disk_knows(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     async with open_app(path, state_dir=openclaw_home) as pilot:

@@ -100,6 +100,7 @@ def sources(path: Path, conversation_id: int = 1) -> list[list[int]]:
     return [sorted(map(int, str(value(path, query, leaf)).split(","))) for leaf in leaves]
 
 
+@pytest.mark.long
 async def test_every_pass_is_shown_before_any_call(path: Path, monkeypatch: pytest.MonkeyPatch):
     calls, before = answered_by(monkeypatch), dump(path)
     async with open_app(path, size=NARROW) as pilot:
@@ -236,6 +237,7 @@ async def test_tokens_to_come_under_and_the_tail_are_typed(path: Path):
         await wait_for_text(pilot, "1 leaf     message 1 to 14")
 
 
+@pytest.mark.long
 async def test_its_keys_are_told_in_its_own_words(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
@@ -268,6 +270,7 @@ async def test_a_call_that_fails_is_a_sentence_and_costs_nothing_made(
         assert sources(path)[:2] == [FIRST, SECOND]
 
 
+@pytest.mark.long
 async def test_stopped_after_the_pass_at_hand_and_given_up(path: Path, monkeypatch: pytest.MonkeyPatch):
     goes_on, cancelled = asyncio.Event(), []
 
@@ -320,6 +323,7 @@ async def test_a_host_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPat
             await wait_for_text(pilot, "leaf     message 16 to 18 ")
 
 
+@pytest.mark.long
 async def test_one_leaf_and_no_more(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)
@@ -332,6 +336,7 @@ async def test_one_leaf_and_no_more(path: Path):
         assert screen.list.passes.coming[2].pass_.refs[0] == 15
 
 
+@pytest.mark.long
 async def test_without_a_key_it_is_forecast_and_not_made(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -73,6 +73,7 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
         await wait_for(pilot, lambda: "Bilal" in shown(pilot) or "does not stand" in said(pilot)[-1])
 
 
+@pytest.mark.long
 async def test_another_conversation_change_by_change(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await compared(pilot, "#2 64k")

@@ -103,6 +103,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert shown_lines(pilot)[0].startswith(" Context 2  telegram:direct:4242")
 
 
+@pytest.mark.long
 async def test_damage_is_shown_where_it_is(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await opened(pilot, 3)
@@ -241,6 +242,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
 # -- beside the list -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 2)
@@ -356,6 +358,7 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
         assert pilot.app.screen.selected_id() == "850"
 
 
+@pytest.mark.long
 async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 2)
@@ -371,6 +374,7 @@ async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: 
 # -- live ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -407,6 +411,7 @@ async def test_a_row_that_goes_is_noticed_at_once(database_copy: DatabaseFactory
 # -- an item ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_an_item_as_text_and_as_the_model_gets_it(database_file: DatabaseFactory):
     (sent,) = [
         text
@@ -472,6 +477,7 @@ async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFa
         assert said(pilot)[-1] == "this brief is not sent to the model"
 
 
+@pytest.mark.long
 async def test_versions_without_briefs_and_conversations_without_any(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.8.2"), size=NARROW) as pilot:
         await settled(pilot)

@@ -52,6 +52,7 @@ def account(pilot: Pilot[int]) -> list[str]:
     return shown_lines(pilot)[4:6]
 
 
+@pytest.mark.long
 async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
@@ -93,6 +94,7 @@ async def test_a_smaller_budget_reads_nothing(database_file: DatabaseFactory):
         assert pilot.app.session.database.statements == before
 
 
+@pytest.mark.long
 async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE, budget=3_500) as pilot:
         screen = await assembled(pilot, 1)
@@ -169,6 +171,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
         )
 
 
+@pytest.mark.long
 async def test_a_message_that_comes_is_assembled_too(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -224,6 +227,7 @@ async def test_an_export_is_private_and_replaces_nothing_unasked(
         await wait_for(pilot, lambda: any("is the open database" in note for note in said(pilot)))
 
 
+@pytest.mark.long
 async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -247,6 +251,7 @@ async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
             assert made == [messages + 1]
 
 
+@pytest.mark.long
 async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -48,6 +48,7 @@ async def compared(pilot: Pilot[int]) -> CompareScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_where_no_engine_of_ours_ran_the_list_says_why_it_is_empty(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await listed(pilot)

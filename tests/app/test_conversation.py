@@ -91,6 +91,7 @@ async def type_in(pilot: Pilot[int], text: str) -> None:
 # -- the window --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_newest_message_comes_first_and_is_selected(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1)
@@ -191,6 +192,7 @@ async def test_the_window_keeps_its_bound_while_a_host_appends(long_path: Path):
                 assert TOTAL in screen.messages.visible_keys
 
 
+@pytest.mark.long
 async def test_in_the_middle_nothing_moves_when_a_host_appends(long_path: Path):
     with Host(long_path) as host:
         async with open_app(long_path) as pilot:
@@ -223,6 +225,7 @@ async def test_messages_that_go_leave_the_others_where_they_are(long_path: Path)
             await wait_for_text(pilot, "a new start")
 
 
+@pytest.mark.long
 async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_change(path: Path):
     say(path, 384, "x" * 3000 + "THE END")
     with Host(path) as host:
@@ -249,6 +252,7 @@ async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_cha
 # -- opening -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_opening_a_message_shows_all_of_it_and_folding_its_start(path: Path):
     say(path, 384, "\n".join(f"line {number}" for number in range(400)))
     async with open_app(path) as pilot:
@@ -320,6 +324,7 @@ async def test_what_covers_a_message_is_said_and_opened(path: Path):
         assert dag.selected_id() == entry.covered_by[0]
 
 
+@pytest.mark.long
 async def test_a_message_that_no_summary_covers_leads_to_the_dag_with_a_word(path: Path):
     async with open_app(path) as pilot:
         await open_conversation(pilot, 1)
@@ -356,6 +361,7 @@ async def test_a_jump_goes_to_a_seq_or_a_time(long_path: Path):
             held(screen)
 
 
+@pytest.mark.long
 async def test_a_typed_time_is_meant_in_the_zone_that_is_shown(
     long_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -429,6 +435,7 @@ async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Pat
         assert "nothing has been searched for yet" in said(pilot)
 
 
+@pytest.mark.long
 async def test_a_match_in_the_part_that_is_not_shown_is_opened_and_brought_into_sight(path: Path):
     for seq in (100, 200):
         say(path, seq, "x" * 9000 + " needle")
@@ -446,6 +453,7 @@ async def test_a_match_in_the_part_that_is_not_shown_is_opened_and_brought_into_
         assert " needle" in shown(pilot)
 
 
+@pytest.mark.long
 async def test_matches_are_marked_wherever_they_stand(path: Path):
     async with open_app(path) as pilot:
         screen = await open_conversation(pilot, 1)

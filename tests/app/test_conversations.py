@@ -286,6 +286,7 @@ async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
         assert set(screen.list.table.keys) == broken
 
 
+@pytest.mark.long
 async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)
@@ -309,6 +310,7 @@ async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: 
         assert pilot.app.return_code == 0
 
 
+@pytest.mark.long
 async def test_the_selection_stays_through_filtering_when_it_matches(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)
@@ -416,6 +418,7 @@ async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_fil
 # -- sessions on disk --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_sessions_that_the_database_does_not_know_stand_below_and_open(openclaw_home: Path):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         screen = screen_of(pilot)
@@ -456,6 +459,7 @@ async def test_the_sessions_folder_can_be_given(openclaw_home: Path, database_fi
         await wait_for_text(pilot, "7 and 1 on disk")
 
 
+@pytest.mark.long
 async def test_a_session_that_comes_appears_and_one_that_becomes_known_goes(openclaw_home: Path):
     path = openclaw_home / "lcm.db"
     with Host(path) as host:
@@ -543,6 +547,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
             assert screen.list.rows[100].counts.summaries[0].count == 1
 
 
+@pytest.mark.long
 async def test_a_summary_that_is_mended_in_place_loses_its_mark(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -113,6 +113,7 @@ async def stand_on(pilot: Pilot[int], screen: DagScreen, summary_id: str) -> Non
 # -- rows -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_first_rows_are_the_newest_roots_of_the_context(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         assert steps(screen) == ROOTS
@@ -177,6 +178,7 @@ async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(databa
     assert counts[0] == counts[1] < 40
 
 
+@pytest.mark.long
 async def test_all_summaries_can_be_seen_and_broken_ones_say_how(database_file: DatabaseFactory):
     path = database_file("0.15.3-damaged")
     changes = json.loads((DATA / "lcm-0.15.3-damaged.changes.json").read_text())
@@ -207,6 +209,7 @@ async def test_all_summaries_can_be_seen_and_broken_ones_say_how(database_file: 
     }  # fmt: skip
 
 
+@pytest.mark.long
 async def test_a_leaf_without_messages_says_so(database_file: DatabaseFactory):
     bare = "sum_150d597631f19e3a"
     path = database_file("0.15.3-damaged")
@@ -218,6 +221,7 @@ async def test_a_leaf_without_messages_says_so(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: "nothing that it was made from is recorded" in said(pilot))
 
 
+@pytest.mark.long
 async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3-damaged"), select="sum_06d84ef9c70348dc", size=NARROW) as (
         pilot,
@@ -301,6 +305,7 @@ async def test_what_stands_in_the_context_is_counted_wherever_the_tree_shows_it(
         await wait_for_text(pilot, "13 summaries · 3 in the context")
 
 
+@pytest.mark.long
 async def test_many_orphans_are_folded_and_few_are_not(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(path, *(making(f"sum_orphan{number}") for number in range(40)))
@@ -444,6 +449,7 @@ async def test_a_summary_that_is_not_here_is_said_to_be_missing(database_file: D
         assert selected(screen) == ROOTS[0]
 
 
+@pytest.mark.long
 async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     other = "sum_698811c2167466f4"
@@ -493,6 +499,7 @@ async def test_the_context_opens_at_the_nearest_consumer_that_it_holds(database_
 # -- the detail -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_detail_has_the_text_and_everything_recorded(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with dag_of(path, select=D1) as (_, screen):
@@ -515,6 +522,7 @@ async def test_what_a_version_did_not_record_is_said_so(database_file: DatabaseF
         assert " – " in row_of(pilot, summary_id) or not screen.query_one("#heading").size.width > 120
 
 
+@pytest.mark.long
 async def test_moving_loads_the_detail_and_keeps_the_old_one_until_then(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -552,6 +560,7 @@ async def test_tab_goes_to_the_detail_and_back(database_file: DatabaseFactory):
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_the_detail_stands_beside_the_tree_when_there_is_room(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         assert screen.text.region.x > screen.lines.region.right - 2
@@ -560,6 +569,7 @@ async def test_the_detail_stands_beside_the_tree_when_there_is_room(database_fil
         assert screen.text.region.x == 0
 
 
+@pytest.mark.long
 async def test_messages_are_shown_whole(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with dag_of(path, select=LEAF) as (pilot, screen):
@@ -654,6 +664,7 @@ async def test_a_condensation_moves_roots_and_takes_selection_and_unfolding_with
             await wait_for_text(pilot, "64 summaries", "ctx 2", "D3")
 
 
+@pytest.mark.long
 async def test_a_message_changes_no_row_and_a_new_text_shows(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:

@@ -54,6 +54,7 @@ def unfolded(known: Known) -> tuple[Tree, list[Place]]:
     return tree, tree.rows(known.tops, known.below)
 
 
+@pytest.mark.long
 @given(anything())
 def test_everything_there_is_has_a_row_once_all_is_unfolded(known: Known):
     assert known.survey is not None

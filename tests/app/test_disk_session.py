@@ -108,6 +108,7 @@ async def test_what_a_host_appends_is_followed(long_session: HostSession, databa
         assert shown(pilot).split("\n")[1:] == before
 
 
+@pytest.mark.long
 async def test_a_transcript_that_is_rewritten_or_goes_is_told(
     long_session: HostSession, database_file: DatabaseFactory
 ):
@@ -123,6 +124,7 @@ async def test_a_transcript_that_is_rewritten_or_goes_is_told(
         assert sum("no session file" in note for note in said(pilot)) == 1
 
 
+@pytest.mark.long
 async def test_opened_entries_are_whole_and_stay_so(folder: Path, database_file: DatabaseFactory):
     session = write(
         folder / "a.jsonl",
@@ -193,6 +195,7 @@ async def test_an_empty_transcript_says_so(folder: Path, database_file: Database
         await wait_for_text(pilot, "a beginning")
 
 
+@pytest.mark.long
 async def test_the_keys_lead_back_and_say_what_they_cannot_do(
     long_session: HostSession, database_file: DatabaseFactory
 ):
@@ -209,6 +212,7 @@ async def test_the_keys_lead_back_and_say_what_they_cannot_do(
         assert pilot.app.screen is first
 
 
+@pytest.mark.long
 async def test_browsing_a_transcript_changes_nothing_in_its_folder(
     long_session: HostSession, database_file: DatabaseFactory
 ):

@@ -106,6 +106,7 @@ async def test_an_editor_that_cannot_be_started_leaves_the_terminal_as_it_was(
     assert terminal == (["given away", "back"] if given else [])
 
 
+@pytest.mark.long
 async def test_an_emptied_text_is_a_draft_that_cannot_stand(
     terminal: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_copy: DatabaseFactory
 ):

@@ -104,6 +104,7 @@ def test_a_file_that_is_no_database_is_refused_before_anything_is_drawn(tmp_path
     assert "not a SQLite database" in one_sentence(ended)
 
 
+@pytest.mark.long
 def test_the_database_of_another_program_is_refused_after_the_terminal_is_restored(tmp_path: Path):
     path = tmp_path / "lcm.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -113,6 +114,7 @@ def test_the_database_of_another_program_is_refused_after_the_terminal_is_restor
     assert "no table 'conversations'" in one_sentence(ended)
 
 
+@pytest.mark.long
 def test_a_locked_database_is_busy(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     patch = """
@@ -128,6 +130,7 @@ handle.Handle.__init__ = lambda self, path, way, _: make(self, path, way, 0.05)
     assert "is locked by another process" in one_sentence(ended)
 
 
+@pytest.mark.long
 def test_a_database_whose_list_cannot_be_read_leaves_no_process_behind(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with closing(sqlite3.connect(path)) as connection:

@@ -69,6 +69,7 @@ async def test_all_files_of_a_conversation_with_what_is_recorded_of_them(opencla
         assert pilot.app.clipboard == JSON
 
 
+@pytest.mark.long
 async def test_a_path_of_another_machine_is_found_here_and_opens(openclaw_home: Path):
     async with files_of(openclaw_home, 3, size=NARROW) as (pilot, screen):
         await pilot.press("G")
@@ -187,6 +188,7 @@ async def test_words_filter_the_list_and_escape_takes_the_filter_away(openclaw_h
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
 
 
+@pytest.mark.long
 async def test_in_the_text_at_the_side_the_same_key_searches(openclaw_home: Path):
     async with files_of(openclaw_home, 3, size=NARROW) as (pilot, screen):
         await pilot.press("tab")
@@ -206,6 +208,7 @@ async def test_the_files_of_all_conversations_name_theirs(openclaw_home: Path):
         assert len(screen.list.table.keys) == 11
 
 
+@pytest.mark.long
 async def test_no_files_and_what_the_first_version_did_not_record_are_said_in_words(
     openclaw_home: Path, database_file: DatabaseFactory
 ):

@@ -119,6 +119,7 @@ def test_the_parts_of_a_run_are_all_checks_once():
     assert not WHOLE_FILE & (STRUCTURE | TEXTS)
 
 
+@pytest.mark.long
 async def test_checks_in_parts_find_what_they_find_together(database_file: DatabaseFactory):
     whole = await report_of(database_file(DAMAGED))
     known = Examination()
@@ -266,6 +267,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         await wait_for_text(pilot, "#111")
 
 
+@pytest.mark.long
 async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot, 4)
@@ -413,6 +415,7 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
 # -- running -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_copy: DatabaseFactory):
     path = database_copy(DAMAGED)
     async with open_app(path) as pilot:
@@ -433,6 +436,7 @@ async def test_a_change_of_the_file_is_said_and_nothing_runs_by_itself(database_
         assert screen.selected_id() == DANGLING
 
 
+@pytest.mark.long
 async def test_what_reads_the_whole_file_is_asked_for_in_a_conversation(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED)) as pilot:
         screen = await health(pilot, 1)

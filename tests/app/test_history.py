@@ -143,6 +143,7 @@ async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
     assert context_of(path, 1) == before
 
 
+@pytest.mark.long
 async def test_the_list_is_filtered_and_narrowed_to_a_conversation(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     first, second, third = await changed(path, (1, NODE), (4, FOURTH), (1, OTHER))
@@ -203,6 +204,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo, a batch as well")
 
 
+@pytest.mark.long
 async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -230,6 +232,7 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_an_operation_with_hostile_words_is_shown_safely(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     harm = SAMPLES["escape"].decode() + SAMPLES["markup"].decode() + SAMPLES["bidi"].decode()

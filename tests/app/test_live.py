@@ -81,6 +81,7 @@ async def test_a_screen_follows_the_file_also_while_keys_come_without_a_pause(da
             await wait_for(pilot, lambda: "the host is here" in str(screen.messages.views.values()))
 
 
+@pytest.mark.long
 async def test_a_key_is_painted_also_when_a_reload_has_just_taken_the_turn(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -139,6 +140,7 @@ async def test_the_list_of_conversations_counts_and_grows(database_copy: Databas
             assert screen.list.table.selected == 3
 
 
+@pytest.mark.long
 async def test_the_context_grows_and_is_compacted_around_the_selection(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -161,6 +163,7 @@ async def test_the_context_grows_and_is_compacted_around_the_selection(database_
             assert screen.selected_id() == selected
 
 
+@pytest.mark.long
 async def test_a_new_summary_appears_in_the_tree(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -243,6 +246,7 @@ async def test_keys_are_answered_while_the_host_commits_without_a_pause(database
 # -- ways in -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_host_that_comes_and_goes_is_followed_both_times(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:

@@ -187,6 +187,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
             assert len(context_of(path, 1)) == 24
 
 
+@pytest.mark.long
 async def test_a_stale_plan_is_shown_again_with_what_moved(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     async with open_app(path) as pilot:
@@ -234,6 +235,7 @@ async def test_a_refusal_is_a_sentence_on_the_screen(database_copy: DatabaseFact
         await wait_for(pilot, lambda: screen.why_not("apply") is None, "something to apply")
 
 
+@pytest.mark.long
 async def test_a_busy_file_leaves_the_preview_where_it_is(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -251,6 +253,7 @@ async def test_a_busy_file_leaves_the_preview_where_it_is(
         assert screen.why_not("apply") is None
 
 
+@pytest.mark.long
 async def test_esc_gives_up_the_wait_for_the_lock(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -414,6 +417,7 @@ async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory)
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     rows = dump(path)

@@ -79,6 +79,7 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
         assert pilot.app.clipboard == selected
 
 
+@pytest.mark.long
 async def test_w_shows_what_a_rewrite_would_be_given_without_broken_summaries(
     database_file: DatabaseFactory,
 ):
@@ -122,6 +123,7 @@ async def test_a_condensed_summary_has_none_and_says_why(database_file: Database
         assert said(pilot) == ["there is no previous context here"]
 
 
+@pytest.mark.long
 async def test_searching_marks_and_walks_through_the_matches(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP, size=(80, 16)) as (pilot, screen):
         await pilot.press("slash", *"DECISION", "enter")

@@ -116,6 +116,7 @@ async def applied(pilot: Pilot[int]) -> None:
     await wait_for(pilot, lambda: screen not in pilot.app.screen_stack, "the commit")
 
 
+@pytest.mark.long
 async def test_a_draft_is_reviewed_and_put_in_exactly_as_shown(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     before = value(path, CONTENT, LEAF)
@@ -158,6 +159,7 @@ async def test_half_of_a_draft_is_taken_by_hand(database_copy: DatabaseFactory):
     assert lines <= old | new, "and nothing that neither text has"
 
 
+@pytest.mark.long
 async def test_a_summary_that_changed_meanwhile_is_refused_and_all_three_texts_shown(
     database_copy: DatabaseFactory,
 ):
@@ -212,6 +214,7 @@ async def test_what_is_kept_is_measured_again_when_the_summary_or_its_source_cha
         await wait_for_text(pilot, "It all stands in src/only_here.py.")
 
 
+@pytest.mark.long
 async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     async with open_app(path) as pilot:
@@ -233,6 +236,7 @@ async def test_a_draft_edited_here_is_another_draft_with_the_same_checks(databas
         await wait_for_text(pilot, "- draft 2", "+ draft 1")
 
 
+@pytest.mark.long
 async def test_a_text_made_from_broken_summaries_says_so(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = await review_of(pilot, "sum_f6b6d7017e1f2ae2", 4)
@@ -323,6 +327,7 @@ async def test_what_a_condensed_summary_keeps_of_the_messages_below_it(database_
         await wait_for_text(pilot, f"{below.source.tokens:,} tokens")
 
 
+@pytest.mark.long
 async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await review_of(pilot, LEAF, 8)
@@ -336,6 +341,7 @@ async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_c
         )
 
 
+@pytest.mark.long
 async def test_who_costs_something_is_asked_only_after_a_question(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -419,6 +425,7 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
             assert "Name the tickets." in str(server.received[0].body)
 
 
+@pytest.mark.long
 async def test_what_is_broken_is_chosen_and_contaminated_apart(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")

@@ -257,6 +257,7 @@ async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(opencla
 # -- keys of the user --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database_file: DatabaseFactory):
     write_config(keys={"files": "F7", "back": "[", "down": "e"})
     async with open_app(database_file("0.15.3")) as pilot:

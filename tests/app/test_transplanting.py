@@ -54,6 +54,7 @@ async def previewed(pilot: Pilot[int]) -> PlanScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

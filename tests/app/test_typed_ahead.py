@@ -74,6 +74,7 @@ async def test_a_question_is_not_answered_by_what_was_typed_before_it(database_f
         assert answers == ["a"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(8), range(3)))
 async def test_no_burst_of_keys_ends_the_app(database_copy: DatabaseFactory, seed: int):
     """Any keys at once, on screens that are just being opened or left; what decides is left out."""

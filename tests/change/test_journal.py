@@ -125,6 +125,7 @@ def test_a_commit_that_fails_makes_no_table(database_copy):
 # -- undo and redo ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_undo_is_an_operation_and_can_be_undone_again_and_again(database_copy):
     path = database_copy("0.15.3")
     before = dump(path)
@@ -350,6 +351,7 @@ def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "LIMIT_BYTES", 2_000)
 
 
+@pytest.mark.long
 def test_a_large_operation_keeps_its_edits_in_a_file_of_ones_own(database_copy, small_limit):
     path = database_copy("0.15.3")
     before = dump(path)
@@ -441,6 +443,7 @@ def test_a_damaged_record_is_refused_in_a_sentence(database_copy):
 # -- pruning ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_history_is_trimmed_from_its_old_end(database_copy, small_limit):
     path = database_copy("0.15.3")
     first = commit(path, large_plan(path))

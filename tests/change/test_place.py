@@ -345,6 +345,7 @@ def test_closing_gaps_and_opening_them_again_changes_nothing(given_list, appende
     _replay(closed, listing.ordinals, opened.shifts)
 
 
+@pytest.mark.long
 @given(lists, st.integers(0, 8), st.integers(0, 4), st.integers(0, 4))
 def test_what_a_splice_shifts_never_shares_an_ordinal(given_list, start, taken, put):
     listing = Host.starting(*given_list).listing()

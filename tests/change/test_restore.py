@@ -497,6 +497,7 @@ except LcmError as error:
 """
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_in_the_middle_changes_nothing(saved: tuple[Path, Path]):
     path, backup = saved
     before = rows(path)

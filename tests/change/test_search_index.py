@@ -219,6 +219,7 @@ def test_a_row_of_the_index_that_has_moved_since_it_was_looked_up_is_told(databa
 # -- rebuilding ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_rebuilt_tables_hold_what_the_engine_wrote(database_copy, version):
     path = database_copy(version)

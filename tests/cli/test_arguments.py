@@ -155,6 +155,7 @@ def test_a_mistake_is_refused_in_one_sentence(
     assert as_json.error.get("details") != {}
 
 
+@pytest.mark.long
 def test_options_stand_anywhere(database_file: DatabaseFactory):
     path = str(database_file("0.15.3"))
     expected = run("conversations", "list", "--db", path, "--limit", "2", "--json")

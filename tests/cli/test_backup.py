@@ -252,6 +252,7 @@ def test_an_interrupted_backup_leaves_nothing(kind: str, database_copy: Database
     assert os.listdir(path.parent) == ["lcm.db"]
 
 
+@pytest.mark.long
 def test_an_interrupted_restore_changes_nothing(saved: tuple[Path, Path]):
     path, backup = saved
     result = stopped("RESTORE", "SIGINT", "restore", backup, "--db", path, "--apply", "--yes")

@@ -219,6 +219,7 @@ def test_split_sessions_are_left_to_merge(database_file: DatabaseFactory):
     assert "lcm-tui merge" in result.err
 
 
+@pytest.mark.long
 def test_ids_of_the_database_reach_no_terminal_unsafe(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change_behind(

@@ -296,6 +296,7 @@ def test_an_operation_whose_undo_was_forgotten_is_told(path: Path):
 # -- reindex -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_search_tables_are_listed_and_then_rebuilt(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)

@@ -249,6 +249,7 @@ async def test_data_has_a_limit_too(memory: Path) -> None:
         assert len(json.dumps(data, ensure_ascii=False)) <= 81_000
 
 
+@pytest.mark.long
 async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
     async with client_of(memory) as client:
         for tool, arguments, expected in (

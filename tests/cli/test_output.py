@@ -159,6 +159,7 @@ def test_json_on_a_terminal_is_safe_and_the_same_value(text: str):
     assert json.loads(shown) == json.loads(json_text({"text": text}))
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(any_text, any_text, st.integers(0, 10**9)), min_size=1, max_size=5),
     st.integers(30, 120),
@@ -219,6 +220,7 @@ def test_json_is_utf8_and_tables_fit_the_encoding_of_the_terminal(database_file:
     assert sys.stdout is not out
 
 
+@pytest.mark.long
 def test_a_real_terminal_is_recognised(hostile: Path):
     """The same through a pseudo-terminal and a process of its own."""
     controller, terminal = pty.openpty()

@@ -351,6 +351,7 @@ def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.Monkey
     assert changed(gone, dump(path)) == set()
 
 
+@pytest.mark.long
 def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
@@ -378,6 +379,7 @@ def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypa
     assert run("import", file, "--db", path, "--apply", "--yes").code == 0
 
 
+@pytest.mark.long
 def test_into_a_new_place(path: Path, database_copy: DatabaseFactory):
     other = database_copy("0.8.2")
     file = prune(path, 3, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]

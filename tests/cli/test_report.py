@@ -95,6 +95,7 @@ def report(
     return target, json.loads(target.read_bytes())
 
 
+@pytest.mark.long
 def test_nothing_of_the_content_is_in_it(report: tuple[Path, dict[str, object]]):
     target, _ = report
     said = target.read_bytes().lower()
@@ -105,6 +106,7 @@ def test_nothing_of_the_content_is_in_it(report: tuple[Path, dict[str, object]])
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
+@pytest.mark.long
 def test_what_helps_is_in_it(report: tuple[Path, dict[str, object]]):
     _, found = report
     machine, settings, database, log = (found[name] for name in ("machine", "settings", "database", "log"))

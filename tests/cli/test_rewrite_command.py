@@ -146,6 +146,7 @@ def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
     assert "Not chosen: 3 summaries made from broken ones" in listed
 
 
+@pytest.mark.long
 def test_it_is_narrowed_down(database: Path) -> None:
     assert len(repair(database, "--all").data["items"]) == 16
     assert len(repair(database, "--all", "--kinds", "truncated").data["items"]) == 4
@@ -548,6 +549,7 @@ def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
         assert (alone.code, alone.error["code"]) == (10 if code == "RATE_LIMITED" else 4, code)
 
 
+@pytest.mark.long
 def test_refusals_for_their_number_cost_no_draft_and_no_call(database: Path) -> None:
     busy = Fail(429, "rate_limit_error", "slow down", {"Retry-After": "0"})
     with MessagesApi(busy, busy, busy, GOOD) as server:

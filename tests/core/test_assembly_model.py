@@ -133,6 +133,7 @@ def test_tools_are_paired_as_the_page_says(sent: list[SentMessage]):
         assert found == sent
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(conversations())
 def test_tools_are_paired_as_0_1_did(sent: list[SentMessage]):

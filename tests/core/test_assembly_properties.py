@@ -199,6 +199,7 @@ def test_a_message_is_counted_with_its_blocks_only_once(
     assert known.with_content(()).quarters is None, "other blocks weigh something else"
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(contexts(), SETTINGS, RULES)
 def test_the_same_records_give_the_same_messages_and_stay_as_they_are(

@@ -77,6 +77,7 @@ async def test_of_a_long_context_only_what_may_fit_is_read(long_conversation: Pa
     assert (everything.selection, len(everything.messages)) == (SelectionRule.FULL_FIT, CONTEXT)
 
 
+@pytest.mark.long
 async def test_choosing_by_the_prompt_reads_everything(long_conversation: Path):
     found, _ = await read(long_conversation, 99, 1_000, fresh_tail_count=1, prompt="x1234")
     assert found.unread is None

@@ -176,6 +176,7 @@ async def test_what_is_written_each_time_that_it_is_read_is_said_to_be(database:
             await opened.read(load)
 
 
+@pytest.mark.long
 async def test_a_file_can_be_opened_and_read_while_it_is_written_without_a_rest(database: Path):
     """A host that opens, commits and closes: its checkpoints write pages under whoever took no lock."""
     over = threading.Event()

@@ -165,6 +165,7 @@ def test_the_walk_agrees_with_the_list_of_the_host(living: Path, tmp_path: Path)
 HOT_INDEXES = ("complete", "rebuild", "behind", "counts", "leaf", "missing")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", sampled(range(12), range(4)))
 def test_made_up_sessions_are_read_from_every_place(agents: Path, agent: AgentFolder, seed: int) -> None:
     stories: dict[str, tuple[Story, Storage]] = {}

@@ -143,6 +143,7 @@ def test_a_weekday_of_a_date_is_known_where_none_is_named():
     assert invented("[2026-03-02 09:14 UTC]\nWe met on Friday.", "We met on Monday.") == ["Monday"]
 
 
+@pytest.mark.long
 def test_planted_inventions_are_flagged_and_faithful_drafts_are_not():
     """The bars of ``python -m benchmarks.retention``, with fewer texts."""
     found = measuring.inventions(7, 6)

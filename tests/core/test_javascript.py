@@ -48,6 +48,7 @@ def test_what_is_written_is_read(value: Any, indent: int | None) -> None:
     assert read_json(js_json(value)) == value
 
 
+@pytest.mark.long
 @given(VALUES, st.booleans())
 def test_however_deep_it_stands(value: Any, in_objects: bool) -> None:
     opening, closing = ('{"a":', "}") if in_objects else ("[0, ", " ] ")

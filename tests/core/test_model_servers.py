@@ -223,6 +223,7 @@ async def test_a_refusal_without_end_is_read_as_far_as_it_helps(api: type[Script
     assert len(caught.value.message) < 500
 
 
+@pytest.mark.long
 @SHAPES
 async def test_an_answer_that_unpacks_without_end_is_refused(api: type[ScriptedServer]):
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

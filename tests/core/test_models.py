@@ -470,6 +470,7 @@ print(sorted({"anthropic", "openai", "httpx", "httpx2", "jinja2"} & set(sys.modu
 """
 
 
+@pytest.mark.long
 def test_nothing_heavy_is_imported_before_a_model_is_called():
     run = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

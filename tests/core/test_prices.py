@@ -131,6 +131,7 @@ LOADS = st.builds(
 )
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(LOADS, LOADS), min_size=1, max_size=6),
     st.integers(0, 40),

@@ -496,6 +496,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(JSON_VALUES, st.booleans())
 def test_strict_json_keeps_its_meaning_when_read_as_json5(value: object, readable: bool):
     document = json.dumps(value, indent=2 if readable else None, ensure_ascii=readable)

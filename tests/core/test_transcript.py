@@ -337,6 +337,7 @@ def test_the_start_of_a_cut_object_holds_no_invention(value: dict[str, Any], cut
     assert peek_object(json.dumps(value)) == value
 
 
+@pytest.mark.long
 @given(
     lines=st.lists(
         st.binary(max_size=40) | json_values.map(lambda each: json.dumps(each).encode()), max_size=8

@@ -102,6 +102,7 @@ def check_coverage(path: Path) -> Whole:
     return whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_sweep_is_one_batch_that_can_be_undone(version: str, tmp_path: Path) -> None:
     path = start_database(version, tmp_path / "lcm.db")

@@ -20,12 +20,12 @@ from lcm_core.operations.drafting.rules import DEFAULT, AcceptanceRule, objectio
 from lcm_core.operations.drafting.saved import (
     DraftsHeader,
     DraftsWriter,
-    drafts_folder,
     forget_drafts,
     read_saved,
     unfinished,
 )
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
+from lcm_core.private_files import drafts_folder
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
@@ -74,6 +74,7 @@ async def test_drafts_wait_for_a_decision_and_nothing_is_changed(path: Path) -> 
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_no_more_calls_in_flight_than_agreed(path: Path) -> None:
     async with await Database.open(path) as database:
         writer = Writer()
@@ -473,6 +474,7 @@ class TestKeeping:
             assert set(states(later).values()) == {ItemState.COMMITTED}
         assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
 
+    @pytest.mark.long
     async def test_drafts_from_sources_that_say_something_else_are_made_again(self, path: Path) -> None:
         async with await Database.open(path) as database:
             items = (await repair_of(database)).all_items

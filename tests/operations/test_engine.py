@@ -250,6 +250,7 @@ async def test_any_database_is_gone_on_with(version: str, database_copy: Callabl
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 async def test_two_engines_append_at_once_and_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "lcm.db"
     async with await opened(path) as one, await opened(path) as other:

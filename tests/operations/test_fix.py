@@ -72,6 +72,7 @@ async def test_the_recorded_damages_that_need_no_model_are_mended_together(datab
     assert not search_faults(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.3.0", "0.15.3")))
 async def test_there_is_nothing_to_fix_in_a_healthy_database(version: str, database_file: DatabaseFactory):
     path = database_file(version)
@@ -375,6 +376,7 @@ async def test_a_message_that_cannot_be_counted_is_left(database_copy: DatabaseF
 # -- the value ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_finding_that_is_gone_changes_nothing(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")
     findings = await findings_of(path)

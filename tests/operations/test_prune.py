@@ -409,6 +409,7 @@ def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: Da
     assert dump(path) == before
 
 
+@pytest.mark.long
 def test_every_conversation_of_a_1x_file_goes_and_comes_back(database_copy: DatabaseFactory):
     path = database_copy("1.0-next")
     run(path, "UPDATE pending_compaction_batches SET status = 'stale' WHERE status = 'planning'")
@@ -509,6 +510,7 @@ def test_an_import_in_pieces_is_the_same_and_nobody_sees_half_of_it(
     assert changed(without_it, dump(path)) == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stopped_after", sampled([1, 3, -1], [1]))
 def test_a_stopped_import_is_taken_back_and_made_again(
     path: Path, monkeypatch: pytest.MonkeyPatch, stopped_after: int
@@ -550,6 +552,7 @@ def test_a_host_that_appends_all_the_while_stops_no_import(path: Path, monkeypat
     assert value(path, "SELECT count(*) FROM messages WHERE content LIKE 'host %'") == len(plans)
 
 
+@pytest.mark.long
 def test_no_piece_of_an_import_keeps_a_host_waiting(path: Path, tmp_path: Path):
     file = export(path, 1)
     *lines, end = file.path.read_text().splitlines()
@@ -827,6 +830,7 @@ def test_what_was_not_written_anew_because_it_was_stopped_is_told(path: Path):
     assert value(path, "PRAGMA integrity_check") == "ok"
 
 
+@pytest.mark.long
 async def test_a_host_never_sees_or_touches_half_of_an_import(path: Path, monkeypatch: pytest.MonkeyPatch):
     """A host that appends and assembles after every piece, at last in the session that came back."""
     in_pieces(monkeypatch)

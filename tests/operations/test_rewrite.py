@@ -72,6 +72,7 @@ async def base_of(database: Database, summary_id: SummaryId) -> DraftBase:
     return (await database.read(read_material, summary_id, rendering)).base
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(VERSIONS, ("0.1.2", "0.15.3")))
 async def test_everything_follows_and_everything_comes_back(
     version: str, database_copy: DatabaseFactory

@@ -285,6 +285,7 @@ def test_the_checks_find_nothing_new_but_copies_of_what_they_found(database_copy
     assert not {check for check, _, _ in new} & {"B1", "B2", "B7", "D2", "D3", "D4", "D5", "F1", "F3", "F5"}
 
 
+@pytest.mark.long
 def test_copied_files_are_where_they_were(openclaw_home):
     """The row is copied and not the file: nothing is missing, misplaced or unused."""
     path = openclaw_home / "lcm.db"
