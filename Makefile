@@ -15,7 +15,7 @@ export PYTHON
 help:
 	@echo "make demo      open the app on a demonstration database"
 	@echo "make test      every check and every test (WORKERS=2 sets how many at a time)"
-	@echo "make test-long the long form of some of them, fifteen to thirty minutes"
+	@echo "make test-long the rest of them: ten minutes without tests/values, hours with it"
 	@echo "make lint      the checks alone: ruff, mypy, import-linter"
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
