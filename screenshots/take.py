@@ -47,8 +47,8 @@ class Picture:
 
 
 PICTURES = (
-    Picture("conversations", (), "✗4"),
-    Picture("conversations-80x24", (), "✗4", SMALL),
+    Picture("conversations", (), "sound"),
+    Picture("conversations-80x24", (), "sound", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
