@@ -48,6 +48,7 @@ def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path):
     assert inside == {*filter(None, listed), "PKG-INFO"}
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_three_packages_and_all_of_their_files(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     inside = {name for name in names if ".dist-info/" not in name}

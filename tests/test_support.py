@@ -43,6 +43,7 @@ def test_copies_are_private_and_lie_alone(database_copy: Callable[[str], Path]):
     assert list(two.parent.iterdir()) == [two]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3", None])
 async def test_what_the_builder_adds_has_the_structure_of_the_engine(
     version: str | None, database_copy: Callable[[str], Path], tmp_path: Path

@@ -86,6 +86,7 @@ def head(pilot: Pilot[int]) -> list[str]:
 # -- the list --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_the_items_in_order_with_what_stands_between_them(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         await opened(pilot, 2)
@@ -118,6 +119,7 @@ async def test_damage_is_shown_where_it_is(database_file: DatabaseFactory):
         assert "1 dangling" in head(pilot)[2]
 
 
+@pytest.mark.long
 async def test_a_stored_count_that_no_estimator_gives_stands_beside_ours(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with changed(path) as connection:
@@ -130,6 +132,7 @@ async def test_a_stored_count_that_no_estimator_gives_stands_beside_ours(databas
         assert not any("≠" in other for other in rows(pilot) if other != line)
 
 
+@pytest.mark.long
 async def test_what_cannot_be_recomputed_is_said_beside_the_list(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 3, select=("message", "522"))
@@ -150,6 +153,7 @@ async def test_older_versions(database_file: DatabaseFactory, version: str):
         assert ("tail", 0, 0) in screen.items.keys
 
 
+@pytest.mark.long
 async def test_without_colours_the_bar_is_made_of_letters(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -205,6 +209,7 @@ async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFa
         await wait_for_text(pilot, "── fresh tail: 64 messages, 192 tokens")
 
 
+@pytest.mark.long
 async def test_a_limit_of_tokens_says_by_which_tokens(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -262,6 +267,7 @@ async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: D
         await wait_for(pilot, lambda: "message 569, seq 91" in screen.text.text)
 
 
+@pytest.mark.long
 async def test_a_narrow_screen_has_no_text_beside_the_list(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
@@ -394,6 +400,7 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
             assert set(screen.items._fresh) <= {key for key in screen.items.keys if key[0] == "message"}
 
 
+@pytest.mark.long
 async def test_a_row_that_goes_is_noticed_at_once(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:

@@ -81,6 +81,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         assert screen.assembly.ledger.assembled.budget == 16_000
 
 
+@pytest.mark.long
 async def test_a_smaller_budget_reads_nothing(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
@@ -105,6 +106,7 @@ async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: Dat
         await wait_for(pilot, lambda: "as message 3: 195 tokens" in screen.text.text)
 
 
+@pytest.mark.long
 async def test_what_is_mended_is_marked_and_told(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with changed(path) as connection:
@@ -156,6 +158,7 @@ async def test_the_messages_as_they_are_sent(database_file: DatabaseFactory):
         assert screen.items.selected == ("summary", "sum_4c4bd5292abfa225", 0)
 
 
+@pytest.mark.long
 async def test_the_first_line_is_the_account_of_all_of_it(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=3_500) as pilot:
         await assembled(pilot, 1)

@@ -80,6 +80,7 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
         await wait_for(pilot, lambda: screen.selected_id() == "859")
 
 
+@pytest.mark.long
 async def test_one_that_is_kept_meanwhile_comes_on_top_and_the_cursor_stays(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     newest, _ = await keep(path, 1, [6_000, 3_500])

@@ -148,6 +148,7 @@ async def test_first_and_last_are_those_of_all_messages(long_path: Path):
         assert f"#{TOTAL}" in shown(pilot)
 
 
+@pytest.mark.long
 async def test_opening_a_long_conversation_reads_a_page(long_path: Path):
     async with open_app(long_path) as pilot:
         await settled(pilot)
@@ -157,6 +158,7 @@ async def test_opening_a_long_conversation_reads_a_page(long_path: Path):
         assert len(screen.messages.keys) < 200
 
 
+@pytest.mark.long
 async def test_a_page_that_comes_late_does_not_bring_an_older_window_back(
     long_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -232,6 +232,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.long
 async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory):
     """At 80 columns, l shows the other columns beside id and session, h the first ones again."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
@@ -261,6 +262,7 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
             await wait_for(pilot, lambda heading=heading: heading_of(pilot) == heading)
 
 
+@pytest.mark.long
 async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=ALL) as pilot:
         await settled(pilot)
@@ -387,6 +389,7 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
         assert counts == sorted(counts)
 
 
+@pytest.mark.long
 async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = screen_of(pilot)

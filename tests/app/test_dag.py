@@ -290,6 +290,7 @@ async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_cop
         await wait_for_text(pilot, "the context, at ordinal 77")
 
 
+@pytest.mark.long
 async def test_what_stands_in_the_context_is_counted_wherever_the_tree_shows_it(
     database_copy: DatabaseFactory,
 ):
@@ -511,6 +512,7 @@ async def test_the_detail_has_the_text_and_everything_recorded(database_file: Da
         assert "not recorded by this version" not in text
 
 
+@pytest.mark.long
 async def test_what_a_version_did_not_record_is_said_so(database_file: DatabaseFactory):
     path = database_file("0.1.2")
     [[summary_id]] = query(path, "SELECT summary_id FROM summaries WHERE conversation_id = 1 LIMIT 1")

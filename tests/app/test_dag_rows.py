@@ -76,6 +76,7 @@ def test_each_edge_is_one_row_so_that_shared_sources_do_not_multiply(known: Know
     assert len(below) == len(set(below))
 
 
+@pytest.mark.long
 @given(anything(), st.data())
 def test_splicing_gives_the_rows_that_computing_all_of_them_gives(known: Known, data: st.DataObject):
     tree = Tree()
@@ -91,6 +92,7 @@ def test_splicing_gives_the_rows_that_computing_all_of_them_gives(known: Known, 
         assert rows == tree.rows(known.tops, known.below)
 
 
+@pytest.mark.long
 @given(anything())
 def test_the_way_to_every_summary_leads_along_edges_to_a_row(known: Known):
     assert known.survey is not None
@@ -105,6 +107,7 @@ def test_the_way_to_every_summary_leads_along_edges_to_a_row(known: Known):
         assert not place.repeats
 
 
+@pytest.mark.long
 @given(anything())
 def test_elsewhere_leads_to_other_places_of_the_same_summary(known: Known):
     _, rows = unfolded(known)

@@ -36,6 +36,7 @@ async def engine(pilot: Pilot[int]) -> EngineScreen:
     return screen
 
 
+@pytest.mark.long
 async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
     database_file: DatabaseFactory,
 ) -> None:
@@ -80,6 +81,7 @@ async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: D
     assert value(copy, row) == 1
 
 
+@pytest.mark.long
 async def test_an_older_file_says_what_it_does_not_record(database_file: DatabaseFactory) -> None:
     async with open_app(database_file("0.8.2"), size=NARROW) as pilot:
         screen = await engine(pilot)

@@ -95,6 +95,7 @@ def one_sentence(ended: Ended) -> str:
 # -- a database that cannot be opened ----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_file_that_is_no_database_is_refused_before_anything_is_drawn(tmp_path: Path):
     path = tmp_path / "notes.txt"
     path.write_text("just text")
@@ -282,6 +283,7 @@ async def test_work_that_is_cancelled_before_it_began_leaves_no_warning(database
         assert done == [4, 0, 1, 2]
 
 
+@pytest.mark.long
 async def test_a_screen_loads_once_when_it_opens_and_changes_amount_to_one_more(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -309,6 +311,7 @@ async def test_a_screen_loads_once_when_it_opens_and_changes_amount_to_one_more(
         assert len(fetched) == 3
 
 
+@pytest.mark.long
 async def test_a_change_is_noticed_after_a_screen_failed_to_follow_it(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -333,6 +336,7 @@ async def test_a_change_is_noticed_after_a_screen_failed_to_follow_it(
         )
 
 
+@pytest.mark.long
 async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

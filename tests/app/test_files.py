@@ -53,6 +53,7 @@ def row_of(pilot: Pilot[int], file_id: str) -> str:
     return next(line for line in left if file_id in line and not line.startswith(("file ", "name ")))
 
 
+@pytest.mark.long
 async def test_all_files_of_a_conversation_with_what_is_recorded_of_them(openclaw_home: Path):
     async with files_of(openclaw_home, 3) as (pilot, screen):
         await wait_for_text(pilot, "Files of conversation 3")
@@ -96,6 +97,7 @@ async def test_an_image_is_described_and_not_dumped(openclaw_home: Path):
         assert "IHDR" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_of_a_large_file_the_beginning_is_shown_and_how_much_it_is(openclaw_home: Path):
     stored_as(openclaw_home, JSON).write_text("first line\n" + "0123456789\n" * SHOWN_BYTES + "last line\n")
     async with files_of(openclaw_home, 3, size=NARROW) as (pilot, _screen):
@@ -135,6 +137,7 @@ async def test_a_file_that_is_missing_or_cannot_be_read_or_lies_outside_does_not
         assert "not for you" not in shown(pilot)
 
 
+@pytest.mark.long
 async def test_a_stored_path_that_leads_elsewhere_is_not_followed(openclaw_home: Path, tmp_path: Path):
     secret = tmp_path / "id_rsa"
     secret.write_text("not for you")
@@ -148,6 +151,7 @@ async def test_a_stored_path_that_leads_elsewhere_is_not_followed(openclaw_home:
         assert pilot.app.screen is screen
 
 
+@pytest.mark.long
 async def test_a_file_that_goes_away_after_it_was_found_is_said_to_be_gone(openclaw_home: Path):
     async with files_of(openclaw_home, 3, size=NARROW) as (pilot, screen):
         stored_as(openclaw_home, CODE).unlink()
@@ -159,6 +163,7 @@ async def test_a_file_that_goes_away_after_it_was_found_is_said_to_be_gone(openc
         await wait_for(pilot, lambda: " missing " in row_of(pilot, CODE), "the new state")
 
 
+@pytest.mark.long
 async def test_an_empty_file_says_so_and_a_changed_one_is_read_again(openclaw_home: Path):
     file = stored_as(openclaw_home, CODE)
     file.write_text("")
@@ -221,6 +226,7 @@ async def test_no_files_and_what_the_first_version_did_not_record_are_said_in_wo
         await wait_for_text(pilot, "lines         not recorded by this version", " missing ")
 
 
+@pytest.mark.long
 async def test_files_are_read_by_the_page_and_only_those_in_sight_are_looked_for(openclaw_home: Path):
     with closing(sqlite3.connect(openclaw_home / "lcm.db")) as database, database:
         rows = [(f"file_{n:016x}", 3, f"n{n}.txt", f"/nowhere/{n}.txt") for n in range(PAGE + 50)]

@@ -285,6 +285,7 @@ async def test_the_rows_of_a_finding_are_listed_and_lead_on(database_file: Datab
         assert RowKey(DANGLING, 0) not in screen.list.table.keys
 
 
+@pytest.mark.long
 async def test_what_was_stored_again_is_shown_as_ranges(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run(

@@ -99,6 +99,7 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         await wait_for_text(pilot, f"Operation {first}", f"undone by {again}")
 
 
+@pytest.mark.long
 async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     [first] = await changed(path, (1, NODE))
@@ -123,6 +124,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}")
 
 
+@pytest.mark.long
 async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
     database_copy: DatabaseFactory, no_offer: None
 ):

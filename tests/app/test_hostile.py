@@ -119,6 +119,7 @@ async def test_no_screen_obeys_the_text_that_it_shows(
         check(pilot)
 
 
+@pytest.mark.long
 async def test_every_hostile_id_can_be_copied_and_pastes_as_one_line(hostile_home: Callable[[str], Path]):
     """Lone surrogates and line breaks in an id: whichever of the operations is selected."""
     home = hostile_home("flooded")

@@ -222,6 +222,7 @@ async def test_a_screen_behind_others_is_true_again_when_it_comes_back(database_
             await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
 
 
+@pytest.mark.long
 async def test_keys_are_answered_while_the_host_commits_without_a_pause(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -291,6 +292,7 @@ async def test_a_file_that_was_replaced_is_read_anew(database_copy: DatabaseFact
         assert not said(pilot)
 
 
+@pytest.mark.long
 async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     kept = path.with_name("kept")

@@ -154,6 +154,7 @@ PARTS = st.builds(
 )
 
 
+@pytest.mark.long
 @given(
     parts=st.lists(PARTS, max_size=3),
     width=st.integers(1, 100),

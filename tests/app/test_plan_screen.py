@@ -90,6 +90,7 @@ async def context_of_one(pilot: Pilot[int], select: str = NODE) -> ContextScreen
     return screen
 
 
+@pytest.mark.long
 async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     before = [ref for _, ref in context_of(path, 1)]
@@ -142,6 +143,7 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await wait_for_text(pilot, NODE, "Condensed memory covering")
 
 
+@pytest.mark.long
 async def test_the_help_says_what_the_change_does(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3")) as pilot:
         await context_of_one(pilot)
@@ -172,6 +174,7 @@ async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer
         assert NODE not in [ref for _, ref in context_of(path, 1)]
 
 
+@pytest.mark.long
 async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFactory, no_offer: None):
     path = database_copy("0.15.3")
     with Host(path) as host:
@@ -203,6 +206,7 @@ async def test_a_stale_plan_is_shown_again_with_what_moved(database_copy: Databa
         assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 0
 
 
+@pytest.mark.long
 async def test_what_moves_between_the_preview_and_the_commit_is_shown_first(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -311,6 +315,7 @@ async def test_esc_ends_a_batch_and_what_was_done_stays(
     assert len(column(path, "SELECT id FROM lcm_tui_operations")) == 1
 
 
+@pytest.mark.long
 async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
@@ -343,6 +348,7 @@ async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
         assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 0
 
 
+@pytest.mark.long
 async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
     database_copy: DatabaseFactory, no_offer: None
 ):
@@ -450,6 +456,7 @@ async def test_the_first_change_of_a_day_is_offered_a_backup(database_copy: Data
         assert OTHER not in context_refs(path), "the second change of the day is made without a question"
 
 
+@pytest.mark.long
 async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -498,6 +505,7 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
         assert len(screen.view.ordinals._lines) < 100, "only lines that were seen are drawn"
 
 
+@pytest.mark.long
 async def test_a_batch_that_stops_half_way_goes_on_from_there(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):

@@ -138,6 +138,7 @@ async def test_searching_marks_and_walks_through_the_matches(database_file: Data
         assert "no such word" in said(pilot)[0]
 
 
+@pytest.mark.long
 async def test_keys_lead_into_the_text_to_another_summary_and_back(database_file: DatabaseFactory):
     async with previous_of(database_file("0.15.3"), IN_SWEEP) as (pilot, screen):
         await pilot.press("enter")

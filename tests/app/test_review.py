@@ -245,6 +245,7 @@ async def test_a_text_made_from_broken_summaries_says_so(database_copy: Database
         await wait_for_text(pilot, "1 broken among its sources: repair first")
 
 
+@pytest.mark.long
 async def test_enter_on_a_lost_item_shows_where_it_stood(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await review_of(pilot, LEAF, 8)

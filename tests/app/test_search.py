@@ -80,6 +80,7 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the summary")
 
 
+@pytest.mark.long
 async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     plant(path)

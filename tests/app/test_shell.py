@@ -239,6 +239,7 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         assert first in pilot.app.screen_stack
 
 
+@pytest.mark.long
 async def test_the_palette_names_the_reason_why_a_command_cannot_be_used(openclaw_home: Path):
     home = openclaw_home.parent / "[red]odd[/]\x1b[31m"
     home.parent.mkdir()

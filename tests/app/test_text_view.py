@@ -75,6 +75,7 @@ def looks(strips: Iterable[Strip]) -> list[list[tuple[str, object, object]]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("border", ["left", "top", "right", "bottom"])
 async def test_a_border_and_padding_look_as_textual_draws_them_also_when_the_focus_goes(
     border: str, monkeypatch: pytest.MonkeyPatch

@@ -97,6 +97,7 @@ async def test_the_source_is_no_target_and_leaving_changes_nothing(database_copy
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_duplicates_are_refused_until_they_are_to_be_skipped(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     root = value(
@@ -160,6 +161,7 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
         assert any("does not know this session" in one for one in said(pilot))
 
 
+@pytest.mark.long
 async def test_with_many_warnings_the_numbers_stay_on_a_small_screen(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.3.0"), size=NARROW) as pilot:
         targets = await choosing(pilot, 5)

@@ -48,6 +48,7 @@ async def test_keys_act_in_the_order_in_which_they_were_typed(database_copy: Dat
         assert len(pilot.app.screen_stack) == 2
 
 
+@pytest.mark.long
 async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     before = dump(path)

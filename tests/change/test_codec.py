@@ -73,6 +73,7 @@ def with_types(value: object) -> str:
     return repr(value)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(edits, max_size=4).map(tuple))
 def test_what_was_packed_is_unpacked_and_plain_json(plan):

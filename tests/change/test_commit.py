@@ -708,6 +708,7 @@ async def test_what_made_a_plan_stale_is_seen_by_the_next_plan(database_copy):
             await commit_plan(database, again)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
 async def test_a_commit_that_nobody_waits_for_any_more_is_given_up(database_copy, mode, kind):

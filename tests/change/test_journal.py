@@ -389,6 +389,7 @@ def test_more_than_eight_megabytes_are_exported(database_copy):
     assert value(path, "SELECT metadata FROM message_parts WHERE part_id = ?", part) == "x"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["gone", "changed"])
 def test_an_export_that_is_gone_or_changed_is_refused(database_copy, small_limit, damage):
     path = database_copy("0.15.3")

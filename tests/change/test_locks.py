@@ -79,6 +79,7 @@ def test_who_looks_into_the_file_waits_for_the_commit_or_leaves_it_closed(databa
     assert looked.is_set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["wal", "delete"])
 async def test_an_app_that_reads_and_watches_leaves_the_lock_alone(database_copy, mode):
     path = database_copy("0.15.3")

@@ -31,6 +31,7 @@ def plain(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", OLD)
 def test_it_has_the_present_schema_and_all_its_rows(
     version: str, database_copy: Callable[[str], Path], tmp_path: Path

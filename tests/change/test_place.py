@@ -200,6 +200,7 @@ def test_where_things_stand_twice_the_right_one_is_found_or_none(given_list, par
         assert is_right(host, place.start, run, time)
 
 
+@pytest.mark.long
 @given(lists, parts, moves)
 def test_an_inverse_goes_back_to_its_place(given_list, part, script):
     host = Host.starting(*given_list)
@@ -237,6 +238,7 @@ def test_undo_restores_every_ordinal_when_the_host_only_appended(given_list, par
     assert [(entry.ref, entry.ordinal) for entry in host.entries][: len(before)] == before
 
 
+@pytest.mark.long
 @given(lists, parts, parts)
 def test_two_changes_are_undone_in_any_order(given_list, first_part, second_part):
     host = Host.starting(*given_list)

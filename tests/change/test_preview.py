@@ -97,6 +97,7 @@ def test_what_is_previewed_is_what_is_committed(database_copy):
     assert tuple(step.edit for step in shown(path, plan).steps) == commit(path, plan).edits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_the_sql_does_what_the_commit_does(database_copy, version):
     path = database_copy(version)

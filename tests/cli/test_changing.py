@@ -174,6 +174,7 @@ def test_a_long_list_is_cut_for_people_and_whole_for_machines(path: Path):
     assert "unchanged" in text(told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_what_is_applied_can_be_taken_back(database_copy: DatabaseFactory, version: str):
     path = database_copy(version)
@@ -363,6 +364,7 @@ def test_ctrl_c_while_the_lock_is_waited_for_gives_the_change_up(
 # -- several plans ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_several_plans_are_shown_as_one_and_committed_one_by_one(path: Path):
     before, wanted = dump(path), one_each(path)
     shown: Any = run_change(run_on(path), "test", dissolving(*wanted), ChangeFlags())

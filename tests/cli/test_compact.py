@@ -57,6 +57,7 @@ def test_a_dry_run_shows_every_chunk_and_calls_nobody(
     assert (dump(database), sorted(database.parent.iterdir())) == (before, files)
 
 
+@pytest.mark.long
 def test_what_was_foreseen_is_made_and_taken_back(database: Path) -> None:
     before = dump(database)
     foreseen = compact(database, *SMALL)
@@ -224,6 +225,7 @@ def test_warns_of_a_host_that_is_at_it(database: Path) -> None:
     assert f"Warning: {archived}." in run("compact", 1, "--db", database).out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
 def test_databases_of_every_version(database_copy: DatabaseFactory, version: str) -> None:
     path = database_copy(version)

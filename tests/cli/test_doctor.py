@@ -63,6 +63,7 @@ def test_what_is_by_design_is_no_reason_to_fail(database_file: DatabaseFactory):
     assert {one["check"][0] for one in found["findings"]} <= set("ABD")
 
 
+@pytest.mark.long
 def test_findings_carry_rows_a_sentence_and_a_fix(damaged: Path):
     found = {one["check"]: one for one in report(damaged)["findings"] if one["confidence"] == "broken"}
     assert found["A1"] == {
@@ -81,6 +82,7 @@ def test_findings_carry_rows_a_sentence_and_a_fix(damaged: Path):
     assert {"A1", "A8", "A11", "B1", "B13", "D2", "D14", "E13", "F2", "F4", "F5", "G13"} <= set(found)
 
 
+@pytest.mark.long
 def test_people_read_groups_and_what_was_not_asked(damaged: Path):
     result = run("doctor", "--db", damaged)
     assert result.code == 6
@@ -129,6 +131,7 @@ def test_replays_are_told_as_ranges_with_the_tokens_they_waste(database_copy: Da
 # -- fixing ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_dry_run_shows_one_plan_and_leaves_no_trace(damaged: Path):
     damaged.chmod(0o400)
     before = {found.name: found.read_bytes() for found in damaged.parent.iterdir()}

@@ -225,6 +225,7 @@ def test_any_operation_still_undoable_is_undone_not_only_the_last(path: Path):
     assert history(path, "redo", first).code == 9
 
 
+@pytest.mark.long
 def test_last_walks_back_and_forth(path: Path):
     states = [dump(path)]
     made = []

@@ -280,6 +280,7 @@ def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
     assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 0
 
 
+@pytest.mark.long
 def test_drafts_of_what_is_forgotten_go_too(path: Path):
     declined = ["--apply", "--yes", "--accept", "nothing invented, retention 100"]
     assert run("repair", 2, "--db", path, *declined).code == 10

@@ -604,6 +604,7 @@ def test_a_limit_of_cost_needs_a_price_that_is_known(database: Path) -> None:
     assert (held["atMost"]["costUsd"], held["atMost"]["calls"]) == (0.01, 3)
 
 
+@pytest.mark.long
 def test_a_limit_keeps_what_was_paid_for(database: Path) -> None:
     with MessagesApi(GOOD) as server:
         result = applied(database, server, 1, "--max-calls", 2, "--in-flight", 1)

@@ -84,6 +84,7 @@ def test_times_filter_by_the_newest_entry(home: Path) -> None:
     assert len(listed(home, "--before", "2026-11-01")) == 10
 
 
+@pytest.mark.long
 def test_a_session_is_shown_as_its_host_sees_it(home: Path, expected: dict[str, Any]) -> None:
     for name, one in expected.items():
         data = run("sessions", "show", name, "--openclaw-dir", home, "--json").data

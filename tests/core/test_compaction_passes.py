@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
@@ -140,6 +141,7 @@ KINDS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(contexts(), RULES, OPERATIONS, st.integers(0, 12), KINDS)
 def test_every_pass_is_sound_and_there_is_an_end(
     context: WeighedContext, rules: EngineRules, operation: Operation, count: int, outcomes: list[str]

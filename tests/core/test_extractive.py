@@ -48,6 +48,7 @@ def test_rules_decisions_and_open_ends_come_before_small_talk_and_logs():
     assert order == sorted(order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [120, 300, 900])
 def test_it_stays_under_its_target_and_invents_nothing(target: int):
     request = asked(ENGLISH, target)

@@ -42,6 +42,7 @@ def test_blanks_are_these_alone() -> None:
     assert not re.search(f"[{BLANKS}]", "\x1c\x1d\x1e\x1f\x85\u180e\u200b")
 
 
+@pytest.mark.long
 @given(VALUES, st.sampled_from([None, 1]))
 def test_what_is_written_is_read(value: Any, indent: int | None) -> None:
     assert read_json(json.dumps(value, indent=indent)) == value

@@ -245,6 +245,7 @@ async def test_the_seq_of_a_message_is_that_of_its_conversation_only(
     assert await opened.read(store.seq_of_message, ConversationId(2), message_id) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS[:4])
 async def test_the_first_message_from_a_time_on_is_found(database_file: DatabaseFactory, version: str):
     path = database_file(version)

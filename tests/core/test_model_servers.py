@@ -442,6 +442,7 @@ async def test_an_error_in_the_middle_of_an_answer_is_what_it_says(
 # -- what it costs -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @SHAPES
 async def test_the_most_that_is_foreseen_holds_whatever_goes_wrong(api: type[ScriptedServer]):
     again = SummaryRequest(REQUEST.text, True, 0, 100)

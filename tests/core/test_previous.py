@@ -332,6 +332,7 @@ def test_a_blank_summary_takes_a_place_at_0_1_and_gives_nothing():
     assert (chosen(found.for_rewrite), found.for_rewrite.text) == (["sum_2", "sum_3"], "text 3\n\ntext 2")
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from(["a", " b ", "", "{}"])), max_size=12)
 )

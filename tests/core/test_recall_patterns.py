@@ -31,6 +31,7 @@ def matches(pattern: str, text: str) -> list[list[object]] | None:
         return None
 
 
+@pytest.mark.long
 def test_patterns_match_what_a_javascript_engine_matches() -> None:
     for pattern, text, expected in recorded("recall-patterns.json.xz"):
         assert matches(pattern, text) == expected, (pattern, text)

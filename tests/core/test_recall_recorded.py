@@ -50,6 +50,7 @@ def same(answer: ToolAnswer, call: dict[str, Any]) -> None:
     assert answer.text == call["text"], call["params"]
 
 
+@pytest.mark.long
 async def test_grep_answers_as_recorded(openclaw_home: Path) -> None:
     def ask(rows: RecalledRows) -> None:
         for call in RECORDED["grep"]:

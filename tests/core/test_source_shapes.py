@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.assemble.message import Role, content_document
@@ -183,6 +184,7 @@ def header(one: WholeMessage) -> str:
     return f"[{' | '.join(words)}]"
 
 
+@pytest.mark.long
 @given(st.lists(_MESSAGES, max_size=3))
 def test_source_texts_of_shapes_nobody_recorded(messages: list[WholeMessage]) -> None:
     for tags in ((), TAGS):

@@ -48,6 +48,7 @@ def test_what_is_no_time(text: str | None) -> None:
     assert parse_utc(text) is None
 
 
+@pytest.mark.long
 @given(st.text() | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]{5,12}(Z|[+-][0-9]{2}:[0-9]{2})?"))
 def test_reading_never_fails_and_gives_utc(text: str) -> None:
     moment = parse_utc(text)

@@ -328,6 +328,7 @@ def test_a_line_of_100_mb_is_never_held(tmp_path: Path) -> None:
     assert peak < 8_000_000
 
 
+@pytest.mark.long
 @given(value=st.dictionaries(st.text(max_size=8), json_values, max_size=5), cut=st.integers(0, 2000))
 def test_the_start_of_a_cut_object_holds_no_invention(value: dict[str, Any], cut: int) -> None:
     text = json.dumps(value, ensure_ascii=False)

@@ -263,6 +263,7 @@ async def made(path: Path, file: Path, tmp: Path, session: Session | None = None
     )
 
 
+@pytest.mark.long
 def test_a_long_session_comes_in_parts_of_one_batch(
     database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,6 +243,7 @@ async def test_nothing_is_written_and_nobody_asked_before_the_first_pass(tmp_pat
     assert dump(path) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("budget", "pending"), [(100_000, 0), (100, 1)])
 async def test_a_debt_is_paid_when_the_context_fits(tmp_path: Path, budget: int, pending: int) -> None:
     path = start_database("0.15.3", tmp_path / "lcm.db")
@@ -311,6 +312,7 @@ async def _with_a_host(path: Path, count: int) -> None:
     assert any("made" in event for event in events)
 
 
+@pytest.mark.long
 async def test_a_host_compacts_the_same_conversation(tmp_path: Path) -> None:
     await _with_a_host(start_database("0.15.3", tmp_path / "lcm.db"), 100)
 

@@ -230,6 +230,7 @@ async def test_payloads_lie_there_before_their_rows_and_not_without_them(tmp_pat
 # -- old databases, other writers ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
 async def test_any_database_is_gone_on_with(version: str, database_copy: Callable[[str], Path]) -> None:
     path = database_copy(version)

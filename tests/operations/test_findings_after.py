@@ -173,6 +173,7 @@ async def test_a_summary_that_fell_out_at_the_front_comes_back(version: str, dat
     assert sorted(ours, key=str) == sorted(theirs, key=str)
 
 
+@pytest.mark.long
 async def test_where_new_may_have_taken_the_first_items_nothing_is_put_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     run(path, "DELETE FROM context_items WHERE conversation_id = 4 AND ordinal = 0")

@@ -126,6 +126,7 @@ async def test_a_shuffled_context_is_put_in_its_order(version: str, database_cop
     assert not done.new
 
 
+@pytest.mark.long
 async def test_an_order_that_overlaps_is_not_guessed(database_copy: DatabaseFactory):
     """The message belongs into the middle of what the leaf beside it covers."""
     path = database_copy("0.15.3")
@@ -161,6 +162,7 @@ async def test_a_circle_is_cut_where_the_counters_say(version: str, database_cop
     assert not done.new
 
 
+@pytest.mark.long
 async def test_a_circle_that_no_counter_tells_apart_stays(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     below = sources_of(path, ROOT)[0]

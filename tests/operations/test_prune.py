@@ -138,6 +138,7 @@ def test_everything_goes_in_pieces_and_comes_back(
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 def test_after_every_piece_the_database_is_sound(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pruning, "PIECE_ROWS", 60)
     for plan in deletion(path, 3).plans:
@@ -169,6 +170,7 @@ def test_a_piece_is_small_and_a_wave_too(path: Path):
     assert deletion(path, 7).complete
 
 
+@pytest.mark.long
 def test_what_undo_needs_stands_beside_the_database(path: Path):
     done = delete(path, 1)
     kept = [one.operation for one in done]

@@ -130,6 +130,7 @@ REVERSED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", sampled(REAL, ("0.1.2", "0.15.3")))
 @pytest.mark.parametrize("recorded_times", sampled([True, False], [False]))
 def test_copies_stand_in_order_of_time(database_copy, version, recorded_times):
@@ -288,6 +289,7 @@ def stored_again(path: Path, conversation: int) -> list[str]:
     return [one.check for one in found if one.check in ("E3", "E4") and one.conversation_id == conversation]
 
 
+@pytest.mark.long
 def test_only_what_the_target_lacks_is_copied(database_copy):
     path = database_copy("0.15.3")
     before = stored_again(path, 7)
@@ -327,6 +329,7 @@ def dissolve_first(path: Path, conversation: int, levels: int = 1) -> None:
     commit(path, asyncio.run(planned(path, plan_dissolve, conversation, [first], levels=levels)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", REAL)
 def test_what_was_dissolved_in_the_target_is_not_stored_again(database_copy, version):
     """The text of the summary is gone there, and all that it was made from is in sight."""
@@ -353,6 +356,7 @@ def test_what_was_written_again_in_the_target_is_not_stored_again(database_copy)
         plan(path, 8, 7, skip_duplicates=True)
 
 
+@pytest.mark.long
 def test_a_summary_that_the_target_has_in_part_gives_way_to_the_rest(database_copy):
     """Copied whole it would tell again what stands there in finer form."""
     path = database_copy("0.15.3")

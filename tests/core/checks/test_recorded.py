@@ -143,6 +143,7 @@ async def test_the_decoys_are_not_broken(damaged: Report) -> None:
     assert {one.confidence for one in damaged.result("C11").findings if decoys & set(one.rows)} == {BY_DESIGN}
 
 
+@pytest.mark.long
 async def test_every_edit_of_the_damaged_database_is_accounted_for(
     damaged: Report, database_file: DatabaseFactory
 ) -> None:

@@ -204,6 +204,7 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
     assert stages_seen[-1] == "search tables"
 
 
+@pytest.mark.long
 async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
     database_copy: DatabaseFactory,
 ) -> None:
@@ -234,6 +235,7 @@ async def test_values_of_the_wrong_type_are_read_and_not_stumbled_over(
     assert list(report.findings(Confidence.BROKEN))
 
 
+@pytest.mark.long
 async def test_a_host_that_writes_meanwhile_makes_no_errors(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     written = {"role": "assistant", "created_at": "2026-03-05 10:00:00"}
