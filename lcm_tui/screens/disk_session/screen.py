@@ -68,6 +68,11 @@ session. i previews importing it into the database, as its engine would have sto
             to(self, "history", places.History(None)),
         )
 
+    def in_key_bar(self) -> list[str]:
+        """Importing comes right behind opening: it is what this screen is for."""
+        opens, *others = super().in_key_bar()
+        return [opens, "backfill", *others]
+
     def where(self) -> str:
         """Whose transcript this is."""
         return f"Session {session_state(self.shown)}  {self.shown.session_key or self.shown.session_id}"
