@@ -79,7 +79,7 @@ class PromptLine(Drawn):
     """The line above the prompt: what it asks for, and what is wrong with what was typed so far."""
 
     DEFAULT_CSS = """
-    PromptLine { height: 1; width: 1fr; background: $panel; display: none; }
+    PromptLine { height: 1; width: 1fr; background: $panel; }
     """
     label: reactive[str] = reactive("", layout=False)
     problem: reactive[str] = reactive("", layout=False)
@@ -115,12 +115,14 @@ class CommandScreen(Screen[None]):
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
     BLANK: ClassVar[bool] = True  # what it holds covers it
+    AUTO_FOCUS: ClassVar[str | None] = ""  # `on_mount` does; two of them draw the first rows twice
 
     def __init__(self) -> None:
         super().__init__()
         self._actions: dict[str, Action] | None = None  #: by command
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
         self._asked_from: Widget | None = None  #: had the focus before the prompt
+        self._prompt_line = PromptLine(id="prompt-line")
         self._finding: Finder | None = None  #: what the prompt searches
         self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
         self._check: Callable[[str], str | None] | None = None  #: why what was typed is no answer
@@ -161,11 +163,10 @@ class CommandScreen(Screen[None]):
         return True
 
     def compose(self) -> ComposeResult:
-        """Title above, body, prompt and keys below."""
+        """Title above, body, prompt and keys below; what the prompt asks for comes with the first question."""
         yield TitleBar()
         with Rows(id="body"):
             yield from self.compose_body()
-        yield PromptLine(id="prompt-line")
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
 
@@ -476,7 +477,9 @@ class CommandScreen(Screen[None]):
         self._asked_from, self._typed, self._check = self.focused, typed, check
         self._asked = asyncio.get_running_loop().create_future()
         prompt = self.query_one(Prompt)
-        line = self.query_one(PromptLine)
+        line = self._prompt_line
+        if not line.is_attached:
+            self.mount(line, before=prompt)
         line.label, line.problem = label, ""
         line.display = prompt.display = True
         self.add_class("-asking")
@@ -498,7 +501,7 @@ class CommandScreen(Screen[None]):
 
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
-        self.query_one(Prompt).display = self.query_one(PromptLine).display = False
+        self.query_one(Prompt).display = self._prompt_line.display = False
         self.remove_class("-asking")
         (self._asked_from or self.main_widget()).focus()
         self._asked_from = None
@@ -513,7 +516,7 @@ class CommandScreen(Screen[None]):
         if self._typed is not None:
             self._typed(event.value)
         if self._check is not None:
-            self.query_one(PromptLine).problem = self._problem_of(event.value) if event.value.strip() else ""
+            self._prompt_line.problem = self._problem_of(event.value) if event.value.strip() else ""
 
     def _problem_of(self, text: str) -> str:
         return (self._check(text) if self._check is not None else None) or ""
@@ -521,7 +524,7 @@ class CommandScreen(Screen[None]):
     @on(Input.Submitted, "#prompt")
     def _prompt_submitted(self, event: Input.Submitted) -> None:
         if problem := self._problem_of(event.value):
-            self.query_one(PromptLine).problem = problem
+            self._prompt_line.problem = problem
             return
         self._settle(event.value)
         self.close_prompt()

@@ -10,9 +10,9 @@ from lcm_core.settings import Json
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.answer import Answer
+from lcm_tui.cli.common import CommonOptions
 from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_in
 from lcm_tui.cli.options import (
-    CommonOptions,
     ConversationOptions,
     ModelOptions,
     NeededConversation,

@@ -19,7 +19,6 @@ from lcm_tui.cli.kinds import (
     FilePath,
     Moment,
     Period,
-    Raw,
     Recency,
     SessionKey,
     StoredText,
@@ -32,56 +31,14 @@ from lcm_tui.cli.kinds import (
 )
 
 if TYPE_CHECKING:
-    from lcm_core.settings import Options
     from lcm_core.store.listing import Window
 
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
 
-#: Forms of some commands: CSV of what takes `PageOptions`, the others where a command declares them.
-FORMS: Final = ("csv", "sarif", "junit")
-
-COMMON: Final = "Common options"
 FILTERS: Final = "Filters"
 
 
-# -- of every command ------------------------------------------------------------------------------------
-
-Db: TypeAlias = Annotated[str | None, Option("--db", "The database file.", Raw(), "PATH", section=COMMON)]
-Config: TypeAlias = Annotated[
-    str | None, Option("--config", "The host's openclaw.json.", Raw(), "PATH", section=COMMON)
-]
-OpenclawDir: TypeAlias = Annotated[
-    str | None, Option("--openclaw-dir", "The host's state folder.", Raw(), "PATH", section=COMMON)
-]
-Sessions: TypeAlias = Annotated[
-    str | None,
-    Option("--sessions", "A sessions folder, or a folder of agents.", Raw(), "DIR", section=COMMON),
-]
-Format: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--format",
-        "JSON, or the engine's tab-separated table; without it a table for people. Lists also CSV.",
-        Choice("json", "table", *FORMS),
-        "json|table|csv",
-        section=COMMON,
-    ),
-]
-AsJson: TypeAlias = Annotated[bool, Option("--json", "The same as --format json.", section=COMMON)]
-Pretty: TypeAlias = Annotated[bool, Option("--pretty", "Indent JSON.", section=COMMON)]
-NoColor: TypeAlias = Annotated[bool, Option("--no-color", "No bold and dim text.", section=COMMON)]
-Quiet: TypeAlias = Annotated[
-    bool, Option("--quiet", "Print no answer: the exit code says it. Errors stay.", section=COMMON)
-]
-Verbose: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--verbose",
-        "Say on standard error which files are used, and how long it took; with --version, all versions.",
-        section=COMMON,
-    ),
-]
 Watch: TypeAlias = Annotated[
     int | None,
     Option(
@@ -91,30 +48,6 @@ Watch: TypeAlias = Annotated[
         "SECONDS",
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class CommonOptions:
-    """What every command takes."""
-
-    db: Db = None
-    config: Config = None
-    openclaw_dir: OpenclawDir = None
-    sessions: Sessions = None
-    output: Format = None
-    as_json: AsJson = False
-    pretty: Pretty = False
-    no_color: NoColor = False
-    quiet: Quiet = False
-    verbose: Verbose = False
-
-    def settings(self) -> Options:
-        """The same as the settings want it."""
-        from lcm_core.settings import Options, OutputFormat
-
-        given = OutputFormat.JSON if self.as_json else self.output
-        chosen = None if given is None else OutputFormat.TABLE if given in FORMS else OutputFormat(given)
-        return Options(self.db, self.config, self.openclaw_dir, self.sessions, output_format=chosen)
 
 
 # -- which conversation, which summary -------------------------------------------------------------------

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 from lcm_tui.cli import registry
+from lcm_tui.cli.common import CommonOptions
 from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_in
-from lcm_tui.cli.options import CommonOptions
 from lcm_tui.cli.presentation import PROGRAM
 
 #: docs/decisions.md, "Exit codes".

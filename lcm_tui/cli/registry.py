@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from lcm_tui.cli.common import CommonOptions
 from lcm_tui.cli.declaring import Command, Option, declared_in
-from lcm_tui.cli.options import CommonOptions
 
 #: In the order in which help lists them; a command is declared in ``commands/<its first word>.py``.
 COMMANDS: Final = (

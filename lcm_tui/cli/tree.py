@@ -13,6 +13,7 @@ import click
 from lcm_core.errors import CancelledError, FileMissingError, UsageError
 
 from lcm_tui.cli import registry
+from lcm_tui.cli.common import COMMON, FORMS, CommonOptions
 from lcm_tui.cli.declaring import (
     OPTIONS,
     ClickOption,
@@ -23,7 +24,6 @@ from lcm_tui.cli.declaring import (
     declared_in,
     gathered,
 )
-from lcm_tui.cli.options import COMMON, FORMS, CommonOptions, PageOptions
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 _COMMON = declared_in(CommonOptions)
@@ -282,8 +282,12 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
 
 def _check_form(declaration: Command, form: str) -> None:
     """Refuse a *form* that the command does not have, before it does anything."""
+    if not form:
+        return
+    from lcm_tui.cli.options import PageOptions  # here: a start without a command does without them
+
     known = [*(["csv"] if declaration.takes(PageOptions) else []), *declaration.forms]
-    if form and form not in known:
+    if form not in known:
         named = declaration.dotted or f"{PROGRAM} without a command"
         raise UsageError(
             f"--format {form} is not supported by {named}: it has {', '.join(['json', 'table', *known])}.",

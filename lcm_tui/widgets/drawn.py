@@ -14,6 +14,7 @@ class Drawn(Widget):
     """A widget that draws lines of spans; `style_of` gives what the theme makes of a style's name."""
 
     _styles: dict[tuple[str, str], Style] | None = None
+    _colours: tuple[object, ...] = ()  #: that the styles were made of
 
     def style_of(self, name: StyleName, over: str = "") -> Style:
         """The style that the theme gives to a name, over the widget's own text and background.
@@ -37,6 +38,15 @@ class Drawn(Widget):
         return palette(self.app.theme_variables, monochrome=self.app.no_color)[name]
 
     def notify_style_update(self) -> None:
-        """The theme changed: forget its colours."""
-        self._styles = None
+        """Something about the widget's style changed: when its colours did, forget them.
+
+        Textual says so at every change of the focus, too, where nothing drawn looks different.
+        """
         super().notify_style_update()
+        colours = (self.app.theme, self.app.no_color, self.rich_style, self.background_colors)
+        if colours != self._colours:
+            self._colours, self._styles = colours, None
+            self.colours_changed()
+
+    def colours_changed(self) -> None:
+        """Forget what was drawn in other colours."""

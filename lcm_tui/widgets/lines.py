@@ -308,10 +308,9 @@ class LineView(Scroller, Generic[K]):
         self._strips.clear()
         self._painted.clear()
 
-    def notify_style_update(self) -> None:
-        """The theme changed: forget what was drawn in its colours."""
+    def colours_changed(self) -> None:
+        """Forget what was drawn in other colours."""
         self._forget_strips()
-        super().notify_style_update()
 
     def _rows(self, rows: range) -> list[Row]:
         """What stands in some lines of the screen, and the style that lies over each."""

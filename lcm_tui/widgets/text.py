@@ -134,10 +134,9 @@ class TextView(Scroller):
         """Something else is said when there is nothing."""
         self._draw_anew()
 
-    def notify_style_update(self) -> None:
-        """The theme changed: forget what was drawn in its colours."""
+    def colours_changed(self) -> None:
+        """Forget what was drawn in other colours."""
         self._strips.clear()
-        super().notify_style_update()
 
     def action_move(self, step: int) -> None:
         """Scroll by a line."""

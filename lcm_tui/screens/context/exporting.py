@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -101,7 +100,7 @@ def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
         opened = sent_now(first.assembled)
         return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)
     if wanted.casefold() == NO_PROMPT and here.prompt:
-        return places.Comparison(replace(here, when="", prompt=""), here)
+        return places.Comparison(here._replace(when="", prompt=""), here)
     if wanted.startswith(SNAPSHOT):
         return places.Comparison(Side(number, budget, snapshot_id=wanted), here)
     other = number
@@ -118,7 +117,7 @@ def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
             )
     if (other, budget) == (number, here.budget):
         raise UsageError("That is this context itself: choose another budget or conversation.")
-    return places.Comparison(here, replace(here, conversation_id=other, budget=budget, when=""))
+    return places.Comparison(here, here._replace(conversation_id=other, budget=budget, when=""))
 
 
 def _export(

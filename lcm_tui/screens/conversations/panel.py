@@ -33,7 +33,6 @@ class Panel(Horizontal):
     BLANK: ClassVar[bool] = True
     DEFAULT_CSS = """
     Panel { height: 1; }
-    Panel > #beside { display: none; }
     """
 
     def __init__(self, outlook: Outlook) -> None:
@@ -44,9 +43,8 @@ class Panel(Horizontal):
         self._terminal = (80, 24)
 
     def compose(self) -> ComposeResult:
-        """The columns."""
+        """The first column; the other one comes when there is room."""
         yield self.lines
-        yield self.beside
 
     def on_mount(self) -> None:
         """Say what is known before anything was read."""
@@ -65,6 +63,8 @@ class Panel(Horizontal):
         left, right = panel_keys(outlook, MORE if height >= TALL else FEW), tuple[PanelKey, ...]()
         if width >= WIDE[0] and height >= WIDE[1]:
             left, right = panel_columns(outlook)
+        if right and not self.beside.is_attached:
+            self.mount(self.beside)
         self.beside.display = bool(right)
         for view, keys in ((self.lines, left), (self.beside, right)):
             if changed or view.keys != keys:
