@@ -163,7 +163,7 @@ class CommandScreen(Screen[None]):
         return True
 
     def compose(self) -> ComposeResult:
-        """Title above, body, prompt and keys below; what the prompt asks for comes with the first question."""
+        """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
         yield TitleBar()
         with Rows(id="body"):
             yield from self.compose_body()
