@@ -28,7 +28,7 @@ from lcm_core.checks.check import (
     hit,
 )
 from lcm_core.findings import Confidence, FixId, RowRef
-from lcm_core.paths import StoredFileState, resolve_transcript
+from lcm_core.paths import StoredFileState, host_databases, resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
@@ -108,6 +108,7 @@ class State:
     conversations: Sequence[ConversationState]
     records_checkpoints: bool
     migrated: float | None = None  #: when an engine that notes it first migrated the file, in days
+    in_host_database: bool = False  #: the host keeps its sessions in a database, not in transcripts
 
 
 def _several_active(
@@ -250,7 +251,12 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Hit]:
             why = "is shorter than what was read of it: it was replaced or rotated"
             yield hit(SUSPICIOUS, f"{what} {why}.", row, owner=one.id)
     for ids, confidence, words, table in (
-        (lacking, SUSPICIOUS, "were imported without a checkpoint.", "conversations"),
+        (
+            lacking,
+            BY_DESIGN if state.in_host_database else SUSPICIOUS,
+            "were imported without a checkpoint.",
+            "conversations",
+        ),
         (before, BY_DESIGN, "were imported before the file kept checkpoints.", "conversations"),
         (placeholders, BY_DESIGN, "have a checkpoint that only keeps the place.", BOOTSTRAP),
         (gone, BY_DESIGN, "have a transcript that is no longer there.", BOOTSTRAP),
@@ -459,8 +465,8 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         WARNING,
         "bad checkpoint",
         "Does the checkpoint of the transcript make no sense?",
-        why="The checkpoint lies within the transcript. Beyond, the engine reads from the wrong place or "
-        "not at all.",
+        why="The checkpoint is a place in the transcript. Beyond its end, the engine reads from the wrong "
+        "place or not at all. A session in the host's database has no checkpoint.",
         needs=("conversation_bootstrap_state",),
         find=_bad_checkpoints,
     ),
@@ -611,7 +617,8 @@ def _with_transcripts(state: State, folders: Folders) -> State:
             gone = stored.state is StoredFileState.MISSING
             checkpoint = replace(checkpoint, size=stored.size, gone=gone)
         found.append(replace(one, checkpoint=checkpoint))
-    return replace(state, conversations=found)
+    in_database = bool(host_databases(folders.sessions))
+    return replace(state, conversations=found, in_host_database=in_database)
 
 
 async def _shared_messages(run: Run, state: State) -> list[Shared]:

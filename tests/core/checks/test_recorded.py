@@ -241,3 +241,24 @@ async def test_transcripts_are_not_missed_where_the_host_keeps_them_in_its_datab
     assert said == {
         (one, "sessions are in OpenClaw's database: lcm-tui sessions list") for one in ("G6", "G7")
     }
+
+
+async def test_no_checkpoint_is_missed_where_the_host_keeps_its_sessions_in_its_database(
+    openclaw_home: Path, database_copy: DatabaseFactory
+) -> None:
+    path = database_copy("0.15.3")
+    with building(path) as builder:
+        builder.connection.execute("DELETE FROM conversation_bootstrap_state WHERE conversation_id = 8")
+        builder.connection.execute("UPDATE conversations SET bootstrapped_at = '2099-01-01T00:00:00.000Z'")
+    folders = Folders(openclaw_home / "lcm-files", openclaw_home, openclaw_home / "agents")
+    in_files = await report_of(path, only={"G8"}, folders=folders)
+    held = openclaw_home / "agents" / "main" / "agent"
+    held.mkdir()
+    (held / "openclaw-agent.sqlite").touch()
+    in_database = await report_of(path, only={"G8"}, folders=folders)
+    sentence = "1 conversation was imported without a checkpoint."
+    said = [
+        next(one.confidence for one in report.findings() if one.sentence == sentence)
+        for report in (in_files, in_database)
+    ]
+    assert said == [Confidence.SUSPICIOUS, Confidence.BY_DESIGN]
