@@ -20,7 +20,16 @@ from textual.strip import Strip
 
 from lcm_tui.panes.desk import Desk
 from lcm_tui.panes.finding import LineFinder
-from lcm_tui.views.change import ShiftRow, Shown, columns, head_lines, item_name, shift_line
+from lcm_tui.views.change import (
+    ShiftRow,
+    Shown,
+    columns,
+    head_lines,
+    item_name,
+    shift_line,
+    warning_lines,
+    warnings_of,
+)
 from lcm_tui.views.item import document, load_item
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.drawn import Drawn
@@ -29,12 +38,12 @@ from lcm_tui.widgets.spans import Line, Span, strip_of
 from lcm_tui.widgets.text import Block, Document, heading
 
 #: The head takes at most this share of the screen.
-HEAD_SHARE: Final = 0.7
+HEAD_SHARE: Final = 0.55
 #: What is shown of an edit or a statement on its line.
 LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
-PANES: Final = ("ordinals", "edits", "sql")
+PANES: Final = ("ordinals", "warnings", "edits", "sql")
 
 
 def head_room(height: int) -> int:
@@ -80,43 +89,45 @@ class PaneBar(Drawn):
     """
 
     def __init__(
-        self, panes: Callable[[], Sequence[tuple[str, bool]]], choose: Callable[[str], None]
+        self, panes: Callable[[], Sequence[tuple[str, str, bool]]], choose: Callable[[str], None]
     ) -> None:
-        """*panes*: their titles, and which is in front; *choose* brings one there."""
+        """*panes*: names, titles, and which is in front; *choose* brings one there."""
         super().__init__(id="panes")
         self._panes = panes
         self._choose = choose
 
     def render_line(self, y: int) -> Strip:
         """The one line."""
-        spans = [Span(text, "key" if front else "dim") for text, front in self._texts()]
+        spans = [Span(text, "key" if front else "dim") for _, text, front in self._texts()]
         return strip_of((Span(" "), *spans, Span("  tab: next", "dim")), self.style_of, self.size.width)
 
-    def _texts(self) -> list[tuple[str, bool]]:
-        return [(f"[{name}] " if front else f" {name}  ", front) for name, front in self._panes()]
+    def _texts(self) -> list[tuple[str, str, bool]]:
+        return [
+            (name, f"[{title}] " if front else f" {title}  ", front) for name, title, front in self._panes()
+        ]
 
     async def _on_click(self, event: events.Click) -> None:
         at = 1
-        for place, (text, _) in enumerate(self._texts()):
+        for name, text, _ in self._texts():
             at += cell_width(text)
             if event.x < at:
-                self._choose(PANES[place])
+                self._choose(name)
                 return
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A line of the edits or of the SQL."""
+    """A line of the warnings, the edits or the SQL."""
 
     place: int
 
 
 HELP_VIEW = """
-The head describes the change: how many context items are added, removed or moved, the effect on tokens and
-budget, and the rows per table: + added, ~ changed, - deleted.
+The head says in one sentence what the change does to the context; below it, the warnings, the tokens before
+and after with their share of the budget, and the rows per table: + added, ~ changed, - deleted.
 
-Below are the ordinals, old and new side by side: + added, - removed, → moves. tab switches to the edits, one
-database row each, and to the SQL. enter opens the line under the cursor, and / finds text.
+Below are the ordinals, old and new side by side: + added, - removed, → moved. tab switches to the warnings in
+full, to the edits, one database row each, and to the SQL. enter opens the selected line, and / finds text.
 """.strip()
 
 
@@ -138,6 +149,7 @@ class ChangePane(Vertical):
         self.finder = ChangeFinder(self.list_in_front, self._text_of)
         self.head = Lines(self._head, id="head")
         self.ordinals = LineView[ShiftRow](self._draw_shift, empty="", id="shift")
+        self.warnings = LineView[Numbered](self._draw_warning, tall=True, empty="No warnings.", id="warnings")
         self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
         self._pane = "ordinals"
@@ -154,30 +166,41 @@ class ChangePane(Vertical):
         with Vertical(id="ordinals"):
             yield Heading(columns, id="heading")
             yield self.ordinals
-        self.edits.display = self.sql.display = False
-        yield self.edits
-        yield self.sql
+        for view in (self.warnings, self.edits, self.sql):
+            view.display = False
+            yield view
 
     def list_in_front(self) -> LineView[ShiftRow] | LineView[Numbered]:
         """The list of the pane in front."""
-        if self._pane == "edits":
-            return self.edits
-        return self.sql if self._pane == "sql" else self.ordinals
+        by_pane = {"warnings": self.warnings, "edits": self.edits, "sql": self.sql}
+        return by_pane.get(self._pane, self.ordinals)
 
-    def _pane_names(self) -> list[tuple[str, bool]]:
+    def _texts_in_front(self) -> Sequence[str]:
+        """The lines of the pane in front, where they are texts."""
+        if self.shown is None:
+            return ()
+        if self._pane == "warnings":
+            return warnings_of(self.shown)
+        return self.shown.words if self._pane == "edits" else self._statements or ()
+
+    def _pane_names(self) -> list[tuple[str, str, bool]]:
         shown = self.shown
-        titles = {"ordinals": "Ordinals", "edits": "Edits", "sql": "SQL"}
+        titles = {"ordinals": "Ordinals", "warnings": "Warnings", "edits": "Edits", "sql": "SQL"}
         if shown is not None:
             titles["ordinals"] += f" {shown.items:,}"
+            titles["warnings"] += f" {len(self.warnings.keys):,}"
             titles["edits"] += f" {len(shown.words):,}"
-        return [(titles[name], name == self._pane) for name in PANES]
+        return [(name, titles[name], name == self._pane) for name in self._panes()]
+
+    def _panes(self) -> tuple[str, ...]:
+        return PANES if self.warnings.keys else tuple(name for name in PANES if name != "warnings")
 
     def show_pane(self, name: str) -> None:
         """Bring a pane to the front."""
         self._pane = name
         self.query_one("#ordinals").display = name == "ordinals"
-        self.edits.display = name == "edits"
-        self.sql.display = name == "sql"
+        for view in (self.warnings, self.edits, self.sql):
+            view.display = name == view.id
         self.list_in_front().focus()
         self._panes_bar.refresh()
         if name == "sql" and self._statements is None and self.shown is not None:
@@ -185,7 +208,8 @@ class ChangePane(Vertical):
 
     def next_pane(self) -> None:
         """Bring the next pane to the front."""
-        self.show_pane(PANES[(PANES.index(self._pane) + 1) % len(PANES)])
+        panes = self._panes()
+        self.show_pane(panes[(panes.index(self._pane) + 1) % len(panes)])
 
     # -- what is shown -----------------------------------------------------------------------------------
 
@@ -195,13 +219,17 @@ class ChangePane(Vertical):
             self.shown = shown
             self._statements = None
             self._entries = {}
-            for view in (self.edits, self.sql, self.ordinals):
+            for view in (self.warnings, self.edits, self.sql, self.ordinals):
                 view.empty = empty or "Nothing changes here."
             self.ordinals.empty = empty or "Ordinals do not change."
             rows = shown.shift if shown else ()
             # A cursor that nobody has moved stays at the top, also when a heading comes in front of it.
             top = rows[0] if rows and isinstance(rows[0], str) and self.ordinals.cursor == 0 else None
             self.ordinals.replace(rows, select=top)
+            warned = len(warnings_of(shown)) if shown else 0
+            self.warnings.replace([Numbered(place) for place in range(warned)])
+            if self._pane == "warnings" and not warned:
+                self.show_pane("ordinals")
             self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)
@@ -229,6 +257,10 @@ class ChangePane(Vertical):
         if isinstance(row, str) or self.shown is None:
             return (shift_line(row, None, None, width),)
         return (shift_line(row, self._entries.get(row.ref), self.shown.held.get(row.ref), width),)
+
+    def _draw_warning(self, key: Numbered, width: int) -> Sequence[Line]:
+        warned = warnings_of(self.shown) if self.shown is not None else ()
+        return warning_lines(warned[key.place], width) if key.place < len(warned) else ((),)
 
     def _draw_edit(self, key: Numbered, width: int) -> Sequence[Line]:
         words = self.shown.words if self.shown is not None else ()
@@ -271,7 +303,7 @@ class ChangePane(Vertical):
             return f"{word} {item_name(key.ref)}"
         if isinstance(key, str) or self.shown is None:
             return str(key)
-        held = self.shown.words if self._pane == "edits" else self._statements or ()
+        held = self._texts_in_front()
         return held[key.place] if key.place < len(held) else ""
 
     def selected_id(self) -> str | None:
@@ -284,8 +316,8 @@ class ChangePane(Vertical):
         key = self.list_in_front().selected
         if isinstance(key, Shifted):
             return await self._item_document(key)
-        if isinstance(key, Numbered) and self.shown is not None:
-            texts = self.shown.words if self._pane == "edits" else self._statements or ()
+        texts = self._texts_in_front()
+        if isinstance(key, Numbered) and key.place < len(texts):
             return (Block(texts[key.place][:WHOLE_CHARACTERS]),)
         return None
 

@@ -23,8 +23,9 @@ from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
 
+from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
-from lcm_tui.views.preview import items_text, rows_text
+from lcm_tui.views.preview import effect_text, items_text, rows_text
 from lcm_tui.widgets.composition import gauge, share_text
 from lcm_tui.widgets.spans import (
     Column,
@@ -270,29 +271,50 @@ def _cells(kind: str, style: StyleName, tokens: int | None, text: str, width: in
 
 
 def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -> list[Line]:
-    """What happens in words: what it is, warnings, items and tokens before and after, rows.
+    """What happens in words: what it is, what that does to the context, warnings, tokens, rows.
 
-    Where there is *room* for so many lines only, the gauges go first, then all titles but one, then what does
-    not fit on a warning's line: the numbers are always there.
+    Where there is *room* for so many lines only, what does not fit on a warning's line is left out first,
+    then all titles but one, the gauges, all warnings but one: the numbers are always there, and a pane has
+    all warnings.
     """
-    why = listed(moved.text for moved in shown.moved)
-    again = (f"! The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
-    warned = [_wrapped(text, "warn", width) for text in (*again, *(f"! {one}." for one in shown.warnings))]
-    items = _wrapped(_items_text(shown), "text", width)
+    warned = [warning_lines(text, width) for text in warnings_of(shown)]
+    effect = _wrapped(_effect_text(shown, budget).replace(" %", "\N{NO-BREAK SPACE}%"), "text", width)
     rows = _wrapped(f"rows    {rows_text(shown.rows)}", "text", width)
     lines: list[Line] = []
-    for titles, whole, gauges in (
-        (TITLES, True, True),
-        (TITLES, True, False),
-        (1, True, False),
-        (1, False, False),
+    cut = [line for one in warned for line in _one_line(one)]
+    unfolded = [line for one in warned for line in one]
+    for titles, warnings, gauges in (
+        (TITLES, unfolded, True),
+        (TITLES, cut, True),
+        (1, cut, True),
+        (1, cut, False),
+        (1, [*cut[:1], *_more_warnings(len(cut) - 1, width)], False),
     ):
-        warnings = [line for one in warned for line in (one if whole else _one_line(one))]
         tokens = token_lines(shown, budget, width, gauges=gauges)
-        lines = [*_title_lines(shown, titles, width), *warnings, *items, *tokens, *rows]
+        lines = [*_title_lines(shown, titles, width), *effect, *warnings, *tokens, *rows]
         if room is None or len(lines) <= room:
             break
     return lines
+
+
+def warnings_of(shown: Shown) -> tuple[str, ...]:
+    """What a change warns of, in sentences."""
+    why = listed(moved.text for moved in shown.moved)
+    again = (f"The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
+    return (*again, *(f"{one}." for one in shown.warnings))
+
+
+def warning_lines(text: str, width: int) -> list[Line]:
+    """A warning, whole."""
+    return _wrapped(f"! {text}", "warn", width)
+
+
+def _more_warnings(more: int, width: int) -> list[Line]:
+    return (
+        _wrapped(f"! and {counted(more, 'warning', 'warnings')} more (tab)", "warn", width)
+        if more > 0
+        else []
+    )
 
 
 def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:
@@ -311,14 +333,16 @@ def _wrapped(text: str, style: StyleName, width: int) -> list[Line]:
     return [block.line(at) for at in range(len(block))]
 
 
-def _items_text(shown: Shown) -> str:
+def _effect_text(shown: Shown, budget: int) -> str:
+    if shown.planned is not None:
+        return effect_text(shown.planned.shift, shown.planned.tokens, budget)
     if not shown.shift:
-        return "items   ordinals do not change"
+        return "Ordinals do not change."
     where = f" in {shown.contexts} contexts" if shown.contexts > 1 else ""
     said = items_text(shown.entering, shown.leaving, shown.moving)
-    if shown.tokens is None and not shown.moving:  # an operation of the history keeps no more
+    if not shown.moving:  # the history keeps no more
         said = said.replace("0 moved", "others moved with them")
-    return f"items   {said}{where}"
+    return f"Context items: {said}{where}."
 
 
 def token_lines(shown: Shown, budget: int, width: int, *, gauges: bool = True) -> list[Line]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from lcm_core.change.plan import RowCount, Symbol
-from lcm_core.change.preview import Preview, Shifted
+from lcm_core.change.preview import Preview, Shifted, Tokens
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.widgets.composition import share_text
 
 #: Lines of one list that people are shown; the rest is counted.
 LINES = 40
@@ -19,7 +20,8 @@ RUN = 12
 
 def preview_blocks(shown: Preview, budget: int) -> list[Block]:
     """What a plan would do, for people."""
-    blocks: list[Block] = [Facts(list(_facts(shown, budget)), title=shown.plan.title)]
+    effect = effect_text(shown.shift, shown.tokens, budget)
+    blocks: list[Block] = [Prose(effect, title=shown.plan.title), Facts(list(_facts(shown, budget)))]
     if words := list(_in_runs(shown.words())):
         blocks.append(Prose("\n".join(some(words)), title="What happens"))
     blocks += _ordinals(shown)
@@ -36,8 +38,6 @@ def warning_notes(shown: Preview) -> list[Note]:
 def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
     if shown.plan.conversation_id is not None:
         yield "Conversation", str(shown.plan.conversation_id)
-    moves = items_text(len(shown.entering), len(shown.leaving), len(shown.moving))
-    yield "Context items", moves if shown.shift else "unchanged"
     if shown.shift or shown.tokens.change:
         yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
 
@@ -77,6 +77,45 @@ def _in_runs(words: Iterable[str]) -> Iterator[str]:
         else:
             yield from run[:_OF_A_RUN]
             yield f"{what}: and {len(run) - _OF_A_RUN:,} more"
+
+
+def effect_text(shift: Sequence[Shifted], tokens: Tokens, budget: int) -> str:
+    """What a plan does to the contexts that it touches, in one sentence; the budget is in tokens."""
+    contexts = len({one.conversation_id for one in shift})
+    said = [_moves_text(shift), *_weights_text(tokens)]
+    if contexts < 2 and tokens.after:
+        becomes = "becomes" if tokens.change else "stays"
+        said.append(f"the context {becomes} {share_text(tokens.after / budget)} of its budget")
+    sentence = "; ".join(said)
+    return f"In {contexts} contexts, {sentence}." if contexts > 1 else f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _moves_text(shift: Sequence[Shifted]) -> str:
+    if not shift:
+        return "ordinals do not change"
+    moving = [one for one in shift if _distance(one) is not None]
+    if not moving:
+        return "no other ordinal changes"
+    runs = [(distance, list(run)) for distance, run in groupby(moving, key=_distance)]
+    if len(runs) > 1 or len({one.conversation_id for one in moving}) > 1:
+        return counted(len(moving), "other ordinal changes", "other ordinals change")
+    [(distance, run)] = runs
+    first, last = run[0].old, run[-1].old
+    return (
+        f"ordinal {first} moves by {distance:+,}"
+        if first == last
+        else f"ordinals {first}–{last} move by {distance:+,}"
+    )
+
+
+def _weights_text(tokens: Tokens) -> Iterator[str]:
+    leaving, entering = tokens.leaving, tokens.entering
+    if leaving or entering:
+        said = [f"{leaving:,} tokens leave"] if leaving else []
+        said += [f"{entering:,} {'' if leaving else 'tokens '}enter"] if entering else []
+        yield ", ".join(said)
+    elif tokens.change:
+        yield f"its tokens change by {tokens.change:+,}"
 
 
 # -- ordinals --------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await wait_for_text(
             pilot,
             f"Operation {first}",
-            "items   1 removed, 2 added, others moved with them",
+            "Context items: 1 removed, 2 added, others moved with them.",
             "tokens  +254 in the context",
             f"- removed      3      – D2        {NODE}      201 Condensed",
             "── everything behind moved by +1",
@@ -198,7 +198,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 1, "the batch, folded")
         await pilot.press("u")
         await previewed(pilot)
-        await wait_for_text(pilot, "batch: yes", "in 2 contexts", "summaries +2")
+        await wait_for_text(pilot, "batch: yes", "In 2 contexts", "summaries +2")
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")

@@ -101,7 +101,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         await wait_for_text(
             pilot,
             f"Dissolve summary {NODE} into 2 summaries",
-            "items   1 removed, 2 added, 18 moved",
+            "Ordinals 4–21 move by +1; 201 tokens leave, 455 enter",
             "tokens  3,304 → 3,558 (+254), budget 128,000",
             "rows    context_items +2 -1; summaries -1; summary_parents -2",
             f"- removed      3      – D2        {NODE}      201 Condensed",
@@ -182,7 +182,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
             screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
             await previewed(pilot)
             host.say(1, "one more while the preview lies there")
-            await wait_for_text(pilot, "1 removed, 2 added, 19 moved", "tokens  3,309 → 3,563 (+254)")
+            await wait_for_text(pilot, "Ordinals 4–22 move by +1", "tokens  3,309 → 3,563 (+254)")
             assert "moved on" not in shown(pilot), "an append makes no plan stale"
             await settled(pilot)
             await pilot.press("a")
@@ -367,7 +367,7 @@ async def test_a_batch_is_shown_as_one_and_committed_plan_by_plan(
         await previewed(pilot)
         await pilot.press("1")
         await wait_for_text(
-            pilot, f"Dissolve summary {NODE}", "Dissolve summary sum_f6b6d7017e1f2ae2", "in 2 contexts"
+            pilot, f"Dissolve summary {NODE}", "Dissolve summary sum_f6b6d7017e1f2ae2", "In 2 contexts"
         )
         await wait_for_text(pilot, "── context of conversation 1", "summaries -2")
         await settled(pilot)
@@ -493,7 +493,7 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
     async with open_app(path, size=NARROW) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
-        await wait_for_text(pilot, "[Ordinals 5,021]", "1 removed, 2 added, 5,018 moved")
+        await wait_for_text(pilot, "[Ordinals 5,021]", "move by +1; ")
         assert len(screen.view._entries) <= 24
         await pilot.press("G")
         await wait_for_text(pilot, "→ moved     6000   6001 user", "message 5000")

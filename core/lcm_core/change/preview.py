@@ -63,6 +63,8 @@ class Tokens:
 
     before: int
     after: int
+    leaving: int = 0  #: of the items that go out of a context
+    entering: int = 0  #: of the items that come into one
 
     @property
     def change(self) -> int:
@@ -157,7 +159,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)
-    tokens = _tokens(db, schema, verified, plan.conversation_id)
+    tokens = _tokens(db, schema, verified, plan.conversation_id, shift)
     waits = _lock_seconds(plan, verified.steps, schema)
     warnings = [*plan.warnings, *([words] if (words := lock_warning(waits)) else [])]
     warnings += (
@@ -248,7 +250,9 @@ def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shi
             yield Shifted(owner, ref, None, ordinal)
 
 
-def _tokens(db: Rows, schema: Schema, verified: Verified, conversation_id: int | None) -> Tokens:
+def _tokens(
+    db: Rows, schema: Schema, verified: Verified, conversation_id: int | None, shift: Sequence[Shifted]
+) -> Tokens:
     """The sums of the touched contexts; a row that the plan makes weighs what the plan says.
 
     Where no list changes but something is counted anew: those of the plan's conversation.
@@ -268,7 +272,12 @@ def _tokens(db: Rows, schema: Schema, verified: Verified, conversation_id: int |
         old = new = [message if summary is None else summary for message, summary in rows]
     stored = tokens_by_ref(db, schema, {*old, *new})
     weights = {**stored, **made}
-    return Tokens(sum(stored.get(ref, 0) for ref in old), sum(weights.get(ref, 0) for ref in new))
+    return Tokens(
+        sum(stored.get(ref, 0) for ref in old),
+        sum(weights.get(ref, 0) for ref in new),
+        leaving=sum(stored.get(one.ref, 0) for one in shift if one.new is None),
+        entering=sum(weights.get(one.ref, 0) for one in shift if one.old is None),
+    )
 
 
 def words_of(step: Step) -> Iterator[str]:
