@@ -1,6 +1,7 @@
 """The difference of two texts as it is shown, and the text that any choice of its changes gives.
 
-Lines are what is between ``\n``; joining them gives the text back, byte for byte.
+Texts are compared by their lines, or by their sentences where changes are to be taken one by one. Putting the
+lines, or the sentences with what stood between them, together again gives the text back, byte for byte.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
@@ -19,7 +20,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 #: Lines of a change that are paired by likeness, and what all pairing of one diff may cost.
-_PAIRED_LINES: Final = 60
+_PAIRED_LINES: Final = 140
 _PAIRED_CELLS: Final = 20_000
 #: Words are compared in pairs of lines up to this many pairs of words, and marked when so much is common.
 _WORD_CELLS: Final = 16_000_000
@@ -28,6 +29,14 @@ _COMMON: Final = 0.5
 _IDEOGRAPHS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _MARKS: Final = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u200d\ufe0f"
 _WORDS: Final = re.compile(rf"[{_IDEOGRAPHS}]|(?:[^\W{_IDEOGRAPHS}]|[{_MARKS}])+|\s+|.")
+
+#: Where a sentence ends within a line: blanks before what may begin another, or the full stop of a script
+#: without blanks.
+_SENTENCE_END: Final = re.compile(
+    r"(?<=[^\s][.!?…])[ \t]+(?=[^\W_a-z]|[\"'“‘«(\[`*])|(?<=[。！？｡])(?=[^\s。！？｡」』”’）])"
+)
+#: The number of an item of a list, which is no sentence.
+_LIST_NUMBER: Final = re.compile(r"\s*(?:[-*+] )?[0-9]{1,3}[.]")
 
 Span = tuple[int, int]  #: from the first to before the second
 
@@ -60,19 +69,26 @@ class Diff:
     edits: tuple[Edit, ...]  #: in order, without gaps; only the pieces of a split hunk follow each other
     hunks: tuple[Edit, ...]
     pairs: tuple[Span, ...]  #: line of the old text, line of the new one that it became; in order
+    #: what stands before each line, where these are sentences; empty: they are lines
+    old_before: tuple[str, ...] = ()
+    new_before: tuple[str, ...] = ()
 
     def text(self, left: Collection[int] = ()) -> str:
-        """The new text, in which the hunks numbered in *left* stay as they were."""
-        lines: list[str] = []
+        """The new text, in which the hunks numbered in *left* stay as they were.
+
+        A sentence brings with it what stood before it in its own text.
+        """
+        taken: list[tuple[str, str]] = []
         number = 0
         for edit in self.edits:
             keep = edit.same
             if not edit.same:
                 keep, number = number in left, number + 1
-            lines += (
-                self.old[edit.old_start : edit.old_end] if keep else self.new[edit.new_start : edit.new_end]
-            )
-        return "\n".join(lines)
+            if keep:
+                taken += _with_before(self.old, self.old_before, edit.old_start, edit.old_end)
+            else:
+                taken += _with_before(self.new, self.new_before, edit.new_start, edit.new_end)
+        return "".join(text for one in taken for text in one)[len(taken[0][0]) :] if taken else ""
 
     def unified(self) -> Iterator[DiffRow]:
         """Rows one under the other: of a hunk first the old lines, then the new ones."""
@@ -112,8 +128,17 @@ class Diff:
         whole = self.hunks[hunk]
         pieces = tuple(self._pieces(whole))
         at = self.edits.index(whole)
-        edits = (*self.edits[:at], *pieces, *self.edits[at + 1 :])
-        return Diff(self.old, self.new, edits, tuple(edit for edit in edits if not edit.same), self.pairs)
+        return self._with_edits((*self.edits[:at], *pieces, *self.edits[at + 1 :]))
+
+    def paired(self) -> Diff:
+        """The same diff in which each line that became another is a hunk, and so is each run between them."""
+        edits: list[Edit] = []
+        for edit in self.edits:
+            edits += (edit,) if edit.same else _joined(self._pieces(edit))
+        return self._with_edits(tuple(edits))
+
+    def _with_edits(self, edits: tuple[Edit, ...]) -> Diff:
+        return replace(self, edits=edits, hunks=tuple(edit for edit in edits if not edit.same))
 
     def _pieces(self, hunk: Edit) -> Iterator[Edit]:
         became = dict(self.pairs)
@@ -141,6 +166,26 @@ class Diff:
         return sum(hunk.old_size for hunk in self.hunks)
 
 
+def _with_before(lines: Sequence[str], before: Sequence[str], start: int, end: int) -> list[tuple[str, str]]:
+    """Some lines, each with what stands before it."""
+    return [(before[at] if before else "\n", lines[at]) for at in range(start, end)]
+
+
+def _joined(pieces: Iterable[Edit]) -> list[Edit]:
+    """Pieces of a hunk, of which those that follow each other and only go, or only come, are one."""
+    found: list[Edit] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        alike = last is not None and (
+            (not last.new_size and not piece.new_size) or (not last.old_size and not piece.old_size)
+        )
+        if last is not None and alike:
+            found[-1] = Edit(False, last.old_start, piece.old_end, last.new_start, piece.new_end)
+        else:
+            found.append(piece)
+    return found
+
+
 def _same_rows(edit: Edit) -> Iterator[DiffRow]:
     shift = edit.new_start - edit.old_start
     return (DiffRow(old, old + shift, None, LineMark.SAME) for old in range(edit.old_start, edit.old_end))
@@ -156,6 +201,36 @@ def compare_lines(old: tuple[str, ...], new: tuple[str, ...]) -> Diff:
     edits = edits_between(old, new)
     hunks = tuple(edit for edit in edits if not edit.same)
     return Diff(old, new, edits, hunks, tuple(_pairs(old, new, hunks)))
+
+
+def compare_sentences(old: str, new: str) -> Diff:
+    """The difference of two texts by their sentences; one that was reworded is a change of its own."""
+    old_before, left = _sentences(old)
+    new_before, right = _sentences(new)
+    edits = edits_between(
+        [one + text for one, text in zip(old_before, left, strict=True)],
+        [one + text for one, text in zip(new_before, right, strict=True)],
+    )
+    hunks = tuple(edit for edit in edits if not edit.same)
+    pairs = tuple(_pairs(left, right, hunks))
+    return Diff(left, right, edits, hunks, pairs, old_before, new_before).paired()
+
+
+def _sentences(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands before each sentence, and the sentences; a line without a full stop is one."""
+    before: list[str] = []
+    found: list[str] = []
+    for line in text.split("\n"):
+        blanks, start = "\n", 0
+        for end in _SENTENCE_END.finditer(line):
+            if _LIST_NUMBER.fullmatch(line, start, end.start()):
+                continue
+            before.append(blanks)
+            found.append(line[start : end.start()])
+            blanks, start = end[0], end.end()
+        before.append(blanks)
+        found.append(line[start:])
+    return tuple(before), tuple(found)
 
 
 def _pairs(old: Sequence[str], new: Sequence[str], hunks: Iterable[Edit]) -> Iterator[Span]:

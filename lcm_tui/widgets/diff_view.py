@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -30,10 +30,18 @@ class DiffView(LineView[Piece]):
     class Laid(Message):
         """Another diff, another layout, or other changes are taken."""
 
-    def __init__(self, *, empty: str = "", id: str | None = None, changes: bool = True) -> None:  # noqa: A002
-        """*changes*: whether changes can be taken and left here."""
+    def __init__(
+        self,
+        *,
+        empty: str = "",
+        id: str | None = None,  # noqa: A002 - Textual's own name for it
+        changes: bool = True,
+        compare: Callable[[str, str], Diff] = compare_texts,
+    ) -> None:
+        """*changes*: whether changes can be taken and left here; *compare*: by lines, or by sentences."""
         super().__init__(self._line_of, empty=empty, id=id)
         self.can_choose = changes
+        self._compare = compare
         self.laid: LaidOut | None = None
         self.left: frozenset[int] = frozenset()  #: the changes that stay as they were
         self._texts: tuple[str, str] | None = None
@@ -102,7 +110,7 @@ class DiffView(LineView[Piece]):
         known, opened, naming = self._diff, frozenset(self._open), self._naming
 
         def work() -> LaidOut:
-            diff = known or compare_texts(*texts)
+            diff = known or self._compare(*texts)
             return lay_out(diff, max(width, 12), side_by_side=beside, open_=opened, naming=naming)
 
         laid = await asyncio.to_thread(work)

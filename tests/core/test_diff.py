@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core import diff as matching
-from lcm_core.diff import Diff, LineMark, compare_lines, compare_texts, edits_between, emphasis, unified_text
+from lcm_core.diff import (
+    Diff,
+    LineMark,
+    compare_lines,
+    compare_sentences,
+    compare_texts,
+    edits_between,
+    emphasis,
+    unified_text,
+)
 
 #: Few lines, so that they repeat: blank ones, near twins, other scripts, odd line ends.
 LINES = st.sampled_from(
@@ -157,3 +166,57 @@ def test_equal_texts_have_no_hunks():
     assert not diff.hunks
     assert not list(unified_text(diff))
     assert diff.added == diff.removed == 0
+
+
+SENTENCES = st.sampled_from(
+    [
+        "",
+        "The token expires.",
+        "The token expired!",
+        "Next: restart (host-3).",
+        "- Décision : garder.",
+        "1. First.",
+        "v1.2 is out",
+        "ファイルを消す。それだけ。",
+        "“Why?”",
+    ]
+)
+PROSE = st.lists(st.lists(SENTENCES, max_size=4).map(" ".join), max_size=6).map("\n".join) | TEXTS
+
+
+@given(PROSE, PROSE, st.sets(st.integers(0, 8)))
+def test_sentences_give_both_texts_back_and_any_choice_of_changes_holds_what_was_chosen(
+    old: str, new: str, left: set[int]
+):
+    diff = compare_sentences(old, new)
+    assert diff.text() == new
+    assert diff.text(range(len(diff.hunks))) == old
+    mixed = diff.text(left)
+    at = 0
+    for number, hunk in enumerate(diff.hunks):
+        lines, start, end = (
+            (diff.old, hunk.old_start, hunk.old_end)
+            if number in left
+            else (diff.new, hunk.new_start, hunk.new_end)
+        )
+        for sentence in lines[start:end]:
+            at = mixed.index(sentence, at) + len(sentence)
+
+
+def test_a_rewrite_is_paired_sentence_by_sentence_within_its_lines():
+    old = "We chose Postgres. The job runs at 03:00. Ask Mira first.\n- Open: the lease table\n- Old news"
+    new = "We chose Postgres now. It is nightly. The job runs at 04:00.\n- Open: the lease table of e.g. ops"
+    diff = compare_sentences(old, new)
+    assert [
+        (diff.old[one.old_start : one.old_end], diff.new[one.new_start : one.new_end]) for one in diff.hunks
+    ] == [
+        (("We chose Postgres.",), ("We chose Postgres now.",)),
+        ((), ("It is nightly.",)),
+        (("The job runs at 03:00.",), ("The job runs at 04:00.",)),
+        (("Ask Mira first.",), ()),
+        (("- Open: the lease table",), ("- Open: the lease table of e.g. ops",)),
+        (("- Old news",), ()),
+    ]
+    assert diff.text({1, 3, 4}) == (
+        "We chose Postgres now. The job runs at 04:00. Ask Mira first.\n- Open: the lease table"
+    )

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed
+from lcm_core.diff import compare_sentences
 from lcm_core.operations.drafting.draft import Draft, Material, text_below
 from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
@@ -106,7 +107,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         super().__init__()
         self.own = own
         self.subject = Subject(work, summary_id)
-        self.view = DiffView(empty="Reading …", id="diff")
+        self.view = DiffView(empty="Reading …", id="diff", compare=compare_sentences)
         self.facts = FactList()
         self.head = Head(self.head_lines)
         self.drafter = Drafter(self, self.subject, shown=self.shown_text, changed=self.refresh_review)
@@ -252,7 +253,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         diff, left = self.view.diff, len(self.view.left)
         if diff is None or not diff.hunks:
             return ""
-        lines = f"lines -{diff.removed:,} +{diff.added:,}"
+        lines = f"sentences -{diff.removed:,} +{diff.added:,}"
         taken = len(diff.hunks) - left
         return f"{lines} · all included" if not left else f"{lines} · {taken} included, {left} skipped"
 
