@@ -13,7 +13,7 @@ from lcm_tui.cli.options import ModelOptions, PromptFolder, RuleSet, SqlFlags
 #: Calls at the same time: `batch.IN_FLIGHT`.
 IN_FLIGHT: Final = 4
 #: Rules of acceptance: `rules.EXAMPLES`.
-EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no caution, every"
+EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
 
 Draft: TypeAlias = Annotated[
     Path | None,

@@ -357,7 +357,7 @@ class TestRules:
                 AcceptanceRule(nothing_invented=True, retention=0.8),
             ),
             ("retention >= 62.5%, no worse, no caution", AcceptanceRule(False, 0.625, True, True)),
-            (DEFAULT, AcceptanceRule(nothing_invented=True, retention=0.8, no_rule_lost=True)),
+            (DEFAULT, AcceptanceRule(nothing_invented=True, better_retention=True, no_rule_lost=True)),
         ],
     )
     def test_words(self, words: str, rule: AcceptanceRule) -> None:

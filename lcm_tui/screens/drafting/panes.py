@@ -16,13 +16,15 @@ from lcm_tui.widgets.spans import Column, Span, depth_style
 COLUMNS: Final = (
     Column("mark", "", 1, keep=9),
     Column("summary", "summary", 20, keep=8),
-    Column("depth", "depth", 5, right=True, keep=3),
+    Column("depth", "kind", 4, right=True, keep=2),
     Column("reason", "reason", 12, keep=4),
     Column("state", "state", 9, keep=7),
-    Column("tokens", "tokens", 6, right=True, keep=5),
+    Column("tokens", "tokens", 6, right=True, keep=3),
     Column("draft", "draft", 6, right=True, keep=6),
-    Column("why", "", 12, grows=True, keep=2),
+    Column("why", "", 20, grows=True, keep=5),
 )
+#: Where a batch goes through several conversations.
+OF_SEVERAL: Final = (*COLUMNS[:2], Column("conversation", "conv", 4, right=True, keep=7), *COLUMNS[2:])
 
 
 class ItemList(ListPane[SummaryId]):
@@ -43,10 +45,12 @@ class ItemList(ListPane[SummaryId]):
         self._marks = marks
         self._keys: Sequence[SummaryId] = ()
         self._nothing = self.READING
+        self._several = False  #: whether the batch goes through several conversations
 
     def show(self, keys: Sequence[SummaryId], *, nothing: str) -> None:
         """List a batch; *nothing* is said when it has no summary."""
         self._keys, self._nothing = keys, nothing
+        self._several = len({self._item_of(key).conversation_id for key in keys}) > 1
         self.relist()
 
     @property
@@ -66,15 +70,15 @@ class ItemList(ListPane[SummaryId]):
 
     def _text_of(self, key: SummaryId) -> str:
         item = self._item_of(key)
-        return f"{key} {item.reason} {item.state}".casefold()
+        return f"{key} #{item.conversation_id} {item.reason} {item.state}".casefold()
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""
         return "No summary matches." if self._keys else self._nothing
 
     def columns(self) -> Sequence[Column]:
-        """What is said of a summary."""
-        return COLUMNS
+        """What is said of a summary; of which conversation it is where there are several."""
+        return OF_SEVERAL if self._several else COLUMNS
 
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """Whether it is marked, why it is to be written again, and how far it has come."""
@@ -84,7 +88,8 @@ class ItemList(ListPane[SummaryId]):
         return {
             "mark": Span(MARK if marked else "○", "title" if marked else "dim"),
             "summary": Span(item.summary_id),
-            "depth": Span("L" if item.depth == 0 else f"D{item.depth}", depth_style(item.depth)),
+            "conversation": Span(str(item.conversation_id), "key"),
+            "depth": Span("leaf" if item.depth == 0 else f"D{item.depth}", depth_style(item.depth)),
             "reason": Span(item.reason, "dim"),
             "state": Span(item.state.value, STATE_STYLES[item.state]),
             "tokens": Span(f"{item.tokens:,}", "dim"),

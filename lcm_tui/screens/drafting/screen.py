@@ -56,7 +56,7 @@ at the end and are not in it unless you mark them (1 marks them all).
 
 While it runs every summary says how far it has come. P pauses: no other call begins; P once more breaks off
 the calls that are in flight. enter reviews a draft and a previews putting it in. L leaves a summary as it is.
-A accepts the rest of this batch by a rule that you state ("nothing invented, no rule lost, retention 80");
+A accepts the rest of this batch by a rule that you state ("nothing invented, no rule lost, no worse");
 no rule accepts a draft that reverses a rule of its source. It ends with the batch, and what it does not
 accept says why and waits for you.
 
@@ -97,6 +97,14 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             Action("choice-1", self._mark_contaminated, self._why_no_contaminated),
             to(self, "history", places.History()),
         )
+
+    def in_key_bar(self) -> list[str]:
+        """Starting comes first, then deciding on the drafts that there are."""
+        shown = super().in_key_bar()
+        if self.work is None or self.work.batch.running:
+            return shown
+        decide = ("open", "accept-rest", "apply")
+        return [*decide, *(name for name in shown if name not in decide)]
 
     def main_widget(self) -> LineView[SummaryId]:
         """The items."""

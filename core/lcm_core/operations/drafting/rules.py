@@ -67,7 +67,7 @@ class AcceptanceRule:
         if self.retention is not None and new.share is not None and new.share < self.retention:
             yield f"retention {new.share * 100:.0f} % < {self.retention * 100:g} %"
         if self.better_retention and old is not None and (new.share or 0.0) < (old.share or 0.0):
-            yield "retention below the present text's"
+            yield f"retention {(new.share or 0.0) * 100:.0f} % < {(old.share or 0.0) * 100:.0f} % now"
 
 
 async def objections_to(
@@ -82,9 +82,9 @@ async def objections_to(
 _PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
 _SPLIT: Final = re.compile(r",|\band\b")
 #: What may be written on a command line, for its help.
-EXAMPLES: Final = "nothing invented, no rule lost, retention 80, no worse, no caution, every"
-#: What is offered first.
-DEFAULT: Final = "nothing invented, no rule lost, retention 80"
+EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
+#: What is offered first: a draft replaces a broken text when it is no worse, by whichever writer.
+DEFAULT: Final = "nothing invented, no rule lost, no worse"
 
 
 def parse_rule(words: str) -> AcceptanceRule:
