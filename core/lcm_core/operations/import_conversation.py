@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, cast
 
 from lcm_core.change.apply import last_id
-from lcm_core.change.breaks import context_key, summary_key
+from lcm_core.change.breaks import context_key, line_key, summary_key
 from lcm_core.change.journal import new_batch_id, operations
 from lcm_core.change.lock_time import row_seconds
 from lcm_core.change.place import Listing, Place, carry_out
@@ -375,18 +376,38 @@ class _Importing:
             for ref in refs
             for check in (("A3", "A7", "A9") if isinstance(ref, str) else ("A4", "A6", "A9"))
         }
-        return frozenset(items) | frozenset(
-            summary_key(check, self.owner, self.ids["summaries"][one])
-            for row in self.file.rows.get("summaries", ())
-            if (one := row["summary_id"]) is not None
-            for check, wrong in (
-                ("B1", row.get("kind") == "leaf" and one not in links),
-                ("B2", row.get("kind") == "condensed" and one not in edges),
-                ("B8", one in (edges if row.get("kind") == "leaf" else links)),
-                ("B9", (row.get("kind") == "leaf") != (row.get("depth", 0) == 0)),
+        return (
+            frozenset(items)
+            | frozenset(self._odd_lines())
+            | frozenset(
+                summary_key(check, self.owner, self.ids["summaries"][one])
+                for row in self.file.rows.get("summaries", ())
+                if (one := row["summary_id"]) is not None
+                for check, wrong in (
+                    ("B1", row.get("kind") == "leaf" and one not in links),
+                    ("B2", row.get("kind") == "condensed" and one not in edges),
+                    ("B8", one in (edges if row.get("kind") == "leaf" else links)),
+                    ("B9", (row.get("kind") == "leaf") != (row.get("depth", 0) == 0)),
+                )
+                if wrong
             )
-            if wrong
         )
+
+    def _odd_lines(self) -> Iterator[str]:
+        """Edges that lead upward, and what several summaries were made from: the model may read it twice."""
+        names = self.ids["summaries"]
+        called: Mapping[object, object]
+        for edge in self.file.rows.get("summary_parents", ()):
+            consumer, source = (names.get(edge.get(side)) for side in ("summary_id", "parent_summary_id"))
+            yield line_key("B12", self.owner, "edge", consumer, source)
+        for check, table, column, called in (
+            ("B14", "summary_parents", "parent_summary_id", names),
+            ("B15", "summary_messages", "message_id", self.messages),
+        ):
+            uses = Counter(row.get(column) for row in self.file.rows.get(table, ()))
+            for one, number in uses.items():
+                if number > 1 and one in called:
+                    yield context_key(check, self.owner, called[one])
 
     def warnings(self) -> Iterator[str]:
         """What is not as it was."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Row, SqlValue
+from lcm_core.store.connecting import Row, SqlValue, rows_in
 from lcm_core.store.opening import (
     TICK_NS,
     Access,
@@ -98,6 +98,14 @@ class HostRows:
         """The first row of a query, or None."""
         found: Row | None = self._connection.execute(sql, parameters).fetchone()
         return found
+
+    def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
+        """All rows of a query, addressed by column name."""
+        return list(self.each(sql, parameters))
+
+    def rows_in(self, sql: str, keys: Iterable[SqlValue]) -> list[Row]:
+        """The rows of a query whose text holds ``IN (?*)`` once, for all keys."""
+        return rows_in(self, sql, keys)
 
     def tuples(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query as plain tuples: without names they take half the time."""

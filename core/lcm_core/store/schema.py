@@ -203,6 +203,12 @@ def check_essential(schema: Schema, name: str) -> None:
     Raises:
         DatabaseError: a table or column without which nothing can be shown is missing.
     """
+    if schema.has("lcm_messages") and schema.has("lcm_summary_nodes") and not schema.has("conversations"):
+        raise DatabaseError(
+            f"{name} is a database of Remnic, not of lossless-claw. `lcm-tui remnic list --remnic PATH` "
+            "shows what it holds, and `lcm-tui remnic export` brings that into an LCM database.",
+            code="DATABASE_IS_REMNIC",
+        )
     for table, columns in ESSENTIAL.items():
         if not schema.has(table):
             raise DatabaseError(

@@ -1,0 +1,451 @@
+"""A lossless-claw database into Remnic's: session by session, in short transactions.
+
+docs/remnic.md, "Import".
+
+A preview, a run and a comparison walk the same way. What differs is who is asked, and whether it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from lcm_core.change.copying import Stop, check_wanted
+from lcm_core.change.plan import Cells
+from lcm_core.errors import NotFoundError
+from lcm_core.remnic import schema
+from lcm_core.remnic.compare import NOTHING, WantedTurn, differing_nodes, differing_turns
+from lcm_core.remnic.lineage import Placed, in_order, place_summaries
+from lcm_core.remnic.records import Kind, Origin, Report, SessionId, Step, What
+from lcm_core.remnic.source import (
+    MessageKey,
+    Outline,
+    Source,
+    SourceConversation,
+    count_messages,
+    load_conversations,
+    load_left_behind,
+    load_messages,
+    load_outline,
+    load_texts,
+)
+from lcm_core.remnic.target import (
+    Session,
+    TurnKey,
+    load_newcomers,
+    load_owners,
+    load_record,
+    load_session,
+    next_turn,
+    read_empty,
+    read_remnic,
+)
+from lcm_core.remnic.wanted import (
+    gone_summaries,
+    node_of,
+    origin_of,
+    parts_of,
+    record_key,
+    record_of,
+    turn_of,
+)
+from lcm_core.remnic.write import MovedOnError, RemnicWriter
+from lcm_core.store.connecting import Rows
+from lcm_core.times import iso_z
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Messages, or nodes, of one transaction: a Remnic that writes waits for no more.
+BATCH: Final = 100
+
+
+class Target(Protocol):
+    """Remnic's database: asked, or asked and written to."""
+
+    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a load over one state of the file."""
+
+    def make(self, steps: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
+        """Find steps, and do them where this is a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A preview or a comparison: nothing is written. *path* None: there is no database yet."""
+
+    path: Path | None
+
+    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a load over one state of the file."""
+        if self.path is None:
+            return read_empty(load, *args, **kwargs)
+        return read_remnic(self.path, load, *args, **kwargs)
+
+    def make(self, steps: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
+        """Find steps."""
+        return self.look(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A run: each question and each batch is a transaction of its own."""
+
+    writer: RemnicWriter
+
+    def look(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a load over one state of the file."""
+        with self.writer.writer.snapshot():
+            return load(self.writer.writer, *args, **kwargs)
+
+    def make(self, steps: Callable[[Rows], Sequence[Step]]) -> Sequence[Step]:
+        """Find steps under the lock and do them."""
+        return self.writer.transact(steps)
+
+
+def import_into(
+    source: Source,
+    target: Target,
+    sessions: Iterable[str] = (),
+    *,
+    report: Report | None = None,
+    seen: Callable[[Step], None] = lambda step: None,
+    told: Callable[[int, int], None] = lambda done, of: None,
+    stopped: Stop = lambda: False,
+) -> Report:
+    """Bring everything of some *sessions* (all without any) that differs; blocks.
+
+    *report* holds what was done by then also when something goes wrong. *seen* gets every difference, *told*
+    how many of how many messages were looked at.
+
+    Raises:
+        NotFoundError: the source has no such session.
+        CancelledError: *stopped* said so, between two transactions.
+        LcmError: a file cannot be read or written. What was committed stays; a further run goes on.
+    """
+    chosen = chosen_sessions(source, sessions)
+    report = Report() if report is None else report
+    total = source.read(count_messages, [one.conversation_id for each in chosen.values() for one in each])
+    done = 0
+    for session, conversations in chosen.items():
+        report.conversations += len(conversations)
+        work = _SessionWork(source, target, session, conversations, report, seen, stopped)
+        for count in work.run():
+            done += count
+            told(min(done, total), total)
+    return report
+
+
+def chosen_sessions(
+    source: Source, sessions: Iterable[str] = ()
+) -> dict[SessionId, tuple[SourceConversation, ...]]:
+    """The conversations of each session that is meant, in the order of their ids.
+
+    Raises:
+        NotFoundError: there is no such session.
+    """
+    every: dict[SessionId, tuple[SourceConversation, ...]] = {}
+    for one in source.read(load_conversations):
+        every[one.session] = (*every.get(one.session, ()), one)
+    wanted = [SessionId(one.strip()) for one in sessions]
+    for name in wanted:
+        if name not in every:
+            raise NotFoundError(
+                f"No session matched {name} in {source.path}. `lcm-tui conversations list` shows them.",
+                code="SESSION_NOT_FOUND",
+                details={"sessionId": name},
+            )
+    return {one: held for one, held in every.items() if not wanted or one in wanted}
+
+
+def left_behind(source: Source, sessions: Iterable[str] = ()) -> dict[str, int]:
+    """Rows of the chosen sessions that Remnic has no table for, by table."""
+    chosen = chosen_sessions(source, sessions).values()
+    numbers = [one.conversation_id for each in chosen for one in each]
+    return source.read(load_left_behind, numbers)
+
+
+def _outline(source: Source, conversations: Iterable[SourceConversation]) -> Outline:
+    return source.read(load_outline, [one.conversation_id for one in conversations])
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The place that each message gets."""
+
+    turns: Mapping[int, tuple[int | None, int | None]]  #: row and place by message; a place of None: its own
+    whole: bool  #: the session holds nothing but this source's messages, so places are ranks
+
+
+@dataclass(slots=True)
+class _SessionWork:
+    """One session on its way."""
+
+    source: Source
+    target: Target
+    session: SessionId
+    conversations: tuple[SourceConversation, ...]
+    report: Report
+    seen: Callable[[Step], None]
+    stopped: Stop
+    last_id: int = 0  #: no turn has a larger id that is not known
+    appended: int = 0  #: turns that a preview put behind the last one
+    gained: bool = False
+    wrote: bool = False
+    done: set[int] = field(default_factory=set)  #: messages whose rows are right
+
+    def run(self) -> Iterator[int]:
+        """All of it; yields how many messages were looked at."""
+        outline = _outline(self.source, self.conversations)
+        outline = self._without_conflicts(outline, self.target.look(load_session, self.session))
+        self.report.unreadable += outline.unreadable
+        wanted = in_order(outline.messages)
+        while True:
+            try:
+                yield from self._turns(wanted)
+                break
+            except MovedOnError:  # somebody wrote in between: what is left is planned anew
+                continue
+        yield 0
+        places = self._places(wanted)
+        self._nodes(outline, places)
+        self._records(outline)
+        self._strays(outline)
+        self._event(bool(wanted))
+        self.report.sessions += self.wrote
+
+    # -- turns -------------------------------------------------------------------------------------------
+
+    def _without_conflicts(self, outline: Outline, present: Session) -> Outline:
+        """The outline without the conversations under whose numbers Remnic has those of another database."""
+        times = {turn.origin: turn.created_at for turn in present.turns if turn.origin is not None}
+        other: dict[int, MessageKey] = {}
+        for one in outline.messages:
+            stored = times.get(origin_of(one))
+            if stored and one.created_at and stored != one.created_at:
+                other.setdefault(one.conversation_id, one)
+        for number, one in other.items():
+            self.report.conflicts.append(
+                f"conversation {number} of session {self.session}: Remnic has another message as its seq "
+                f"{one.seq}"
+            )
+        if not other:
+            return outline
+        self.conversations = tuple(one for one in self.conversations if one.conversation_id not in other)
+        gone = {one.summary_id for one in outline.summaries if one.conversation_id in other}
+        return replace(
+            outline,
+            messages=tuple(one for one in outline.messages if one.conversation_id not in other),
+            summaries=tuple(one for one in outline.summaries if one.summary_id not in gone),
+        )
+
+    def _order(self, wanted: Sequence[MessageKey]) -> _Order:
+        """Where each message is to be, by what Remnic holds now."""
+        present = self.target.look(load_session, self.session)
+        self.last_id = present.last_id
+        rows: dict[Origin, TurnKey] = {}
+        for turn in present.turns:
+            if turn.origin is not None:
+                rows.setdefault(turn.origin, turn)
+        known = {origin_of(one) for one in wanted}
+        whole = all(turn.origin in known for turn in present.turns) and len(rows) == len(present.turns)
+        found: dict[int, tuple[int | None, int | None]] = {}
+        for rank, one in enumerate(wanted):
+            turn_key = rows.get(origin_of(one))
+            found[one.message_id] = (None if turn_key is None else turn_key.id, rank if whole else None)
+        return _Order(found, whole)
+
+    def _turns(self, wanted: Sequence[MessageKey]) -> Iterator[int]:
+        order = self._order(wanted)
+        left = [one for one in wanted if one.message_id not in self.done]
+        owners = {one.conversation_id: one for one in self.conversations}
+        for start in range(0, len(left), BATCH):
+            check_wanted(self.stopped)
+            some = left[start : start + BATCH]
+            held = self.source.read(load_messages, [one.message_id for one in some])
+            batch = []
+            for one in some:
+                message = held.get(one.message_id)
+                if message is None:
+                    continue  # gone from the source since
+                row, place = order.turns[one.message_id]
+                made = turn_of(message, owners[one.conversation_id])
+                batch.append(WantedTurn(origin_of(one), row, place, made, parts_of(message)))
+
+            def make(rows: Rows, batch: Sequence[WantedTurn] = batch) -> Sequence[Step]:
+                return self._turn_steps(rows, batch, order)
+
+            self._count(self.target.make(make), {What.TURN: len(batch), What.PART: _parts_in(batch)})
+            self.done.update(one.message_id for one in some)
+            yield len(some)
+
+    def _turn_steps(self, rows: Rows, batch: Sequence[WantedTurn], order: _Order) -> Sequence[Step]:
+        for origin in load_newcomers(rows, self.session, self.last_id):
+            if order.whole or origin is not None:
+                raise MovedOnError("Turns came meanwhile.")
+        steps = list(differing_turns(rows, self.session, batch))
+        behind = next_turn(rows, self.session) + (self.appended if isinstance(self.target, Looking) else 0)
+        placed = []
+        for step in steps:
+            if step.origin is not None and step.after["turn_index"] is None:
+                step = replace(step, after=step.after.but(turn_index=behind))
+                behind += 1
+                self.appended += 1
+            placed.append(step)
+        came = sum(step.origin is not None for step in placed)
+        if came and isinstance(self.target, Running):
+            self.last_id = max(self.last_id, self._last_id(rows)) + came
+        return placed
+
+    @staticmethod
+    def _last_id(rows: Rows) -> int:
+        """The largest number that a turn ever had: what comes next is behind it."""
+        [(last,)] = rows.tuples("SELECT max(id) FROM lcm_messages")
+        if not schema.has_table(rows, "sqlite_sequence"):
+            return last or 0
+        [(used,)] = rows.tuples("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (schema.TURNS,))
+        return max(used or 0, last or 0)
+
+    def _places(self, wanted: Sequence[MessageKey]) -> dict[int, int]:
+        """The turn of each message: as it is in a run, as it would be in a preview."""
+        order = self._order(wanted)
+        present = self.target.look(load_session, self.session)
+        now = {turn.id: turn.turn_index for turn in present.turns}
+        found: dict[int, int] = {}
+        behind = self.target.look(next_turn, self.session)
+        for one in wanted:
+            row, rank = order.turns[one.message_id]
+            place = rank if rank is not None else now.get(row) if row is not None else None
+            if place is None:
+                place, behind = behind, behind + 1
+            if isinstance(place, int):
+                found[one.message_id] = place
+        return found
+
+    # -- nodes -------------------------------------------------------------------------------------------
+
+    def _nodes(self, outline: Outline, places: Mapping[int, int]) -> None:
+        owners = self.target.look(load_owners, [one.summary_id for one in outline.summaries])
+        elsewhere = sorted(name for name, owner in owners.items() if owner != self.session)
+        self.report.elsewhere += elsewhere
+        kept = tuple(one for one in outline.summaries if one.summary_id not in set(elsewhere))
+        placed, lost = place_summaries(replace(outline, summaries=kept), places)
+        self.report.no_messages += lost
+        self.report.collapsed += sum(one.collapsed for one in placed)
+        known = frozenset(one.summary_id for one in outline.summaries)
+        for start in range(0, len(placed), BATCH):
+            check_wanted(self.stopped)
+            some = placed[start : start + BATCH]
+            wanted = self._wanted_nodes(some)
+
+            def make(rows: Rows, wanted: Mapping[str, Cells] = wanted) -> Sequence[Step]:
+                return tuple(differing_nodes(rows, self.session, wanted, known))
+
+            self._count(self.target.make(make), {What.NODE: len(wanted)})
+
+    def _wanted_nodes(self, some: Sequence[Placed]) -> dict[str, Cells]:
+        texts = self.source.read(load_texts, [one.summary.summary_id for one in some])
+        return {
+            one.summary.summary_id: node_of(one, self.session, texts[one.summary.summary_id])
+            for one in some
+            if one.summary.summary_id in texts
+        }
+
+    # -- what belongs to it ------------------------------------------------------------------------------
+
+    def _records(self, outline: Outline) -> None:
+        """What Remnic has no column for, and nodes of summaries that the source does not hold any more."""
+        known = frozenset(one.summary_id for one in outline.summaries)
+        for conversation in self.conversations:
+            key = record_key(self.session, conversation.conversation_id)
+            name = f"record of conversation {conversation.conversation_id}"
+
+            def step(kind: Kind, row: str | None, before: Cells, after: Cells, name: str = name) -> Step:
+                return Step(kind, What.RECORD, self.session, name, schema.META, row, before, after)
+
+            def make(
+                rows: Rows,
+                key: str = key,
+                one: SourceConversation = conversation,
+                step: Callable[..., Step] = step,
+            ) -> Sequence[Step]:
+                stored = load_record(rows, key)
+                gone = gone_summaries(stored, known)
+                wanted = record_of(one, outline, gone)
+                steps = list(self._gone_nodes(load_owners(rows, gone)))
+                if stored is None:
+                    row = Cells.of({"key": key, "value": wanted})
+                    steps.append(step(Kind.MISSING, None, NOTHING, row))
+                elif stored != wanted:
+                    before, after = Cells.of({"value": stored}), Cells.of({"value": wanted})
+                    steps.append(step(Kind.CHANGED, key, before, after))
+                return steps
+
+            self._count(self.target.make(make), {What.RECORD: 1})
+
+    def _gone_nodes(self, owners: Mapping[str, str]) -> Iterator[Step]:
+        for name, owner in sorted(owners.items()):
+            if owner == self.session:
+                yield Step(Kind.EXTRA, What.NODE, self.session, name, schema.NODES, name, NOTHING, NOTHING)
+
+    def _strays(self, outline: Outline) -> None:
+        """Rows of an import whose message or summary the source does not hold any more, and repeated ones."""
+        present = self.target.look(load_session, self.session)
+        known = {origin_of(one) for one in outline.messages}
+        numbers = {str(one.conversation_id) for one in self.conversations}
+        met: set[Origin] = set()
+        for turn in present.turns:
+            one = turn.origin
+            if one is None or one.conversation_id not in numbers:
+                continue
+            if one not in known or one in met:
+                kind = Kind.REPEATED if one in met else Kind.EXTRA
+                self._count(
+                    [Step(kind, What.TURN, self.session, one.text, schema.TURNS, turn.id, NOTHING, NOTHING)],
+                    {},
+                )
+            met.add(one)
+
+    def _event(self, any_turns: bool) -> None:
+        """The mark that Remnic reads as the end of an import (docs/remnic.md, "Events")."""
+        present = self.target.look(load_session, self.session)
+        if not any_turns or (present.has_marker and not self.gained):
+            return
+
+        def make(rows: Rows) -> Sequence[Step]:
+            [(tokens,)] = rows.tuples(
+                "SELECT CAST(total(token_count) AS INTEGER) FROM lcm_messages WHERE session_id = ?",
+                (self.session,),
+            )
+            row = Cells.of(
+                {
+                    "session_id": self.session,
+                    "fired_at": iso_z(datetime.now(UTC)),
+                    "msg_before": next_turn(rows, self.session),
+                    "tokens_before": tokens,
+                    "tokens_after": tokens,
+                }
+            )
+            name = "end of the import"
+            return (Step(Kind.MISSING, What.EVENT, self.session, name, schema.EVENTS, None, NOTHING, row),)
+
+        self._count(self.target.make(make), {What.EVENT: 1})
+
+    def _count(self, steps: Sequence[Step], looked_at: Mapping[What, int]) -> None:
+        differing: dict[What, int] = {}
+        for step in steps:
+            self.report.rows[step.what].count(step.kind)
+            if step.kind not in (Kind.EXTRA, Kind.REPEATED):
+                differing[step.what] = differing.get(step.what, 0) + 1
+            self.wrote |= step.writes
+            self.gained |= step.kind is Kind.MISSING and step.what in (What.TURN, What.NODE)
+            self.seen(step)
+        for what, count in looked_at.items():
+            self.report.rows[what].same += max(0, count - differing.get(what, 0))
+
+
+def _parts_in(batch: Sequence[WantedTurn]) -> int:
+    return sum(len(one.parts) for one in batch)

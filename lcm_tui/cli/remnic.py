@@ -1,0 +1,410 @@
+"""``remnic``: looking into Remnic's database, and everything between it and lossless-claw's."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lcm_core.change.schema_new import create_database
+from lcm_core.errors import ExitCode, FileMissingError, LcmError
+from lcm_core.remnic import journal
+from lcm_core.remnic.exporting import Export, Exported
+from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
+from lcm_core.remnic.reading import read_contents, read_session, session_names
+from lcm_core.remnic.records import Report, Step, What
+from lcm_core.remnic.source import Source
+from lcm_core.remnic.undo import Undone, preview_undo, undo_import
+from lcm_core.remnic.write import create as create_remnic
+from lcm_core.remnic.write import writing
+from lcm_core.settings import Json, SettingSource
+from lcm_core.settings.values import Sourced
+from lcm_core.store.database import Reader
+
+from lcm_tui.cli import changing
+from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ChangeFlags
+from lcm_tui.cli.presentation import PROGRAM
+from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.working import ask_before_change, interruptible, show_and_ask
+from lcm_tui.views.blocks import Block, Facts, Note
+from lcm_tui.views.remnic import (
+    contents_blocks,
+    differences_table,
+    exported_blocks,
+    remarks,
+    report_blocks,
+    session_blocks,
+    state_of,
+    undone_blocks,
+)
+
+_ROWS = {
+    What.TURN: "messages",
+    What.PART: "parts",
+    What.NODE: "summaries",
+    What.RECORD: "records",
+    What.EVENT: "compactionEvents",
+    What.SEARCH: "searchRows",
+}
+_UNDONE = "Nothing was changed; --apply does it."
+
+
+def of_source(run: Run, source: Path | None) -> Run:
+    """The same run over the database that ``--src`` names."""
+    if source is None:
+        return run
+    database = Sourced(source, SettingSource.COMMAND_LINE, "--src")
+    return replace(run, settings=replace(run.settings, database=database))
+
+
+# -- looking ---------------------------------------------------------------------------------------------
+
+
+def list_(run: Run, path: Path) -> Answer:
+    """The sessions of Remnic's database, and our imports into it."""
+    held, imports = read_contents(path), journal.imports(path)
+    sessions: list[Json] = [
+        {
+            "sessionId": one.session,
+            "turns": one.turns,
+            "importedTurns": one.imported,
+            "parts": one.parts,
+            "nodes": one.nodes,
+            "maxDepth": one.max_depth,
+            "tokens": one.tokens,
+            "firstAt": one.first_at,
+            "lastAt": one.last_at,
+            "recordedConversations": one.records,
+        }
+        for one in held.sessions
+    ]
+    made: list[Json] = [
+        {
+            "importId": one.id,
+            "source": one.source,
+            "begunAt": one.begun_at,
+            "undoneAt": one.undone_at,
+            "rows": one.rows,
+            "state": state_of(one),
+        }
+        for one in imports
+    ]
+    document: Document = {
+        "remnic": str(path),
+        "schemaVersion": held.version,
+        "sessions": sessions,
+        "imports": made,
+    }
+    return run.answer("remnic.list", document, contents_blocks(run.time, held, imports))
+
+
+def show(run: Run, path: Path, session: str, limit: int) -> Answer:
+    """Turns and nodes of a session."""
+    [name] = session_names(path, [session])
+    held = read_session(path, name)
+    turns: list[Json] = [
+        {
+            "turnIndex": one.turn_index,
+            "role": one.role,
+            "tokenCount": one.tokens,
+            "createdAt": one.created_at or None,
+            "conversationId": one.origin.conversation_id if one.origin else None,
+            "seq": one.origin.seq if one.origin else None,
+            "content": one.content,
+            "parts": [{"ordinal": _number(part.ordinal), "kind": part.kind} for part in one.parts],
+        }
+        for one in held.turns[-limit:]
+    ]
+    nodes: list[Json] = [
+        {
+            "nodeId": one.id,
+            "depth": one.depth,
+            "parentId": one.parent_id,
+            "firstTurn": one.start,
+            "lastTurn": one.end,
+            "tokenCount": one.tokens,
+            "createdAt": one.created_at or None,
+            "content": one.text,
+        }
+        for one in sorted(held.nodes, key=lambda one: (-one.depth, one.start, one.id))[:limit]
+    ]
+    document: Document = {
+        "remnic": str(path),
+        "sessionId": name,
+        "turnCount": len(held.turns),
+        "nodeCount": len(held.nodes),
+        "nodes": nodes,
+        "turns": turns,
+    }
+    return run.answer("remnic.show", document, session_blocks(run.time, held, limit))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+# -- import and verify -----------------------------------------------------------------------------------
+
+
+def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *, create: bool) -> Answer:
+    """Show what an import would do, or do it."""
+    new = create and not path.exists()
+    if not new and not path.is_file():
+        raise FileMissingError(
+            "Remnic database",
+            path,
+            "Give another path, start Remnic once with lcmEnabled, or make an empty one with --create.",
+            code="REMNIC_NOT_FOUND",
+        )
+    with Source(run.settings.database.value, BUSY_SECONDS) as source:
+        behind = left_behind(source, sessions)
+        if not flags.apply or not flags.yes:
+            planned = _looked(source, None if new else path, sessions)
+            blocks = _import_blocks(run, path, planned, behind)
+            if not flags.apply or not planned.written:
+                note = _UNDONE if planned.written else "Nothing to import: Remnic has all of it."
+                told: list[Block] = [*blocks, Note(note)]
+                return run.answer("remnic.import", _import_document(path, planned, behind), told)
+            question = f"Write this into {path}?"
+            show_and_ask(lambda: blocks, question, run.presentation, yes=False)
+        if new:
+            create_remnic(path)
+        return _imported(run, source, path, sessions, behind)
+
+
+def _looked(source: Source, path: Path | None, sessions: Sequence[str]) -> Report:
+    meter = ProgressLine(silent=0.5)
+    with interruptible() as stopped:
+        try:
+            return import_into(
+                source,
+                Looking(path),
+                sessions,
+                told=lambda done, of: meter.show("Comparing messages", done, of),
+                stopped=stopped,
+            )
+        finally:
+            meter.clear()
+
+
+def _imported(
+    run: Run, source: Source, path: Path, sessions: Sequence[str], behind: dict[str, int]
+) -> Answer:
+    meter, report = ProgressLine(silent=0.5), Report()
+    failed: LcmError | None = None
+    with interruptible() as stopped, writing(path, source.path, BUSY_SECONDS, stopped) as writer:
+        try:
+            import_into(
+                source,
+                Running(writer),
+                sessions,
+                report=report,
+                told=lambda done, of: meter.show("Importing messages", done, of),
+                stopped=stopped,
+            )
+            writer.end()
+        except LcmError as error:
+            if not report.written:
+                raise
+            failed = error
+        finally:
+            meter.clear()
+        undo = shlex.join([PROGRAM, "remnic", "undo", writer.id, "--remnic", str(path), "--apply"])
+        document: Document = {
+            **_import_document(path, report, behind),
+            "applied": failed is None,
+            "importId": writer.id,
+            "undo": undo,
+            "searchIndex": writer.search_failed or None,
+        }
+        blocks = _import_blocks(run, path, report, behind)
+        blocks.append(Facts([("Import", writer.id), ("To undo it", undo)]))
+        if writer.search_failed:
+            blocks.append(Note(f"Some search rows could not be written: {writer.search_failed}."))
+    if failed is not None:
+        blocks.append(
+            Note(f"The import stopped: {failed.message} What was written stays; run it again to go on.")
+        )
+    return run.answer("remnic.import", document, blocks).in_part(failed)
+
+
+def verify(run: Run, path: Path, sessions: Sequence[str], limit: int) -> Answer:
+    """How both sides differ."""
+    kept: list[Step] = []
+    total = 0
+
+    def seen(step: Step) -> None:
+        nonlocal total
+        if step.what is not What.EVENT:
+            total += 1
+            if len(kept) < limit:
+                kept.append(step)
+
+    with Source(run.settings.database.value, BUSY_SECONDS) as source, interruptible() as stopped:
+        meter = ProgressLine(silent=0.5)
+        try:
+            report = import_into(
+                source,
+                Looking(path),
+                sessions,
+                seen=seen,
+                told=lambda done, of: meter.show("Comparing messages", done, of),
+                stopped=stopped,
+            )
+        finally:
+            meter.clear()
+        behind = left_behind(source, sessions)
+    differences: list[Json] = [
+        {
+            "difference": one.kind.value,
+            "row": one.what.value,
+            "sessionId": one.session,
+            "name": one.name,
+            "table": one.table,
+            "columns": list(one.columns),
+        }
+        for one in kept
+    ]
+    same = not (total or report.conflicts or report.elsewhere)
+    document: Document = {
+        **_import_document(path, report, behind),
+        "same": same,
+        "differenceCount": total,
+        "differences": differences,
+    }
+    blocks: list[Block] = [*_import_blocks(run, path, report, behind), differences_table(kept, total)]
+    told = run.answer("remnic.verify", document, blocks)
+    return told if same else replace(told, exit_code=ExitCode.FINDINGS)
+
+
+def _import_blocks(run: Run, path: Path, report: Report, behind: dict[str, int]) -> list[Block]:
+    files = Facts([("From", str(run.settings.database.value)), ("Remnic", str(path))])
+    return [files, *report_blocks(report, behind.items())]
+
+
+def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Document:
+    rows: Document = {
+        _ROWS[what]: {
+            "inserted": one.missing,
+            "updated": one.changed,
+            "moved": one.moved,
+            "extra": one.extra,
+            "skipped": one.same,
+        }
+        for what, one in report.rows.items()
+    }
+    return {
+        "remnic": str(path),
+        "applied": False,
+        "conversationsScanned": report.conversations,
+        "sessionsTouched": report.sessions,
+        "rows": rows,
+        "multiParentCollapsed": report.collapsed,
+        "skippedNoMessages": list(report.no_messages),
+        "skippedMultiSession": list(report.elsewhere),
+        "skippedConversations": list(report.conflicts),
+        "skippedMessages": report.unreadable,
+        "leftBehind": dict(behind),
+        "warnings": list(remarks(report, behind.items())),
+    }
+
+
+# -- export ----------------------------------------------------------------------------------------------
+
+
+def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *, create: bool) -> Answer:
+    """Show what an export would bring back, or do it."""
+    work = Export(path, session_names(path, sessions))
+    database = run.settings.database.value
+    if create and not database.exists():
+        blocks = exported_blocks(work.preview())
+        if not flags.apply:
+            note = Note(f"{database} would be made. Nothing was changed; --apply does it.")
+            document: Document = {"applied": False, **_export_document(path, work.preview())}
+            return run.answer("remnic.export", document, [*blocks, note])
+        ask_before_change(f"Make {database} and bring these conversations into it?", yes=flags.yes)
+        create_database(database)
+        flags = replace(flags, yes=True)
+
+    async def plan(reader: Reader) -> changing.Proposal:
+        plans = await work.plan(reader)
+        blocks = exported_blocks(work.conversations)
+        if work.left > 1:
+            blocks.append(
+                Note(
+                    f"Rows of conversation {plans[0].conversation_id} follow; the other "
+                    f"{work.left - 1:,} conversations are brought in behind it, one by one."
+                )
+            )
+        return changing.Proposal(
+            plans,
+            _export_document(path, work.conversations),
+            blocks,
+            nothing="Nothing to export: every conversation is there.",
+            brief=True,
+            more=work.left > 1,
+        )
+
+    return changing.run_change(run, "remnic.export", plan, flags)
+
+
+def _export_document(path: Path, conversations: Sequence[Exported]) -> Document:
+    held: list[Json] = [
+        {
+            "conversationId": one.number,
+            "sessionId": one.session,
+            "messages": one.messages,
+            "parts": one.parts,
+            "summaries": one.summaries,
+            "contextItems": one.items,
+            "there": one.there,
+            "notes": list(one.notes),
+        }
+        for one in conversations
+    ]
+    return {"remnic": str(path), "conversations": held}
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:
+    """Show what undoing an import would do, or do it."""
+    one = journal.find_import(path, name)
+    if not flags.apply or not flags.yes:
+        planned = preview_undo(path, one)
+        blocks = undone_blocks(one, planned, done=False)
+        if not flags.apply:
+            document = _undo_document(path, one, planned, applied=False)
+            return run.answer("remnic.undo", document, [*blocks, Note(_UNDONE)])
+        show_and_ask(lambda: blocks, "Undo this import?", run.presentation, yes=False)
+    meter = ProgressLine(silent=0.5)
+    with interruptible() as stopped:
+        try:
+            found = undo_import(
+                path,
+                one,
+                BUSY_SECONDS,
+                told=lambda done, of: meter.show("Undoing", done, of),
+                stopped=stopped,
+            )
+        finally:
+            meter.clear()
+    document = _undo_document(path, one, found, applied=True)
+    return run.answer("remnic.undo", document, undone_blocks(one, found, done=True))
+
+
+def _undo_document(path: Path, one: journal.Import, found: Undone, *, applied: bool) -> Document:
+    return {
+        "remnic": str(path),
+        "applied": applied,
+        "importId": one.id,
+        "source": one.source,
+        "removed": found.removed,
+        "restored": found.restored,
+        "gone": found.gone,
+        "changedSince": found.left,
+    }

@@ -1,0 +1,98 @@
+"""``remnic``: looking into Remnic's database, filling it, comparing it, bringing it back, taking it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import run
+from tests.conftest import DatabaseFactory
+from tests.remnic.store import all_rows, check_import, lcm_rows, new_remnic, opened
+
+
+@pytest.fixture
+def remnic(tmp_path: Path) -> Path:
+    (tmp_path / "memory" / "state").mkdir(parents=True)
+    return new_remnic(tmp_path / "memory" / "state" / "lcm.sqlite")
+
+
+def test_there_and_back_and_undone(database_file: DatabaseFactory, remnic: Path, tmp_path: Path):
+    source, back, empty = database_file("1.0-next"), tmp_path / "back.db", all_rows(remnic)
+    there = ("--src", source, "--memory-dir", remnic.parents[1], "--json")
+    planned = run("remnic", "import", *there, "--dry-run").data
+    assert all_rows(remnic) == empty
+    differing = run("remnic", "verify", *there)
+    assert differing.code == 6
+    assert '"difference":"missing"' in differing.out
+
+    done = run("remnic", "import", *there, "--apply", "--yes").data
+    assert (planned["applied"], done["applied"]) == (False, True)
+    assert done["rows"] == planned["rows"]
+    assert done["rows"]["messages"] == {"inserted": 268, "updated": 0, "moved": 0, "extra": 0, "skipped": 0}
+    check_import(source, remnic)
+    assert run("remnic", "verify", *there).data["same"]
+    assert run("remnic", "import", *there).data["rows"]["messages"]["skipped"] == 268
+
+    listed = run("remnic", "list", "--remnic", remnic, "--json").data
+    assert [one["state"] for one in listed["imports"]] == ["complete"]
+    assert sum(one["turns"] for one in listed["sessions"]) == 268
+    shown = run("remnic", "show", "3ab38b00", "--remnic", remnic, "--json", "--limit", "5").data
+    assert (shown["turnCount"], len(shown["turns"]), shown["nodeCount"]) == (92, 5, 9)
+
+    returned = ("--remnic", remnic, "--db", back, "--create", "--json")
+    assert len(run("remnic", "export", *returned).data["conversations"]) == 11
+    assert not back.exists()
+    batch = run("remnic", "export", *returned, "--apply", "--yes").data["batch"]
+    assert lcm_rows(back, source) == lcm_rows(source, back)
+    assert run("history", "undo", "--batch", batch, "--db", back, "--apply", "--yes", "--json").data[
+        "applied"
+    ]
+
+    undone = run("remnic", "undo", "--remnic", remnic, "--json", "--apply", "--yes").data
+    assert undone["changedSince"] == 0
+    assert all_rows(remnic) == empty
+
+
+def test_only_a_session_for_people(database_file: DatabaseFactory, remnic: Path):
+    session = "3ab38b00-b20c-4694-8aa0-ab2f821ab620"
+    words = ("--db", database_file("1.0-next"), "--remnic", remnic, "--session-filter", session)
+    assert "Nothing was changed; --apply does it." in run("remnic", "import", *words).out
+    done = run("remnic", "import", *words, "--apply", "--yes").out
+    assert "lcm-tui remnic undo rem_" in done
+    with opened(remnic) as db:
+        assert db.execute("SELECT DISTINCT session_id FROM lcm_messages").fetchall() == [(session,)]
+    assert "Nothing differs." in run("remnic", "verify", *words).out
+    assert session in run("remnic", "list", "--remnic", remnic).out
+    assert "Nodes" in run("remnic", "show", session, "--remnic", remnic).out
+    assert "Rows to remove" in run("remnic", "undo", "--remnic", remnic).out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("list",), 2, "--remnic PATH or --memory-dir DIR"),
+        (("list", "--remnic", "a", "--memory-dir", "b"), 2, "exclude each other"),
+        (("list", "--remnic", "missing"), 3, "There is no Remnic database at missing"),
+        (("import", "--remnic", "missing"), 3, "--create"),
+        (("undo", "--remnic", "missing"), 3, "There is no import to undo"),
+    ],
+)
+def test_what_is_refused(
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+    database_file: DatabaseFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    refused = run("remnic", *words, "--db", database_file("1.0-next"))
+    assert (refused.code, said in refused.err) == (code, True), refused.err
+
+
+def test_remnic_s_database_is_told_from_lossless_claw_s(remnic: Path):
+    refused = run("status", "--db", remnic)
+    assert refused.code == 5
+    assert "is a database of Remnic" in refused.err
+    assert "lcm-tui remnic list" in refused.err

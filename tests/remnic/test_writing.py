@@ -1,0 +1,217 @@
+"""Writing into Remnic's file: killed, disturbed, by two at once, and taken back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.remnic import importing, journal
+from lcm_core.remnic.importing import Running, import_into
+from lcm_core.remnic.source import Source
+from lcm_core.remnic.undo import preview_undo, undo_import
+from lcm_core.remnic.write import RemnicWriter, writing
+
+from tests.conftest import DatabaseFactory
+from tests.databases import building
+from tests.remnic.store import (
+    all_rows,
+    check_import,
+    check_search,
+    native_turn,
+    new_remnic,
+    opened,
+    other_importer,
+)
+from tests.remnic.support import differences, imported, previewed
+from tests.support import ROOT
+
+#: Runs an import and is killed in its Nth transaction, before or after the journal has its line.
+_RUN = """
+import os, signal, sys
+from pathlib import Path
+from lcm_core.remnic import importing
+from lcm_core.remnic.journal import Journal
+from tests.remnic.support import imported
+"""
+_KILLED = f"""{_RUN}
+left = int(sys.argv[3])
+wrote = Journal.wrote
+def dying(self, written):
+    global left
+    left -= 1
+    if left < 0 and sys.argv[4] == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    wrote(self, written)
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+Journal.wrote = dying
+imported(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(str(ROOT / part) for part in (".", "core", "prompts"))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+@pytest.fixture
+def remnic(tmp_path: Path) -> Path:
+    return new_remnic(tmp_path / "lcm.sqlite")
+
+
+@pytest.mark.parametrize(("transactions", "when"), [(3, "before"), (14, "after")])
+def test_an_import_that_was_killed_goes_on(
+    transactions: int, when: str, database_file: DatabaseFactory, remnic: Path
+):
+    source = database_file("0.15.3")
+    before = all_rows(remnic)
+    command = [sys.executable, "-c", _KILLED, str(source), str(remnic), str(transactions), when]
+    killed = subprocess.run(command, env=_environment(), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    half = all_rows(remnic)
+    assert 0 < len(half["lcm_messages"]) < 865
+    [first] = journal.imports(remnic)
+    assert not first.ended
+    imported(source, remnic)
+    check_import(source, remnic)
+    [whole] = journal.imports(remnic)  # one import, so one undo
+    assert (whole.id, whole.ended) == (first.id, True)
+    undo_import(remnic, whole, 5.0)
+    assert all_rows(remnic) == before
+
+
+def test_two_imports_at_once_bring_everything_once(database_file: DatabaseFactory, remnic: Path):
+    source = database_file("0.15.3")
+    script = _RUN + "importing.BATCH = 5\nimported(Path(sys.argv[1]), Path(sys.argv[2]))"
+    command = [sys.executable, "-c", script, str(source), str(remnic)]
+    both = [subprocess.Popen(command, env=_environment()) for _ in range(2)]
+    assert [one.wait() for one in both] == [0, 0]
+    assert len({one.id for one in journal.imports(remnic)}) == 2
+    assert differences(source, remnic) == []
+    check_search(remnic)
+    with opened(remnic) as db:
+        assert db.execute("SELECT count(*), count(DISTINCT metadata) FROM lcm_messages").fetchone() == (
+            865,
+            865,
+        )
+
+
+def test_remnic_may_write_between_two_transactions(
+    database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = database_file("0.15.3")
+    monkeypatch.setattr(importing, "BATCH", 20)
+    transact, said = RemnicWriter.transact, [0]
+
+    def disturbed(self: RemnicWriter, make: Any) -> Any:
+        with opened(remnic) as db:
+            native_turn(db, "27046938-a735-4a93-a971-f4fe747bb833", f"in between {said[0]}")
+        said[0] += 1
+        return transact(self, make)
+
+    monkeypatch.setattr(RemnicWriter, "transact", disturbed)
+    with Source(source) as one, writing(remnic, source, 5.0) as writer:
+        import_into(one, Running(writer))
+    with opened(remnic) as db:
+        assert db.execute("SELECT count(*) FROM lcm_messages").fetchone() == (865 + said[0],)
+        repeated = "SELECT 1 FROM lcm_messages GROUP BY session_id, turn_index HAVING count(*) > 1"
+        assert db.execute(repeated).fetchall() == []
+        out_of_order = """SELECT 1 FROM lcm_messages AS a JOIN lcm_messages AS b
+            ON b.session_id = a.session_id
+            AND json_extract(b.metadata, '$.conversation_id') = json_extract(a.metadata, '$.conversation_id')
+            AND json_extract(b.metadata, '$.source_seq') > json_extract(a.metadata, '$.source_seq')
+            AND b.turn_index < a.turn_index"""
+        assert db.execute(out_of_order).fetchall() == []
+    assert differences(source, remnic) == []
+    check_search(remnic)
+
+
+def test_undo_puts_back_what_the_other_importer_had(database_file: DatabaseFactory, remnic: Path):
+    source = database_file("0.15.3")
+    other_importer(source, remnic)
+    before = all_rows(remnic)
+    imported(source, remnic)
+    one = journal.find_import(remnic, None)
+    expected = preview_undo(remnic, one)
+    assert undo_import(remnic, one, 5.0) == expected
+    after = all_rows(remnic)
+    for table in ("lcm_messages_fts_docsize", "lcm_summaries_fts_docsize"):  # derived: it may stay complete
+        before.pop(table), after.pop(table)
+    assert after == before
+    assert (expected.gone, expected.left) == (0, 0)
+    with pytest.raises(NotFoundError, match="There is no import to undo"):
+        journal.find_import(remnic, None)
+
+
+def test_undo_keeps_what_was_changed_since(database_file: DatabaseFactory, remnic: Path):
+    source = database_file("0.1.2")
+    imported(source, remnic)
+    with opened(remnic) as db:
+        db.execute("UPDATE lcm_messages SET content = 'redacted' WHERE id = 5")
+        db.execute("DELETE FROM lcm_messages WHERE id = 6")
+        native_turn(db, "mine", "of Remnic")
+    one = journal.find_import(remnic, None)
+    found = undo_import(remnic, one, 5.0)
+    assert (found.left, found.gone) == (1, 1)
+    with opened(remnic) as db:
+        assert db.execute("SELECT content FROM lcm_messages ORDER BY id").fetchall() == [
+            ("redacted",),
+            ("of Remnic",),
+        ]
+    again = undo_import(remnic, one, 5.0)
+    assert (again.removed, again.left) == (0, 1)
+
+
+def test_what_is_noted_is_private_and_holds_no_text_that_came(database_file: DatabaseFactory, remnic: Path):
+    imported(database_file("0.15.3"), remnic)
+    [one] = journal.imports(remnic)
+    assert stat.S_IMODE(one.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(one.path.parent.stat().st_mode) == 0o700
+    assert "retry policy" not in one.path.read_text()
+
+
+def test_an_import_that_runs_is_not_undone(database_file: DatabaseFactory, remnic: Path):
+    source = database_file("1.0-next")
+    with Source(source) as opened_source, writing(remnic, source, 5.0) as writer:
+        import_into(opened_source, Running(writer))
+        with pytest.raises(RefusedError, match="still runs"):
+            undo_import(remnic, journal.find_import(remnic, None), 5.0)
+
+
+def test_a_damaged_note_is_refused_or_skipped(database_file: DatabaseFactory, remnic: Path):
+    imported(database_file("1.0-next"), remnic)
+    [one] = journal.imports(remnic)
+    lines = one.path.read_text().splitlines(keepends=True)
+    one.path.write_text("".join(lines[:2]) + lines[2][:40])  # cut off: that was never committed
+    assert preview_undo(remnic, one).removed > 0
+    one.path.write_text(lines[0] + '{"wrote":[{"came":1}]}\n')
+    with pytest.raises(RefusedError, match="damaged"):
+        preview_undo(remnic, one)
+    one.path.write_text("{")
+    assert journal.imports(remnic) == []
+
+
+def test_a_message_that_leaves_the_source_meanwhile_is_left_out(
+    database_copy: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source = database_copy("1.0-next")
+    load = importing.load_messages
+
+    def pruned(*arguments: Any) -> Any:
+        monkeypatch.setattr(importing, "load_messages", load)
+        with building(source) as rows:
+            rows.execute("DELETE FROM messages WHERE conversation_id = 11")
+        return load(*arguments)
+
+    monkeypatch.setattr(importing, "load_messages", pruned)
+    imported(source, remnic)
+    with opened(remnic) as db:
+        assert db.execute("SELECT count(*) FROM lcm_messages").fetchone() == (268 - 30,)
+    assert not previewed(source, remnic).written
