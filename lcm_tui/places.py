@@ -54,7 +54,7 @@ class Sent(NamedTuple):
     document: Document
     item: ItemId
     seq: int | None
-    note: str = ""  #: under what it was sent, by default the budget that is set
+    note: str  #: under what it was sent
 
 
 class Summaries(NamedTuple):

@@ -298,10 +298,12 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         await pilot.press("B", *"lots", "enter")
         await wait_until_refused(pilot, "“lots” is not a number of tokens")
         await pilot.press("escape")
-        assert pilot.app.session.budget == 2_000
+        assert "what if: budget 2,000" in shown_lines(pilot)[0]
+        assert pilot.app.session.budget == 128_000
         await pilot.press("escape")
         await opened(pilot, 7)
-        assert "of 2,000 tokens" in head(pilot)[2], "the budget is that of the session"
+        assert "of 128,000 tokens" in head(pilot)[2], "what was asked there holds there"
+        assert "what if" not in shown_lines(pilot)[0]
 
 
 async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):

@@ -80,6 +80,7 @@ class CompactionChoices:
         self.mode = Choice("mode", tuple(MODES))
         self.target = Choice("target", tuple(TARGETS))
         self.rule = Choice("accept", tuple(rule.value for rule in Rule))
+        self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
         self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
         self.version = 0  #: grows with every choice: a look that began before one is worth nothing
 
@@ -98,9 +99,14 @@ class CompactionChoices:
 
     # -- what is chosen ----------------------------------------------------------------------------------
 
+    @property
+    def budget(self) -> int:
+        """In tokens."""
+        return self._screen.session.budget if self.what_if is None else self.what_if
+
     def wanted(self) -> tuple[Mode, int]:
         """The mode, and the tokens to come under."""
-        return MODES[self.mode.value], self._targets[self.target.value].of(self._screen.session.budget)
+        return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
 
     def setting(self) -> CompactionSetting:
         """How the database is compacted."""
@@ -110,7 +116,7 @@ class CompactionChoices:
             session.database.schema,
             rules,
             session.zone,
-            session.budget,
+            self.budget,
             tail=self.tail,
             session_key=self._session_key,
         )
@@ -126,6 +132,9 @@ class CompactionChoices:
                 Span(f"{choice.title}: ", "dim"),
                 Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
             ]
+        if self.what_if is not None:
+            key = self._screen.key_of("budget")
+            spans += [Span(f"{key} ", "key"), Span("budget: ", "dim"), Span(f"{self.budget:,}  ")]
         if self.tail is not None:
             key = self._screen.key_of("tail")
             spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
@@ -186,19 +195,19 @@ class CompactionChoices:
 
     async def _ask_budget(self) -> None:
         """Ask for the budget."""
-        budget = self._screen.session.budget
+        configured = self._screen.session.budget
         text = await self._screen.ask(
-            f"Budget in tokens, e.g. 64k (enter keeps {budget:,})", check=budget_problem
+            f"Budget in tokens, e.g. 64k (empty: {configured:,}, as configured)", check=budget_problem
         )
-        if text is not None and (found := parse_budget(text)) is not None:
-            self._set_budget(found)
+        if text is not None:
+            self._set_budget(parse_budget(text) if text.strip() else None)
 
     def _step_budget(self, direction: int) -> None:
-        self._set_budget(step(self._screen.session.budget, direction))
+        self._set_budget(step(self.budget, direction))
 
-    def _set_budget(self, budget: int) -> None:
-        if budget != self._screen.session.budget:
-            self._screen.session.budget = budget
+    def _set_budget(self, budget: int | None) -> None:
+        before, self.what_if = self.budget, budget
+        if self.budget != before:
             self.renew()
 
 

@@ -26,7 +26,10 @@ SHARE_OF_TIME: Final = 4
 
 
 class Assembly:
-    """What the model gets of a conversation under the budget of the session, by a prompt, with the clamp."""
+    """What the model gets of a conversation under a budget, by a prompt, with the hard limit.
+
+    What the operator sets here is a what-if of this screen: no other screen goes by it.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,9 @@ class Assembly:
         changed: Callable[[], None],
     ) -> None:
         """*made* gets each assembly; *changed* is called when something else is to be said of it."""
+        self.what_if: int | None = (
+            None  #: the budget that the operator asks about, in tokens; None: as configured
+        )
         self.prompt = ""  #: what the user asks, as the operator typed it; empty: nothing
         self.clamps = True  #: with the engine's hard limit
         self.problem: str | None = None  #: why nothing could be assembled
@@ -63,11 +69,23 @@ class Assembly:
         return self.working and not self._is_current()
 
     @property
+    def asked(self) -> int:
+        """The budget that is asked for, in tokens."""
+        return self._desk.session.budget if self.what_if is None else self.what_if
+
+    @property
     def budget(self) -> int:
         """The tokens that the engine would take: what is asked for, under the cap that is configured."""
-        session = self._desk.session
-        cap = session.settings.engine.max_assembly_token_budget.value
-        return session.budget if cap is None else min(session.budget, cap)
+        cap = self._desk.session.settings.engine.max_assembly_token_budget.value
+        return self.asked if cap is None else min(self.asked, cap)
+
+    @property
+    def what_if_text(self) -> str:
+        """What is otherwise than configured; empty: nothing is."""
+        otherwise = [] if self.asked == self._desk.session.budget else [f"budget {self.asked:,}"]
+        otherwise += ["a prompt"] if self.prompt else []
+        otherwise += [] if self.clamps else ["no hard limit"]
+        return f"what if: {', '.join(otherwise)}" if otherwise else ""
 
     def why_none(self) -> str | None:
         """Why nothing can be done with it."""
@@ -90,7 +108,7 @@ class Assembly:
 
         session = self._desk.session
         engine = settings_for_session(session.settings.engine, self._session_key)
-        return settings_for(engine, session.budget, self.prompt or None, clamp=self.clamps)
+        return settings_for(engine, self.asked, self.prompt or None, clamp=self.clamps)
 
     async def _assemble(self, pause: float) -> None:
         """Assemble until what is shown is of this budget and of the file as it is."""

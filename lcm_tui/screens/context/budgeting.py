@@ -17,15 +17,16 @@ def budget_actions(
 ) -> tuple[Action, ...]:
     """Set what decides what is sent; *changed* is called when something else does."""
 
-    def set_budget(budget: int) -> None:
-        screen.session.budget = budget
+    def set_budget(budget: int | None) -> None:
+        assembly.what_if = budget
         changed()
 
     async def ask_budget() -> None:
-        budget = screen.session.budget
-        text = await screen.ask(f"Budget in tokens, e.g. 64k (enter keeps {budget:,})", check=budget_problem)
-        if text and (wanted := parse_budget(text)) is not None:
-            set_budget(wanted)
+        configured = screen.session.budget
+        label = f"What if the budget were, in tokens, e.g. 64k (empty: {configured:,}, as configured)"
+        text = await screen.ask(label, check=budget_problem)
+        if text is not None:
+            set_budget(parse_budget(text) if text.strip() else None)
 
     async def ask_prompt() -> None:
         label = "User message to test eviction with (empty: none)"
@@ -45,8 +46,8 @@ def budget_actions(
 
     return (
         Action("budget", ask_budget),
-        Action("budget-more", lambda: set_budget(step(screen.session.budget, 1))),
-        Action("budget-less", lambda: set_budget(step(screen.session.budget, -1))),
+        Action("budget-more", lambda: set_budget(step(assembly.asked, 1))),
+        Action("budget-less", lambda: set_budget(step(assembly.asked, -1))),
         Action("prompt", ask_prompt),
         Action("clamp", turn_clamp, why_no_clamp),
     )

@@ -67,8 +67,7 @@ def export_actions(
         first = assembly.first
         if first is None:
             return
-        budget = screen.session.budget
-        here = Side(conversation_id, budget, "now", prompt=assembly.prompt, clamps=assembly.clamps)
+        here = Side(conversation_id, assembly.asked, "now", prompt=assembly.prompt, clamps=assembly.clamps)
 
         def check(text: str) -> str | None:
             try:

@@ -59,14 +59,19 @@ class ItemList(LineView[RowKey]):
         conversation: Conversation,
         marks: Container[object],
         learned: Callable[[], None],
+        budget: Callable[[], int],
     ) -> None:
-        """*screen* reads for it; *marks* are the operator's; *learned* is called when more is known."""
+        """*screen* reads for it; *marks* are the operator's; *learned* is called when more is known.
+
+        *budget*: the one that is asked for at the moment, in tokens.
+        """
         super().__init__(self._row, empty="Reading the database …", id="list")
         self.finder = ItemFinder(screen, self)
         self.was_read = False
         self.entries: dict[ItemId, ContextEntry] = {}  #: of the items that were in sight
         self.ledger: Ledger | None = None  #: what becomes of the items; None: not known yet
         self._desk = screen
+        self._budget = budget
         self._conversation_id = conversation.conversation_id
         self._session_key = conversation.session_key
         self._marks = marks
@@ -93,7 +98,7 @@ class ItemList(LineView[RowKey]):
         known, items = self.known, self.known.view.items
         return Measured(
             len(items),
-            self._desk.session.budget,
+            self._budget(),
             known.totals,
             known.view.tail,
             findings_line(known),

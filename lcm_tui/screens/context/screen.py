@@ -61,8 +61,9 @@ counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
 what is left out; how the sent tokens are split between the fresh tail, leaves (recent), layers between
-(older) and the deepest summaries (root); and how many tokens remain until the next compaction. + and - change
-the budget, B sets it, and everything is recalculated.
+(older) and the deepest summaries (root); and how many tokens remain until the next compaction. + and -
+change the budget, B sets it, and everything is recalculated: a what-if of this screen, named in its title;
+other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
@@ -118,7 +119,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
         self.head = CompositionBar(id="head")
         self.account = AccountBar()
-        self.items = ItemList(self, conversation, self.marks, self._show_known)
+        self.items = ItemList(
+            self, conversation, self.marks, self._show_known, budget=lambda: self.assembly.asked
+        )
         self.items.stand_on(select)
         self.sent = SentList(self.marks)
         self.sent.display = False
@@ -212,7 +215,8 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.refresh_bars()
 
     def _settings_changed(self) -> None:
-        """The budget, the prompt or the clamp is another one."""
+        """The budget, the prompt or the hard limit is another one."""
+        self._say_note()
         self.items.show_known()
         if self.items.was_read:
             self.assembly.settings_changed()
@@ -347,7 +351,8 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
                 name = self.selected_id() or (
                     "whole request" if self.sent.number is None else "synthetic message"
                 )
-                self.open(places.Sent(self.conversation, name, document, item, self.seq()))
+                note = f"as sent under {self.assembly.asked:,} tokens"
+                self.open(places.Sent(self.conversation, name, document, item, self.seq(), note))
         elif item is None:
             self.open(places.Briefs(self.conversation))
         else:
@@ -363,4 +368,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """Draw their rows again."""
         del summary_ids
         self._list.redraw()
-        self.query_one(TitleBar).note = self.marks.text
+        self._say_note()
+
+    def _say_note(self) -> None:
+        """How many are marked, and what is asked here that is not configured."""
+        said = filter(None, (self.marks.text, self.assembly.what_if_text))
+        self.query_one(TitleBar).note = "  ".join(said)

@@ -40,9 +40,9 @@ It stays as it was when it was opened, also when the file changes.
         document: Document,
         item: ItemId,
         seq: int | None,
-        note: str = "",
+        note: str,
     ) -> None:
-        """*note*: under what it was sent, by default the budget that is set."""
+        """*note*: under what it was sent."""
         super().__init__()
         self.conversation = conversation
         self.text = TextView(document, id="text")
@@ -79,7 +79,7 @@ It stays as it was when it was opened, also when the file changes.
 
     def on_mount(self) -> None:
         """Say under what it was sent."""
-        self.query_one(TitleBar).note = self._note or f"as sent under {self.session.budget:,} tokens"
+        self.query_one(TitleBar).note = self._note
 
     def _say_it_stays(self) -> None:
         """Another one is opened from the list."""
