@@ -141,7 +141,7 @@ class Anywhere(Provider):
 
     def _screens(self, screen: CommandScreen) -> Iterable[Goal]:
         for title, does, place in (
-            ("Health of the database", "Run the checks and list what they find.", places.Health()),
+            ("Health of the database", "Run the checks and list their findings.", places.Health()),
             ("History", "List changes made by lcm-tui, and undo them.", places.History()),
         ):
             yield Goal(f"Screen: {title}", does, partial(_open, screen, place))

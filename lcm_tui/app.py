@@ -241,7 +241,7 @@ class LcmApp(App[int]):
                 if not told:
                     told = True
                     self.notify(
-                        "Following a change of the database failed; what is shown may be old. "
+                        "Following a change of the database failed; the screen may be out of date. "
                         "ctrl+r reads it again. The log has the details.",
                         severity="error",
                     )
@@ -313,7 +313,7 @@ class LcmApp(App[int]):
         log.critical("the app failed", exc_info=cause)
         if self.failure is None:
             self.failure = LcmError(
-                "lcm-tui stopped because of a defect of its own; the database was not touched. "
+                "lcm-tui stopped because of an internal error; the database was not touched. "
                 f"The log has the details: {type(cause).__name__}."
             )
         super()._handle_exception(error)

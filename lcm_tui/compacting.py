@@ -22,7 +22,7 @@ KEY_REFUSED: Final = (
 )
 
 
-_GOES_ON: Final = "The engine itself would go on, and condense what is there."
+_GOES_ON: Final = "The engine itself would continue and condense the existing summaries."
 
 
 def refusal_of(result: object) -> str:
@@ -63,8 +63,8 @@ def step_words(number: int, step: PassDone) -> str:
             way = step.draft.text.way if step.draft else level
             return f"{number}. {what} became {made} of {size:,} tokens ({way})."
         case PassSkipped():
-            return f"{number}. {what} says nothing and was passed over."
+            return f"{number}. {what} is empty and was skipped."
         case PassMoved():
-            return f"{number}. {what} was changed by somebody else meanwhile; it is looked at again."
+            return f"{number}. {what} was changed by another process meanwhile; it is planned again."
         case _:
             return f"{number}. {what}: nothing was made."

@@ -135,10 +135,9 @@ def worth_keeping(items: Iterable[BatchItem]) -> bool:
 def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
     """The same as a sentence, for a question."""
     if not forecast.once.calls:
-        return "No call is made: nothing is sent to anybody, and nothing is paid."
-    return (
-        f"When every first answer stands: {forecast_text(forecast, budget)}, repeats and second answers too."
-    )
+        return "Offline: no network call, no cost."
+    most = forecast_text(forecast, budget)
+    return f"If every first answer is accepted: {most}, including retries and second answers."
 
 
 class Instructed:

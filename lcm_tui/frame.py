@@ -35,7 +35,7 @@ from textual.worker import Worker
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
-from lcm_tui.panes.finding import Finder
+from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.places import Place
 from lcm_tui.session import Session
 from lcm_tui.views.units import size_text
@@ -64,6 +64,8 @@ LONGEST_REST: Final = 2.0
 DONE_SECONDS: Final = 12
 #: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
 DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
+#: Title and help of `/` where it filters.
+_FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
 
 class Prompt(Input):
@@ -231,7 +233,14 @@ class CommandScreen(Screen[None]):
         """A command in the words of this screen."""
         found = COMMANDS[command]
         title, text = self.WORDS.get(command, (found.title, found.help))
-        return replace(found, title=title, help=text)
+        if command == "search" and command not in self.WORDS and isinstance(self.finder(), Filter):
+            title, text = _FILTER
+        return replace(found, title=self.title_now(command) or title, help=text)
+
+    def title_now(self, command: str) -> str:
+        """What a command that switches between two states would do now; empty: its title says it."""
+        del command
+        return ""
 
     def key_hints(self) -> list[KeyHint]:
         """What the key bar shows."""
@@ -329,7 +338,7 @@ class CommandScreen(Screen[None]):
         except Exception:
             log.exception("%s: %s failed", type(self).__name__, getattr(work, "__name__", "work"))
             self._tell(
-                "Something went wrong while reading; what is shown may be old. The log has the details."
+                "Something went wrong while reading; the screen may be out of date. The log has the details."
             )
 
     def _tell(self, problem: str) -> None:
@@ -416,7 +425,7 @@ class CommandScreen(Screen[None]):
         """Search in the pane in front as you type."""
         finder = self.finder()
         if finder is None:
-            self.app.notify("There is nothing to search on this screen.", timeout=3)
+            self.app.notify("This screen has nothing to search.", timeout=3)
         else:
             self._finding = finder
             finder.begin()
@@ -674,7 +683,7 @@ def rest_after(seconds: float) -> float:
 def live_lines(session: Session) -> Sequence[Line]:
     """The state of the file for the title bar, each line shorter than the one before."""
     if session.missing:
-        gone = Span("file is gone ", "error")
+        gone = Span("file is missing ", "error")
         return ((gone, Span(safe_line(str(session.database.path)) + " ", "dim")), (gone,))
     state = session.file_state
     copied = session.database.access is Access.COPY
@@ -682,7 +691,7 @@ def live_lines(session: Session) -> Sequence[Line]:
     size = () if state is None else (Span(f"· {size_text(state.size)} ", "dim"),)
     wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),) if state and state.wal_size else ()
     if session.changed_at is None:
-        none = Span("no change yet ", "dim")
+        none = Span("· idle ", "dim")
         return ((word, none, *size, *wal), (word, none, *size), (word, *size), (word,))
     changed = Span(f"changed {format_local(session.changed_at, session.zone)[11:19]} ", "dim")
     return ((word, changed, *size, *wal), (word, changed, *size), (word, changed), (word,))

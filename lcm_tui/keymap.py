@@ -56,7 +56,7 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
     """
     known = _default_keys()
     problems = [
-        f"The config file gives a key to {action!r}, which is no action; {_like(action, known)}"
+        f"The config file gives a key to {action!r}, which is not a command; {_like(action, known)}"
         for action in given
         if action not in known
     ]
@@ -68,8 +68,8 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
             name = _named(key) if key != "," else "comma"
             if not _exists(name):
                 problems.append(
-                    f"The config file gives {key!r} to {action!r}, which is no key; write it as one sign, "
-                    "or as f7, ctrl+x, space, pageup."
+                    f"The config file gives {key!r} to {action!r}, which is not a key; write one character, "
+                    "or f7, ctrl+x, space, pageup."
                 )
             problems += [
                 f"The config file gives {key!r} to {action!r} and to {other!r}; give one of them another key."
@@ -119,4 +119,4 @@ def _side_by_side(action: str, other: str, known: Mapping[str, str]) -> bool:
 
 def _like(action: str, known: Mapping[str, str]) -> str:
     found = get_close_matches(action, known, 1)
-    return f"do you mean {found[0]!r}?" if found else "the command palette (:) knows those that there are."
+    return f"do you mean {found[0]!r}?" if found else "the command palette (:) lists the commands."

@@ -56,7 +56,7 @@ async def edit_outside(app: App[int], name: str, text: str) -> str:
             edited = path.read_bytes().decode("utf-8", "surrogateescape")
         except OSError as error:
             raise ConfigurationError(
-                f"The editor left no file that can be read ({error.strerror}); nothing was taken from it."
+                f"The editor left no readable file ({error.strerror}); the draft is unchanged."
             ) from None
     # Editors end a file with a line break that the text did not have.
     return edited[:-1] if edited.endswith("\n") and not text.endswith("\n") else edited
@@ -70,7 +70,7 @@ async def _run(command: Sequence[str], path: Path) -> str | None:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return f"The editor {safe_line(command[0])} cannot be started ({why}): set EDITOR, or use e."
     code = await process.wait()
-    return f"The editor ended with {code}; nothing was taken from it." if code else None
+    return f"The editor ended with {code}; the draft is unchanged." if code else None
 
 
 @contextlib.contextmanager

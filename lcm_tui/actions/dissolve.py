@@ -61,9 +61,9 @@ def dissolve_actions(
 def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | None:
     """Why a summary cannot be dissolved: *leaf* (None: not known), how often it stands in the context."""
     if leaf:
-        return "it is a leaf, made from messages: only condensed summaries can be dissolved"
+        return "only condensed summaries can be dissolved; this is a leaf"
     if standing > 1:
-        return f"it stands {standing} times in the context: take the extra ones out first"
+        return f"it is {standing} times in the context: remove the duplicates first (H)"
     if standing == 0 and not below:
-        return "it is not in the context: only what the model sees can be dissolved"
+        return "it is not in the context: only summaries in the context can be dissolved"
     return None

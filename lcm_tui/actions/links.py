@@ -60,7 +60,7 @@ def item_links(
         screen.open(places.Messages(conversation, seq()))
 
     def why_no_messages() -> str | None:
-        return "only a message stands in the conversation" if seq() is None else None
+        return "only messages appear in the conversation" if seq() is None else None
 
     return (
         Action("summaries", summaries),

@@ -26,7 +26,7 @@ def archiving(conversations: Sequence[ConversationId], then: Then | None = None)
     async def plan(reader: Reader) -> Plan:
         made = await plan_archive(reader, wanted)
         if not made:
-            raise RefusedError("All of them are archived already.")
+            raise RefusedError("All of them are already archived.")
         return made
 
     return Change(plan, f"Archive {named(wanted)}", ABOUT, then=then)

@@ -125,11 +125,11 @@ def _refusal(shown: Backfill) -> str:
     """Why there is nothing to preview; empty when there is."""
     if shown.doubtful:
         return (
-            f"Conversation {shown.conversation_id} holds other messages than this transcript: nothing says "
-            "where they would belong."
+            f"Conversation {shown.conversation_id} does not match this transcript: where its messages "
+            "belong is unknown."
         )
     if shown.appends:
         return ""
     if shown.is_new:
-        return "The transcript holds no message that is stored: there is nothing to import."
-    return f"Conversation {shown.conversation_id} has all of it: there is nothing to import."
+        return "The transcript has no messages to store: there is nothing to import."
+    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."

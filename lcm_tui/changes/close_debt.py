@@ -16,9 +16,9 @@ from lcm_core.store.database import Database, Reader
 from lcm_tui.changes.change import Change, Notice, Surroundings
 
 ABOUT: Final = """
-Compaction that is due in a conversation that has ended is never made: the note of it stays for ever. Closing
-takes the note away and says that you did; no message or summary changes. A copy of the file is made first,
-and the change is refused when the engine has written the note meanwhile. U, then u takes it back.
+Compaction that is due in an ended conversation never runs: its debt record stays forever. Closing the debt
+marks the record as closed by the operator; no message or summary changes. The database is backed up first,
+and the change is refused if the engine has changed the record meanwhile. U, then u undoes it.
 """
 
 

@@ -132,7 +132,7 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
         if not deletion.complete:
             ids = " ".join(str(one) for one in wanted)
             raise RefusedError(
-                f"That is more than {MOST_ROWS:,} rows. Do it from the command line, which goes part by "
+                f"This changes more than {MOST_ROWS:,} rows. Use the command line, which works part by "
                 f"part: lcm-tui prune {ids} --{'forget' if forget else 'delete'}"
             )
         if not deletion.plans:

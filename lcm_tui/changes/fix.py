@@ -46,12 +46,12 @@ async def bring_in_step(database: Database, tables: Sequence[str]) -> Notice:
     finally:
         await database.refresh()
     rows = ", ".join(f"{one.table} {one.rows:,}" for one in done)
-    return Notice("Search tables in step", f"Rows written: {rows}")
+    return Notice("Search tables updated", f"Rows written: {rows}")
 
 
 def fixing(findings: Sequence[Finding], limits: Limits, then: Then | None = None) -> Change:
     """Fix some findings by one plan; *limits* as the checks had them."""
-    keep = Choice("where a summary and all that it covers are in sight, keep", KEEP_WORDS)
+    keep = Choice("if the context contains both a summary and everything it covers, keep", KEEP_WORDS)
     around = _SearchTables()
     wanted = tuple(findings)
 
@@ -60,7 +60,7 @@ def fixing(findings: Sequence[Finding], limits: Limits, then: Then | None = None
         fixes = await plan_fixes(reader, wanted, keep=side, limits=limits)
         around.tables = fixes.search
         if not fixes.plan:
-            raise RefusedError("No row has to change any more: leave, and check again.")
+            raise RefusedError("No row has to change any more: go back and run the checks again.")
         return _with_search(fixes)
 
     number = len(wanted)
@@ -76,7 +76,9 @@ def about_fixes(findings: Sequence[Finding]) -> str:
         if one.fix is not None:
             checks.setdefault(one.fix, {})[one.check] = None
     said = [f"{', '.join(found)}: {fix.effect}" for fix, found in checks.items()]
-    return "\n\n".join(["One plan mends all that was chosen, without a model and without guessing.", *said])
+    return "\n\n".join(
+        ["One plan fixes everything that was selected, without a model and without guessing.", *said]
+    )
 
 
 def _with_search(fixes: Fixes) -> Plan:
@@ -84,5 +86,5 @@ def _with_search(fixes: Fixes) -> Plan:
     if not fixes.search:
         return fixes.plan
     tables = ", ".join(fixes.search)
-    said = f"{tables}: brought in step after it; search tables are in no plan and need no undo"
+    said = f"{tables}: updated afterwards; search tables are not part of the plan and need no undo"
     return replace(fixes.plan, warnings=(*fixes.plan.warnings, said))

@@ -16,10 +16,10 @@ from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, TextView, heading
 
 _FIELDS: Final = (
-    ("whom", "Who writes: provider/model, or extractive"),
-    ("address", "At which address, if not the usual one"),
-    ("prompts", "By which prompt: a file, or a folder of them"),
-    ("instructions", "With which instructions"),
+    ("whom", "Writer: provider/model, or extractive"),
+    ("address", "Server address, if not the default"),
+    ("prompts", "Prompt: a file, or a folder of prompts"),
+    ("instructions", "Instructions"),
 )
 
 

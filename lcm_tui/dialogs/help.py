@@ -28,7 +28,7 @@ MOVING = (
 MOUSE = (
     ("click", "click: select; click again: open; click a heading: sort; click a key: run it"),
     ("wheel", "scroll"),
-    ("^q ^c", "quit at once"),
+    ("^q ^c", "quit immediately"),
 )
 
 

@@ -299,7 +299,7 @@ class ChangePane(Vertical):
     def _text_of(self, key: ShiftRow | Numbered) -> str:
         """What a line says, as far as it is known without reading."""
         if isinstance(key, Shifted):
-            word = "enters" if key.old is None else "leaves" if key.new is None else "moves"
+            word = "added" if key.old is None else "removed" if key.new is None else "moved"
             return f"{word} {item_name(key.ref)}"
         if isinstance(key, str) or self.shown is None:
             return str(key)
@@ -332,7 +332,7 @@ class ChangePane(Vertical):
             body = document(data, self._desk.session, wrapped=False, limit=WHOLE_CHARACTERS)
         if not body and held is not None:
             body = (Block(held.text[:WHOLE_CHARACTERS]),)
-        missing = (Block("Its row is gone.", "error"),)
+        missing = (Block("Its row is missing.", "error"),)
         return (heading(item_name(row.ref)), *(body or missing))
 
 
@@ -341,7 +341,7 @@ class ChangeFinder(LineFinder[Any]):
 
     def why_not_search(self) -> str | None:
         """Why it cannot be searched."""
-        return None if self._view().keys else "there is nothing to search in"
+        return None if self._view().keys else "this pane has nothing to search"
 
 
 def _item(ref: Ref) -> ContextItem | None:

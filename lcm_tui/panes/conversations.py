@@ -173,7 +173,7 @@ class ConversationList(ListPane[RowKey]):
     def why_no_conversation(self) -> str | None:
         """Why nothing can be done that needs a conversation."""
         if self.selected is not None and self.conversation is None:
-            return "the database does not know this session; enter shows its transcript"
+            return "this session is not in the database; enter shows its transcript"
         return self.why_nothing()
 
     # -- order -------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class ConversationList(ListPane[RowKey]):
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""
-        return "No conversation matches." if self.rows else self.none
+        return "No conversation matches; F searches the messages." if self.rows else self.none
 
     def columns(self) -> Sequence[Column]:
         """What is said of a conversation."""

@@ -8,7 +8,7 @@ from lcm_tui.widgets.diff_view import DiffView
 class DiffFinder:
     """Goes from line to line of a diff that holds the text, among the lines that are shown."""
 
-    label = "search in the lines that are shown"
+    label = "find in the lines shown"
 
     def __init__(self, view: DiffView, *, as_typed: bool = True) -> None:
         """*as_typed*: go to the first match while it is typed; a long diff is only marked until then."""
@@ -42,7 +42,7 @@ class DiffFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
+        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """What was found stays marked."""
@@ -51,4 +51,4 @@ class DiffFinder:
     def _problem(self, *, found: bool) -> str | None:
         if found or not self.needle:
             return None
-        return f"“{self.needle}” does not stand in the lines that are shown."
+        return f"“{self.needle}” is not in the lines shown."

@@ -100,7 +100,7 @@ class Filter:
 class TextFinder:
     """Goes from match to match in a text, from its first line in sight on."""
 
-    label = "search in the text"
+    label = "find in the text"
 
     def __init__(self, text: TextView, why_not: Callable[[], str | None] = lambda: None) -> None:
         """*why_not*: why there is nothing to search in."""
@@ -134,12 +134,12 @@ class TextFinder:
     async def go(self, *, forward: bool) -> str | None:
         """Go on, round the end of the text."""
         if self.needle and not self._text.find(self.needle, forward=forward):
-            return f"“{self.needle}” does not stand in this text."
+            return f"“{self.needle}” is not in this text."
         return None
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return self._why_not() or (None if self.needle else "nothing has been searched for yet")
+        return self._why_not() or (None if self.needle else "search first: / finds text")
 
     def leave(self) -> bool:
         """What was found stays marked."""
@@ -154,7 +154,7 @@ class LineFinder(Generic[K]):
         view: Callable[[], LineView[K]],
         text_of: Callable[[K], str],
         *,
-        label: str = "search: an id, or words of a line",
+        label: str = "find: an id, or words of a line",
     ) -> None:
         """*view*: the list in front; *text_of*: what a line says, as far as that is known without reading."""
         self.label = label
@@ -180,7 +180,7 @@ class LineFinder(Generic[K]):
     async def confirm(self, text: str) -> str | None:
         """Say so when no line holds it."""
         self.needle = text
-        return f"No line holds “{text}”." if text and not self._find(self._origin, 1) else None
+        return f"No line contains “{text}”." if text and not self._find(self._origin, 1) else None
 
     async def go(self, *, forward: bool) -> str | None:
         """Go on, round the end of the list."""
@@ -190,7 +190,7 @@ class LineFinder(Generic[K]):
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
+        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """The cursor stays where it was led."""

@@ -273,7 +273,7 @@ class MessagesPane(Vertical):
             self._moved()
         if found is None:
             where = "newer" if forward else "older"
-            self.app.notify(f"No {where} message holds “{needle}”.", timeout=3)
+            self.app.notify(f"No {where} message contains “{needle}”.", timeout=3)
             return
         if self._opened_for_match is not None:
             self.list.toggle(self._opened_for_match, opened=False)
@@ -289,7 +289,7 @@ class MessagesPane(Vertical):
 class MessageFinder:
     """Searches all messages, those too that are not held: toward older ones, back toward newer ones."""
 
-    label = "search in all messages (toward older ones; n goes on, N back)"
+    label = "find in all messages (toward older ones; n: next, N: previous)"
 
     def __init__(self, pane: MessagesPane) -> None:
         self.needle = ""
@@ -321,7 +321,7 @@ class MessageFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
+        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """End the search: matches are not marked any more."""

@@ -13,8 +13,8 @@ from lcm_core.wording import counted
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.wrapped import Block, Document, heading
 
-NOBODY: Final = "No model was asked: none is named in the configuration. This is the evidence found."
-UNASKED: Final = "No model was asked, and nothing was sent. This is the evidence found."
+NOBODY: Final = "No model was called: none is configured. This is the evidence found."
+UNASKED: Final = "No model was called and nothing was sent. This is the evidence found."
 
 
 def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
@@ -24,7 +24,7 @@ def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
         blocks += [heading(f"Answer of {asked.model}"), Block(asked.answer), Block()]
         blocks.append(_citations(asked.citations))
         if asked.is_cut:
-            blocks.append(Block("The answer was too long and was cut.", "warn"))
+            blocks.append(Block("The answer was too long and was truncated.", "warn"))
         blocks += [Block(f"Citation removed: {one.citation} ({one.why}).", "warn") for one in asked.dropped]
     elif asked.failed is not None:
         blocks.append(Block(f"{asked.failed.message} This is the evidence found.", "warn"))
@@ -40,8 +40,8 @@ def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
 
 def _citations(citations: Sequence[str]) -> Block:
     if not citations:
-        return Block("No citation stands: check the answer with care.", "warn")
-    return Block(f"Citations that stand: {', '.join(citations)}", "ok")
+        return Block("No citation could be verified: check the answer yourself.", "warn")
+    return Block(f"Verified citations: {', '.join(citations)}", "ok")
 
 
 def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:

@@ -63,7 +63,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.has_cue:
         yield Note("The first message is the recall cue: it quotes history about identifiers in the prompt.")
     if one.tail.tokens > one.budget:
-        yield Note("The fresh tail alone is more than the budget; it is protected all the same.")
+        yield Note("The fresh tail alone is more than the budget; it is protected anyway.")
 
 
 def _source(one: Assembly) -> str:

@@ -14,7 +14,7 @@ from lcm_tui.widgets.text import Block, Document, field, heading
 
 def brief_document(brief: FocusBrief, overlay: FocusOverlay | None, zone: tzinfo | None) -> Document:
     """A brief with its text; *overlay*: what it is sent instead of."""
-    covered = "nothing of the context"
+    covered = "nothing in the context"
     if overlay is not None:
         covered = f"{', '.join(sorted(overlay.covered))} at ordinal {overlay.at_ordinal}"
     seq = brief.covered_message_seq
@@ -23,8 +23,8 @@ def brief_document(brief: FocusBrief, overlay: FocusOverlay | None, zone: tzinfo
         Block(spans=(Span(brief.brief_id, "title"), Span(f"  {brief.status}", "dim"))),
         Block(brief.prompt, "brief"),
         field("covers to", covers_to),
-        *([field("instead of", covered)] if brief.status == "active" else []),
-        field("made by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"),
+        *([field("replaces", covered)] if brief.status == "active" else []),
+        field("written by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"),
         Block(),
         Block(brief.content) if brief.content.strip() else Block("It has no text.", "dim"),
     )

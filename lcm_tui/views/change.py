@@ -200,7 +200,7 @@ def _shift_of(edits: Iterable[Edit]) -> Iterator[ShiftRow]:
             for row in edit.inserted:
                 yield Shifted(edit.conversation_id, ref_of(row), None, _ordinal(row))
             if edit.shift:
-                yield f"everything behind moved by {edit.shift:+,}"
+                yield f"every later item moves by {edit.shift:+,}"
 
 
 def _ordinal(row: Cells) -> int | None:
@@ -300,7 +300,7 @@ def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -
 def warnings_of(shown: Shown) -> tuple[str, ...]:
     """What a change warns of, in sentences."""
     why = listed(moved.text for moved in shown.moved)
-    again = (f"The database moved on, so this was planned anew: {why}.",) if shown.moved else ()
+    again = (f"The database changed, so this was planned again: {why}.",) if shown.moved else ()
     return (*again, *(f"{one}." for one in shown.warnings))
 
 
@@ -341,7 +341,7 @@ def _effect_text(shown: Shown, budget: int) -> str:
     where = f" in {shown.contexts} contexts" if shown.contexts > 1 else ""
     said = items_text(shown.entering, shown.leaving, shown.moving)
     if not shown.moving:  # the history keeps no more
-        said = said.replace("0 moved", "others moved with them")
+        said = said.replace("0 moved", "later items moved")
     return f"Context items: {said}{where}."
 
 

@@ -61,7 +61,7 @@ def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
             + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
         ),
         (
-            "Compacts by itself over",
+            "Compaction threshold",
             f"{rules.compaction.threshold(setting.budget):,} tokens",
         ),
     ]
@@ -99,24 +99,21 @@ def _table(seen: CompactionForecast[Any]) -> Table:
         )
         for one in seen.passes[:LINES]
     ]
-    return Table(columns, rows, title="Pass by pass")
+    return Table(columns, rows, title="Passes")
 
 
 def _notes(shown: ShownCompaction) -> list[Block]:
     seen = shown.forecast
     notes: list[Block] = [Note(f"Warning: {warning}.") for warning in shown.warnings]
     if len(seen.passes) > LINES:
-        notes.append(Note(f"{len(seen.passes) - LINES:,} more passes follow; --json lists all of them."))
+        notes.append(Note(f"{len(seen.passes) - LINES:,} more passes; --json lists all."))
     if any(not one.is_exact for one in seen.passes):
         notes.append(
-            Note(
-                "What later passes condense depends on how long the answers turn out; "
-                "what is marked ~ is assumed."
-            )
+            Note("~ marks estimates: what later passes condense depends on the length of earlier drafts.")
         )
     if getattr(seen.result, "stopped_at_bound", False):
         notes.append(
-            Note("It stops at the bound of passes of one sweep; the same command goes on from there.")
+            Note("A sweep stops at its maximum number of passes; run the same command again to continue.")
         )
     if seen.damaged:
         notes.append(
@@ -142,11 +139,11 @@ def done_compaction(
         ("Cost", cost_text(cost)),
     ]
     if made:
-        facts.append(("To take it back", undo))
+        facts.append(("To undo", undo))
     lines = [step_words(number, step) for number, step in enumerate(steps, 1)]
     blocks: list[Block] = [Facts(facts, title="Compacted" if failed is None else "Compacted in part")]
     if lines and not told:
-        blocks.append(Prose("\n".join(some(lines)), title="Pass by pass"))
+        blocks.append(Prose("\n".join(some(lines)), title="Passes"))
     if failed is not None:
         blocks.append(Note(failed.message))
     return blocks

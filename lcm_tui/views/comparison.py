@@ -44,7 +44,7 @@ def _told(when: When, one: SentContext, who: str) -> str:
 def taken_words(taken: SnapshotOrigin, time: str) -> str:
     """A snapshot, and what of it is shown."""
     lost = [
-        f"{counted(taken.gone, 'message', 'messages')} gone" if taken.gone else "",
+        f"{counted(taken.gone, 'message', 'messages')} missing" if taken.gone else "",
         f"{counted(taken.not_kept, 'message', 'messages')} of the host's own list" if taken.not_kept else "",
     ]
     how = " and ".join(filter(None, lost)) or ("" if taken.exact else "rows changed since")

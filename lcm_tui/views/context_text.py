@@ -70,7 +70,7 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
         field("tokens", f"{brief.tokens:,} of {brief.target_tokens:,}", width=9),
         field("instead", f"of {', '.join(sorted(overlay.covered))}", width=9),
         Block(),
-        heading("As the model gets it"),
+        heading("As the model receives it"),
         Block(overlay.text),
     )
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lcm_core.records import Conversation
@@ -27,7 +28,7 @@ COLUMNS = (
     Column("session", "session", 18, keep=10),
     Column("state", "state", 15, keep=45),
     Column("messages", "messages", 8, right=True, keep=65),
-    Column("depths", "summaries", 18, keep=60),
+    Column("depths", "summaries", 19, keep=60),
     Column("tokens", "tokens", 13, right=True, keep=50),
     Column("bytes", "bytes", 13, right=True, keep=72),
     Column("context", "context", 7, right=True, keep=55),
@@ -45,6 +46,17 @@ BAR = 4
 HIGH_SHARE = 0.7
 PENDING = "…"
 UNRECORDED = "–"
+#: Why a conversation ended, as a state, by its ``archive_cause``.
+_ENDED: Mapping[str, str] = MappingProxyType(
+    {
+        "manual-reset": "reset",
+        "session-deleted": "deleted session",
+        "session-end": "session ended",
+        "rollover-fallback": "rollover",
+        "cron-rotation": "cron rotation",
+        "backfill": "imported",
+    }
+)
 
 RowKey = int | str  #: conversation id, or agent and id of a session that only the host knows
 
@@ -179,7 +191,8 @@ def _state(conversation: Conversation) -> Span:
         return Span(UNRECORDED, "dim")
     if conversation.active:
         return Span("active", "ok")
-    return Span(conversation.archive_cause or "archived", "warn")
+    cause = conversation.archive_cause or "archived"
+    return Span(_ENDED.get(cause, cause), "warn")
 
 
 def _number(value: int | None) -> str:
@@ -205,7 +218,10 @@ def _share(sums: ConversationSums | None, budget: int) -> Span:
 def _depths(counts: ConversationCounts | None) -> str:
     if counts is None:
         return PENDING
-    return " ".join(f"{'L' if found.depth == 0 else found.depth}:{found.count}" for found in counts.summaries)
+    return " ".join(
+        f"L{found.count}" if found.depth == 0 else f"D{found.depth}·{found.count}"
+        for found in counts.summaries
+    )
 
 
 def _broken(sums: ConversationSums | None) -> Span:

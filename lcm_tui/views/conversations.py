@@ -66,7 +66,7 @@ def conversations_table(when: When, schema: Schema, rows: tuple[CountedConversat
         )
         for row in rows
     ]
-    return Table(columns, cells, empty="There is no conversation here.")
+    return Table(columns, cells, empty="No conversations.")
 
 
 def _state(schema: Schema, record: Conversation) -> Cell:

@@ -58,7 +58,9 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is None:
         apart = (
-            f" · {state.contaminated:,} more depend on broken ones (unmarked)" if state.contaminated else ""
+            f" · {state.contaminated:,} more depend on broken ones (unmarked; 1 marks them)"
+            if state.contaminated
+            else ""
         )
         yield (Span(f" {state.marked:,} marked", "title"), Span(apart, "warn"))
         yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)

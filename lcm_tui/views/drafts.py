@@ -63,7 +63,7 @@ def draft_forecast_blocks(
         Column("Previous context", grows=True, spare=1),
     )
     rows = [_forecast_row(one) for one in seen[:MOST]]
-    facts = [*writer_facts(model), *_cost_facts(once, most), ("Taken by itself", words)]
+    facts = [*writer_facts(model), *_cost_facts(once, most), ("Accepted by rule", words)]
     blocks: list[Block] = [Table(columns, rows), Facts(facts)]
     if len(seen) > MOST:
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
@@ -76,7 +76,7 @@ def draft_forecast_blocks(
         named = ", ".join(sources[:3]) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
         made = "1 of these is" if len(spoilt) == 1 else f"{len(spoilt):,} of these are"
         blocks.append(
-            Note(f"{made} made from broken summaries ({named}): repair those first, or their lack stays.")
+            Note(f"{made} made from broken summaries ({named}): repair those first, or the gap remains.")
         )
     for one in seen:
         if one.prompt is not None:
@@ -91,10 +91,10 @@ def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
         return [("Cost", "nothing")]
     cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
     return [
-        ("Calls", f"{once.calls:,}; at most {most.calls:,}, with repeats and second answers"),
+        ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries and second answers"),
         ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
         ("Answers", f"up to {once.output_tokens:,} tokens; at most {most.output_tokens:,}"),
-        ("Cost", f"{cost} when every first answer stands"),
+        ("Cost", f"{cost} if every first answer is accepted"),
         ("Cost at most", most_text(most.cost_usd)),
     ]
 
@@ -148,10 +148,10 @@ def outcome_blocks(
     facts: list[tuple[str, Cell]] = [
         ("Summaries", counts),
         ("Cost of the drafts", cost_words(progress.usage)),
-        ("Spent in all", f"{counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}"),
+        ("Total cost", f"{counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}"),
     ]
     if undo:
-        facts.append(("To take all of it back", undo))
+        facts.append(("To undo all of it", undo))
     return [Table(columns, rows), Facts(facts), *_three_way_blocks(items)]
 
 
@@ -216,7 +216,7 @@ def draft_blocks(
     changed = "\n".join(unified_text(compare_texts(material.base.content, draft.text)))
     blocks: list[Block] = [Prose(changed, title=title)]
     if draft.origin is DraftOrigin.FALLBACK:
-        blocks.append(Note("This is a cut of the source: no answer could stand."))
+        blocks.append(Note("This is the truncated source: every answer was rejected."))
     blocks += [Note(sentence) for sentence in draft.verdict.sentences]
     if kept.reversed and DraftFault.REVERSED not in draft.verdict.faults:
         blocks.append(Note(reversal_sentence(kept.reversed)))
@@ -224,7 +224,7 @@ def draft_blocks(
     blocks.append(
         Facts(
             [
-                ("Keeps of what matters most", _share(kept)),
+                ("Kept of what matters most", _share(kept)),
                 *of_messages,
                 ("Invented", some_of([one.text for one in kept.invented])),
                 ("Rules", _rules(kept)),

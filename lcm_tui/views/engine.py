@@ -27,14 +27,14 @@ from lcm_core.times import age, parse_utc
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table, When, counted
 
 PREPARES_NOTHING: Final = (
-    "The engine that wrote this file prepares nothing: compaction is made when it is due."
+    "The engine version of this database prepares nothing: it compacts when compaction is due."
 )
-NOT_SENT: Final = "Prepared, and not part of the conversation: no model has been sent it"
+NOT_SENT: Final = "Prepared, not part of the conversation: no model has received it"
 #: Why a conversation stands where it does in the list.
 NEEDS: Final = {
-    Need.EXPIRED_LEASE: "a worker died with a lease",
+    Need.EXPIRED_LEASE: "a worker died holding a lease",
     Need.OLD_RUN: "a run died with its process",
-    Need.LOST_BY_FAILURE: "preparing failed for the last time",
+    Need.LOST_BY_FAILURE: "preparing failed for good",
     Need.DUE_WITHOUT_BATCH: "compaction is due, nothing is prepared",
     Need.NOTHING: None,
 }
@@ -46,13 +46,13 @@ def work_blocks(when: When, work: EngineWork) -> list[Block]:
         (
             Column("Conv.", right=True),
             Column("Session key", grows=True),
-            Column("Needs a look", grows=True),
+            Column("Needs attention", grows=True),
             Column("Prepared", grows=True),
             Column("Debt", grows=True),
             Column("Last turn", spare=1),
         ),
         [_line(when, work, one) for one in work.conversations],
-        empty="There are no conversations.",
+        empty="No conversations.",
     )
     return [table, *_notes(work)]
 
@@ -72,7 +72,7 @@ def _notes(work: EngineWork) -> list[Note]:
     notes = [] if work.prepares else [Note(PREPARES_NOTHING)]
     if work.unowned:
         rows = counted(work.unowned, "row belongs", "rows belong")
-        notes.append(Note(f"{rows} to a conversation or batch that is not stored; they are left out here."))
+        notes.append(Note(f"{rows} to a conversation or batch that is not stored; they are not shown here."))
     return notes
 
 
@@ -97,7 +97,7 @@ def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[st
         ("Conversation", str(one.conversation_id)),
         ("Session key", one.conversation.session_key),
         ("Active", Mark.NOT_RECORDED if one.conversation.active is None else one.conversation.active),
-        ("Needs a look", NEEDS[one.need]),
+        ("Needs attention", NEEDS[one.need]),
     ]
     if not work.prepares:
         facts.append(("Prepared", Mark.NOT_RECORDED))
@@ -130,14 +130,14 @@ def prepared_words(one: ConversationWork) -> str | None:
     if batch.publishable is not None:
         return f"{words}; complete, waits for the threshold"
     if not batch.range_exists:
-        return f"{words}; its range is no longer in the context, so it will be given up"
+        return f"{words}; its range is no longer in the context, so the engine will discard it"
     return words
 
 
 def _since(moment: datetime | None, now: datetime) -> str:
     words = age(moment, now)
     if not words:
-        return "at a time that is not recorded"
+        return "at an unknown time"
     return words if words == "now" or words.startswith("in ") else f"{words} ago"
 
 
@@ -194,7 +194,7 @@ def debt_words(when: When, one: ConversationWork) -> str | None:
         case DebtState.WAITS:
             return f"waits until {when(row.next_attempt_after)}, {requested}; {failed or 'it failed before'}"
         case DebtState.FAILED:
-            return f"failed and is not tried again by itself, {requested}: {row.failure}"
+            return f"failed; the engine does not retry it, {requested}: {row.failure}"
         case DebtState.RUNNING:
             return f"running, started {started}"
         case DebtState.DIED:
@@ -213,7 +213,7 @@ def anchor_words(one: ConversationWork) -> str:
     total = proven + others + one.without_anchor
     words = f"{proven:,} of {counted(total, 'message', 'messages')} proven"
     if others:
-        words += f", {others:,} not (kept; nothing has to be done)"
+        words += f", {others:,} not (kept; no action needed)"
     return words + (f", {one.without_anchor:,} never judged" if one.without_anchor else "")
 
 
@@ -224,7 +224,7 @@ def epoch_words(one: ConversationWork) -> str | None:
         return None
     if epoch.frontier_entry_id is None:
         return f"{epoch.mode}: no boundary could be chosen"
-    return f"{epoch.mode}: compared from entry {epoch.frontier_entry_id} on, what is older is taken as it is"
+    return f"{epoch.mode}: compared from entry {epoch.frontier_entry_id} on, older entries are not compared"
 
 
 def _range(start: int | None, end: int | None) -> str:
@@ -235,12 +235,12 @@ def _publication(batch: BatchState) -> Table:
     """What publication would put in place of what."""
     steps, title = batch.publishable, "Would be published now"
     if steps is None:
-        steps, title = batch.planned, "Would be published once all is prepared"
+        steps, title = batch.planned, "Would be published once everything is prepared"
     return Table(
         (Column("Ordinals"), Column("In the context now", grows=True), Column("Then", grows=True)),
         [(_range(one.start, one.end), _now(batch, one), _then(batch, one)) for one in steps or ()],
         title=title,
-        empty="Nothing: the nodes of the batch do not cover its range.",
+        empty="Nothing: the summaries of the batch do not cover its range.",
     )
 
 
@@ -274,8 +274,8 @@ def _nodes(when: When, batch: BatchState) -> Table:
             Column("Last failure", grows=True),
         ),
         [_node(when, batch, one) for one in batch.nodes],
-        title=f"Nodes of batch {batch.row.batch_id} ({batch.row.status})",
-        empty="The batch has no nodes.",
+        title=f"Summaries of batch {batch.row.batch_id} ({batch.row.status})",
+        empty="The batch has no summaries.",
     )
 
 

@@ -203,7 +203,7 @@ def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
     confidence, severity = finding.confidence, CHECKS[finding.check].severity
     sign = SIGNS[confidence]
     if confidence is Confidence.BY_DESIGN:
-        name, title = BY_DESIGN, f"{sign} by design, no damage"
+        name, title = BY_DESIGN, f"{sign} by design"
     else:
         name, title = (
             f"{confidence.value} {severity.value}",

@@ -42,7 +42,7 @@ def _place_facts(file: LargeFile, stored: StoredFile | None) -> Document:
         return (field("on disk", str(stored.state), "warn"), Block(stored.message, "warn"), stored_as)
     blocks = [field("on disk", str(stored.state), "ok"), Block(_below_home(stored.path))]
     if file.byte_size is not None and stored.size != file.byte_size:
-        blocks.append(Block(f"The file has {stored.size:,} bytes, not as many as were stored.", "warn"))
+        blocks.append(Block(f"The file has {stored.size:,} bytes, which is not the recorded size.", "warn"))
     return tuple(blocks) if str(stored.path) == file.storage_uri else (*blocks, stored_as)
 
 

@@ -38,9 +38,7 @@ def summary_of(report: Report) -> str:
     where = "The database" if report.conversation_id is None else f"Conversation {report.conversation_id}"
     counts = Counter(one.confidence for one in report.findings())
     broken, suspicious = counts[Confidence.BROKEN], counts[Confidence.SUSPICIOUS]
-    not_run = (
-        f" {counted(len(report.not_run), 'check was', 'checks were')} not run." if report.not_run else ""
-    )
+    not_run = f" {counted(len(report.not_run), 'check', 'checks')} skipped." if report.not_run else ""
     if report.clean:
         asked = len(report.results) - len(report.not_run)
         return f"{where} is clean: none of {asked} checks finds damage.{not_run}"
@@ -88,7 +86,7 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
             f"{check} {CHECKS[check].title}" + (f" ×{number}" if number > 1 else "")
             for check, number in sorted(by_design.items(), key=lambda one: CHECKS[one[0]].order)
         )
-        blocks.append(Note(f"By design, and no damage: {named}. --json lists it."))
+        blocks.append(Note(f"By design, not damage: {named}. --json lists it."))
     if repeated:
         blocks.append(_repeated_table(repeated))
     reasons: dict[str, list[str]] = {}
@@ -96,13 +94,15 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
         reasons.setdefault(result.reason, []).append(result.check.id)
     if reasons:
         facts: list[tuple[str, Cell]] = [(" ".join(ids), reason) for reason, ids in reasons.items()]
-        blocks.append(Facts(facts, title="Not run"))
+        blocks.append(Facts(facts, title="Skipped"))
     fixable = sum(can_fix(one) for one in found if one.confidence is Confidence.BROKEN)
     if fixable:
         what = counted(fixable, "finding", "findings")
-        blocks.append(Note(f"--fix all shows a plan that mends {what}; --fix ID one of them."))
+        blocks.append(Note(f"--fix all previews a fix of {what}; --fix ID fixes one of them."))
     if any(one.fix is None and one.confidence is not Confidence.BY_DESIGN for one in found):
-        blocks.append(Note("Where the fix is no, --fix with the check (--fix B14) says why, and what to do."))
+        blocks.append(
+            Note("Where the fix column says no, --fix with the check (--fix B14) says why and what to do.")
+        )
     return blocks
 
 

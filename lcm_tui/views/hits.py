@@ -107,7 +107,7 @@ def nothing_text(found: Found) -> str:
         if near.found:
             said.append(f"“{near.term}” alone: {counted(near.found, 'hit')}.")
         elif near.spellings:
-            said.append(f"“{near.term}” is nowhere; similar words: {', '.join(near.spellings)}.")
+            said.append(f"“{near.term}” was not found; similar words: {', '.join(near.spellings)}.")
         else:
-            said.append(f"“{near.term}” is nowhere.")
+            said.append(f"“{near.term}” was not found.")
     return " ".join(["Nothing found.", *said])

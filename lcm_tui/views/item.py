@@ -68,7 +68,7 @@ def facts(data: ItemData, session: Session) -> Document:
         return _summary_facts(data, session)
     if data.message is not None:
         return _message_facts(data, session)
-    gone = "The row is gone; the engine skips the item." if data.item else "The item refers to nothing."
+    gone = "The row is missing; the engine skips the item." if data.item else "The item refers to nothing."
     return (Block(gone, "error"),)
 
 
@@ -124,7 +124,7 @@ def _tokens_field(stored: int, check: TokenCheck | None) -> Block:
             said = ESTIMATORS[check.estimator] if check.estimator else "as the engine counts"
             return field("tokens", f"{stored:,}, {said}", width=9)
         case Verdict.DIFFERS:
-            return field("tokens", f"{stored:,} ≠ ~{check.weighted or 0:,} counted anew", "warn", width=9)
+            return field("tokens", f"{stored:,} ≠ ~{check.weighted or 0:,} counted again", "warn", width=9)
         case Verdict.NOT_RECOMPUTABLE:
             return field("tokens", f"{stored:,}, not recomputable: {check.lacking}", width=9)
 
@@ -206,7 +206,7 @@ def cut(body: Document, limit: int) -> Document:
         if len(block.text) > left:
             kept += [
                 Block(block.text[:left], block.style, indent=block.indent),
-                Block("… enter shows all of it", "dim"),
+                Block("… enter shows the whole text", "dim"),
             ]
             return tuple(kept)
         kept.append(block)

@@ -113,7 +113,9 @@ def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
     if outlook.forecast is not None and outlook.setting is not None:
         blocks += _numbers(outlook, outlook.forecast, outlook.setting)
     if run.held is not None:
-        blocks.append(_said("A draft waits: a takes it, A this and all that follow, esc asks.", "warn"))
+        blocks.append(
+            _said("A draft is waiting: a accepts it, A accepts it and all that follow, esc asks.", "warn")
+        )
     if run.made or run.spent.cost_usd != 0:
         blocks.append(_made_line(run))
     blocks += [_said(f"{warning}.", "warn") for warning in outlook.warnings]
@@ -140,7 +142,7 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
         tail += f" from ordinal {seen.tail_from:,}"
     stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
     if not seen.passes:
-        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}"
         blocks = [_fact("tokens", tokens), stays]
     else:
         blocks = [
@@ -156,12 +158,14 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
         rules = f"; rules of {setting.rendering.rules.name}"
         blocks.append(_fact("by", f"{outlook.model.words}{key}{rules}"))
     if getattr(seen.result, "stopped_at_bound", False):
-        blocks.append(_said("One sweep stops at its bound of passes; A goes on from there.", "dim"))
+        blocks.append(
+            _said("One sweep stops at its maximum number of passes; A continues from there.", "dim")
+        )
     if seen.damaged:
         blocks.append(
             _said(
-                f"{seen.damaged:,} of its items stand for a row that is gone, foreign, or there twice: they "
-                "are left alone, see the health screen (H).",
+                f"{seen.damaged:,} of its items refer to a row that is missing, duplicate, or of another "
+                "conversation: compaction skips them, see the health screen (H).",
                 "warn",
             )
         )
@@ -182,7 +186,7 @@ def _made_line(run: CompactionRun) -> Block:
         return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(run.spent.cost_usd)}"))
     saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
     what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
-    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u, 1 takes all of it back"
+    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u, 1 undoes all of it"
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
 
 
@@ -272,7 +276,7 @@ def coming_document(one: Coming, source: str | None) -> Document:
     head = (
         heading(f"Pass {one.number} would make a {depth_text(seen.depth)}"),
         field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
-        field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,}, as is asked for", width=9),
+        field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,} (target)", width=9),
     )
     if not seen.is_exact:
         note = "What it condenses depends on the length of earlier drafts; this is an estimate."
@@ -309,7 +313,7 @@ def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Docu
     """A draft that waits for a word; *kept*: what it keeps of its source, None while that is measured."""
     chunk = draft.chunk
     return (
-        heading(f"Pass {number}: a draft that nothing was done with yet"),
+        heading(f"Pass {number}: a draft that waits for your decision"),
         field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
         field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
         field("level", draft.text.way, width=9),
@@ -341,7 +345,7 @@ def lost_blocks(kept: Retention) -> Iterator[Block]:
             yield Block(f"  {one.words}: {one.draft.text}", "error", indent=2)
     if kept.constraints_lost:
         yield Block()
-        yield heading("Rules that did not come through")
+        yield heading("Rules that were lost")
         yield from (Block(f"- {one.text}", "warn", indent=2) for one in kept.constraints_lost[:NAMED])
     if kept.lost:
         yield Block()
@@ -368,5 +372,5 @@ def source_blocks(source: str | None) -> Document:
         return (Block(), Block("Reading …", "dim"))
     shown = source if len(source) <= SHOWN else source[:SHOWN]
     cut = () if len(source) <= SHOWN else (Block(f"… {len(source) - SHOWN:,} more characters", "dim"),)
-    title = heading("What it is made from, as the model is given it")
-    return (Block(), title, Block(shown or "It says nothing.", "text" if shown else "dim"), *cut)
+    title = heading("Source text, as the model receives it")
+    return (Block(), title, Block(shown or "The source is empty.", "text" if shown else "dim"), *cut)

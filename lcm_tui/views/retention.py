@@ -155,7 +155,7 @@ def _classes(old: Retention | None, new: Retention) -> Iterator[Fact]:
     """Kept of how many by class, and with ``+n`` the invented ones."""
     before = {} if old is None else {one.kind: one for one in old.classes}
     if not new.classes:
-        yield Fact((Span("The source names nothing of the kinds that are counted.", "dim"),))
+        yield Fact((Span("The source contains no identifiers of the counted kinds.", "dim"),))
     for one in new.classes:
         was = before.get(one.kind)
         verdict = 0 if was is None else (one.kept > was.kept) - (one.kept < was.kept)
@@ -220,7 +220,7 @@ def _reversed(new: Retention) -> Iterator[Fact]:
 
 def _rules(new: Retention) -> Iterator[Fact]:
     if new.constraints_lost:
-        yield from _heading("Rules that did not come through", f"{len(new.constraints_lost):,}")
+        yield from _heading("Rules that were lost", f"{len(new.constraints_lost):,}")
         yield from _sentences(new.constraints_lost)
 
 

@@ -15,7 +15,7 @@ from lcm_tui.drafts import key_text
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.writing import Modelling, cost_text
 
-_MADE: Final = {DraftOrigin.FALLBACK: "a cut of the source, by no model", DraftOrigin.MANUAL: "by hand"}
+_MADE: Final = {DraftOrigin.FALLBACK: "truncated source, no model", DraftOrigin.MANUAL: "by hand"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def head_lines(material: Material, state: ReviewState) -> tuple[Line, ...]:
                 Span(f" - {pair.old_name}", "warn"),
                 Span("  "),
                 Span(f"+ {pair.new_name}", "ok"),
-                Span("" if pair.takes else "  (only to look at)", "dim"),
+                Span("" if pair.takes else "  (read only)", "dim"),
                 Span(f"  ({state.place})" if state.place else "", "dim"),
                 Span(f"   {state.changes}"),
             )
@@ -88,11 +88,11 @@ def _node(material: Material, item: BatchItem) -> Line:
 
 
 def _draft(draft: Draft, count: int) -> Line:
-    made = _MADE.get(draft.origin, f"{draft.origin} by {draft.model}")
+    made = _MADE.get(draft.origin, f"{draft.model}, {draft.origin} mode")
     return (
         Span(f" draft {draft.number} of {count}", "title"),
-        Span(f" · {made} · {draft.tokens:,} of {draft.target_tokens:,} tokens"),
-        Span(f" from {draft.source_tokens:,}", "dim"),
+        Span(f" · {made} · {draft.tokens:,} tokens (target {draft.target_tokens:,})"),
+        Span(f" from a {draft.source_tokens:,}-token source", "dim"),
     )
 
 

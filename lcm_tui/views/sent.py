@@ -119,7 +119,7 @@ def _shares(ledger: Ledger | None, *, whole: bool = False) -> list[Line]:
     for name, tokens, style in named:
         part = share_text(tokens / total) if tokens else "0"
         found.append((Span(f"{name} ", style), Span(f"{tokens:,} = {part}" if whole and tokens else part)))
-    return found
+    return [(Span("sent: ", "dim"), *found[0]), *found[1:]] if whole else found
 
 
 def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
@@ -132,7 +132,7 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
         why = f"{distance.raw:,} raw before the tail" if by_raw else over
         due = Span("compaction is due", "warn")
         return (due,) if short else (due, Span(f" ({why})", "dim"))
-    left = Span(f"{distance.left:,} until compaction")
+    left = Span(f"{distance.left:,} tokens until compaction")
     by_raw = distance.left < distance.threshold - distance.tokens
     at = f"{distance.chunk:,} raw before the tail" if by_raw else f"{distance.threshold:,}"
     return (left,) if short else (left, Span(f" (at {at})", "dim"))
@@ -181,10 +181,12 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
         yield field("not sent", f"{fate.step.words}: {fate.why}{weighs}", "warn", width=FIELD)
     if fate.score is not None:
-        kept = "kept before what says less of it, or is older"
+        kept = "ranked above items that match less or are older"
         if not fate.sent:
-            kept = "not kept" if fate.step is AssemblyStep.PROMPT else "kept, and gone in a later step"
-        yield field("prompt", f"it names {fate.score:.1%} of the words here: {kept}", "new", width=FIELD)
+            kept = "not kept" if fate.step is AssemblyStep.PROMPT else "kept, but dropped in a later step"
+        yield field(
+            "prompt", f"it names {fate.score:.1%} of the words of this item: {kept}", "new", width=FIELD
+        )
     for repair in fate.repairs:
         call = f" ({repair.call_id})" if repair.call_id else ""
         yield field("repaired", f"{repair.what}{call}", "warn", width=FIELD)
@@ -227,10 +229,10 @@ def account_line(ledger: Ledger, width: int) -> Line:
     one = ledger.assembled
     return fitted(
         (
-            (Span("all of it", "heading"),),
+            (Span("Whole request", "heading"),),
             (Span(f"{one.metadata.source}, {one.selection}"),),
             (Span(f"system prompt: {one.system.kind}", "dim"),),
-            (Span(f"cache {one.metadata.cache.state}", "dim"),),
+            (Span(f"prompt cache: {one.metadata.cache.state}", "dim"),),
             (Span(f"hash {one.messages_hash}", "dim"),),
         ),
         width,
@@ -283,7 +285,9 @@ def message_document(ledger: Ledger, at: int) -> Document:
         field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
     ]
     if _in_tail(ledger.assembled, origin):
-        blocks.append(field("", "in the fresh tail: no budget evicts it, the hard limit may", "tail", FIELD))
+        blocks.append(
+            field("", "in the fresh tail: the budget never drops it, the hard limit may", "tail", FIELD)
+        )
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
@@ -341,13 +345,13 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
         ("rules", f"{one.rules}, selection {one.selection}"),
         ("context", f"{_counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
         ("sent", f"{_counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
-        ("estimated", f"{one.estimated_tokens:,} tokens before mending; stored {one.stored_tokens:,}"),
+        ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
         ("tail", f"{protected} (rule: {_counted(tail.count, 'newest message')}{cap})"),
         ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),
     ]
-    body = [heading("What is sent as a whole"), *(field(name, value, width=11) for name, value in rows)]
+    body = [heading("The whole request"), *(field(name, value, width=11) for name, value in rows)]
     body += [Block(), heading("Left out"), *_steps(ledger)]
     if one.repairs:
         body += [Block(), heading(f"Adjusted for the provider: {len(one.repairs):,}")]

@@ -16,9 +16,9 @@ _CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "manual-reset": "by /reset",
         "session-deleted": "because the host deleted the session",
         "session-end": "because the session ended",
-        "rollover-fallback": "by a rollover: the host went on with a new transcript, the former was gone",
-        "cron-rotation": "because each run of the job begins anew",
-        "backfill": "by an import: the host does not go on with it",
+        "rollover-fallback": "by a rollover: the host went on with a new transcript, the old one was missing",
+        "cron-rotation": "because each run of the job starts a new one",
+        "backfill": "by an import: the host does not continue it",
     }
 )
 _ROLLOVER: Final = "rollover-fallback"

@@ -45,7 +45,7 @@ def _noted(one: Snapshot, time: str) -> Iterator[Block]:
         ("fresh tail", tail),
         ("context", items),
         ("history", f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),
-        ("host", f"may take this for the size of the prompt: {value_of(one, 'promptAuthoritative')}"),
+        ("host", f"may use this as the prompt size: {value_of(one, 'promptAuthoritative')}"),
         ("cache", f"{value_of(one, 'cacheState')}: {value_of(one, 'cacheReason')}"),
         ("hash", one.messages_hash),
     )
@@ -59,19 +59,19 @@ def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
         return "This is exactly what was sent: the hash is the same.", True
     parts = []
     if found.gone:
-        parts.append(f"{len(found.gone):,} of its rows are gone from the database")
+        parts.append(f"{len(found.gone):,} of its rows are missing from the database")
     if found.not_kept:
-        parts.append(f"{found.not_kept:,} messages were the host's own, of which no text is kept")
+        parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
     if parts:
         return f"This is what was sent in part: {' and '.join(parts)}.", False
-    return "This is not quite what was sent: rows have changed since, or the time zone is another.", False
+    return "This differs from what was sent: rows have changed since, or the time zone differs.", False
 
 
 def whole_document(one: Snapshot, found: RebuiltSnapshot, time: str) -> Document:
     """The snapshot as a whole, and how true it can be shown."""
     said, same = how_true(found)
     gone = [Block(item.name, "error") for item in found.gone]
-    lost: Document = (Block(), heading("Gone from the database"), *gone) if gone else ()
+    lost: Document = (Block(), heading("Deleted from the database"), *gone) if gone else ()
     return (Block(one.id, "key"), Block(said, "ok" if same else "warn"), Block(), *_noted(one, time), *lost)
 
 
@@ -80,7 +80,7 @@ def lost_document(item: SnapshotItem) -> Document:
     if item.kind is OriginKind.LIVE:
         why = "It came from the host's own list: a snapshot keeps no text, and the database has no row of it."
     else:
-        why = "Its row is gone from the database, so what it said cannot be shown."
+        why = "Its row was deleted from the database, so its text cannot be shown."
     return (
         heading(item.name),
         field("tokens", f"{item.tokens:,} as sent", width=9),

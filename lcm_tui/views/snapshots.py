@@ -16,7 +16,7 @@ from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When, 
 
 #: Messages that are gone and that a line for people names.
 NAMED = 8
-EMPTY = "No snapshot is kept: none but an engine that runs in a Python host keeps them."
+EMPTY = "No snapshots: only an engine that runs in a Python host saves them."
 
 Listed: TypeAlias = Snapshot | DamagedSnapshot
 
@@ -109,11 +109,11 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[Block]:
         )
         for at, message in enumerate(found.messages, 1)
     ]
-    yield Table(columns, rows, "What stands of it", empty="Nothing of what was sent stands any more.")
+    yield Table(columns, rows, "What still exists", empty="Nothing of what was sent still exists.")
     if found.gone:
         names = ", ".join(safe_text(one.name) for one in found.gone[:NAMED])
         more = f" and {len(found.gone) - NAMED:,} more" if len(found.gone) > NAMED else ""
-        yield Note(f"Gone from the database: {names}{more}.")
+        yield Note(f"Deleted from the database: {names}{more}.")
     if found.not_kept:
         messages = counted(found.not_kept, "message", "messages")
         yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")

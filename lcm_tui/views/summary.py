@@ -27,10 +27,10 @@ NULL = "NULL"
 NONE = "–"
 
 BROKEN_MEANS = {
-    BrokenKind.OLD: "Not a summary: it begins with the fallback marker, as the oldest versions wrote it.",
-    BrokenKind.FALLBACK: "Not a summary: the model gave nothing, so a cut of the source was stored.",
-    BrokenKind.TRUNCATED: "Not a summary: every attempt came out longer than the source, which was cut.",
-    BrokenKind.EMERGENCY: "Not a summary: no model could be found, so a cut of the source was stored.",
+    BrokenKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
+    BrokenKind.FALLBACK: "Not a summary: the model returned nothing, so the truncated source was stored.",
+    BrokenKind.TRUNCATED: "Not a summary: every attempt was longer than the source, which was truncated.",
+    BrokenKind.EMERGENCY: "Not a summary: no model was available, so the truncated source was stored.",
     BrokenKind.EMPTY: "The text is empty.",
 }
 
@@ -95,7 +95,7 @@ def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Sche
     if entry.broken is not None:
         blocks.append(Block(BROKEN_MEANS[entry.broken], "error"))
     if is_capped(text.content):
-        blocks.append(Block("The text was longer than the hard cap and has been cut there.", "warn"))
+        blocks.append(Block("The text was longer than the hard cap and was truncated there.", "warn"))
     blocks += [Block(), Block(text.content)]
     blocks += _metadata(text, zone, schema)
     blocks += _relatives("Sources", detail.sources, zone)
@@ -154,7 +154,7 @@ def _token_check(text: SummaryText) -> list[Block]:
     if estimator_of(text.content, text.summary.tokens) is not None:
         return []
     newer, older = estimate_weighted(text.content), estimate_utf16(text.content)
-    counted = f"~{newer:,}" if newer == older else f"~{newer:,} or, by the older rule, ~{older:,}"
+    counted = f"~{newer:,}" if newer == older else f"~{newer:,} or, by the older counting rule, ~{older:,}"
     return [field("", f"the text counts {counted}", "warn", 18)]
 
 
@@ -255,7 +255,7 @@ def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
     if entry.covered_by:
         blocks += [
             Block(),
-            heading("Made into"),
+            heading("Used by"),
             *(Block(name, "key", indent=2) for name in entry.covered_by),
         ]
     return tuple(blocks)

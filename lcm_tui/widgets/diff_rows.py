@@ -163,7 +163,7 @@ def _fold(laid: LaidOut, piece: Piece) -> Line:
     """What stands for lines that are alike; it says what the change behind it belongs to."""
     last = laid.rows[piece.row + piece.hidden - 1]
     name = laid.naming.name_at(last.new) if last.new is not None else ""
-    said = f"── {piece.hidden:,} lines alike {'· ' + name + ' ' if name else ''}"
+    said = f"── {piece.hidden:,} unchanged lines {'· ' + name + ' ' if name else ''}"
     said = clip(safe_line(said), laid.width)
     return (Span(said + "─" * max(0, laid.width - cell_width(said)), "dim"),)
 

@@ -117,7 +117,7 @@ class DiffView(LineView[Piece]):
         before, hunk, selected = self.laid, self.hunk, self.selected
         self.laid, self._diff = laid, laid.diff
         if not laid.hunks:
-            self.empty = "Nothing is different."
+            self.empty = "No differences."
         stay: Piece | None = None
         if self._stay is not None and self._stay < len(laid.hunks):
             stay, self._stay = laid.hunks[self._stay], None

@@ -141,7 +141,7 @@ def _labelled(label: str, text: str, room: int, style: StyleName, opened: bool) 
 
 def _call(part: ContentPart, room: int, opened: bool, result: MessageView | None) -> list[Line]:
     arguments = part.arguments or ""
-    answered = f"→ #{result.number}" if result else "→ no result in sight"
+    answered = f"→ #{result.number}" if result else "→ no result found"
     mark = "▾" if opened else "▸"
     name = part.tool_name or "tool"
     if not opened:
@@ -163,7 +163,7 @@ def _call(part: ContentPart, room: int, opened: bool, result: MessageView | None
 
 
 def _result(part: ContentPart, room: int, opened: bool, call: int | None) -> list[Line]:
-    origin = f"← #{call}" if call is not None else "← no call in sight"
+    origin = f"← #{call}" if call is not None else "← no call found"
     failed = " failed" if part.is_error else ""
     label = f"{part.tool_name or 'result'}{failed} {origin}"
     return _labelled(label, part.text, room, "error" if part.is_error else "role-tool", opened)

@@ -55,7 +55,7 @@ async def open_app(
             screen = app.screen
             assert isinstance(screen, ConversationsScreen)
             table = screen.list.table
-            await wait_for(pilot, lambda: bool(table.keys) or "holds no" in table.empty)
+            await wait_for(pilot, lambda: bool(table.keys) or "contains no" in table.empty)
         _press_what_is_seen(pilot)
         yield pilot
 

@@ -37,7 +37,7 @@ def test_with_room_everything_stands_there():
     [
         (LONG, "searching for lock …"),
         ("Previous context of sum_75db599221512f6c", "leaf, 264 tokens"),
-        ("Context 3  sum_75db599221512f6c", "its row is no longer in the database"),
+        ("Context 3  sum_75db599221512f6c", "its row is missing from the database"),
         (LONG, "preview: nothing changed yet"),
     ],
 )

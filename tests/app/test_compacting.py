@@ -155,7 +155,7 @@ async def test_a_draft_waits_for_a_word(path: Path):
         screen = await opened(pilot)
         await pilot.press("3", "A")
         await wait_for(pilot, lambda: screen.compaction.held is not None)
-        await wait_for_text(pilot, "a draft that nothing was done with yet", "The summary")
+        await wait_for_text(pilot, "a draft that waits for your decision", "The summary")
         await wait_for_text(pilot, "of what is named most and last", "3 of 3 rules")
         assert sources(path) == []
         await pilot.press("a")
@@ -243,7 +243,7 @@ async def test_its_keys_are_told_in_its_own_words(path: Path):
         screen = await opened(pilot)
         assert shown(pilot).splitlines()[-1].startswith(" a Run 1 pass  A Run all  enter Whole text")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Run the next pass, or accept the draft that waits.")
+        await wait_for_text(pilot, "Run the next pass, or accept the waiting draft.")
         assert screen.told("history").title == "History"
 
 

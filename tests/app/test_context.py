@@ -231,7 +231,7 @@ async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
         assert screen.items.selected == ("message", 865, 0)
         await pilot.press("escape")
         await opened(pilot, 1, select=("summary", "sum_gone"))
-        assert "sum_gone does not stand in this context." in said(pilot)
+        assert "sum_gone is not in this context." in said(pilot)
 
 
 async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
@@ -240,7 +240,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
         connection.execute("DELETE FROM context_items WHERE conversation_id = 1")
     async with open_sound_app(path, size=NARROW) as pilot:
         await opened(pilot, 1)
-        assert "The context is empty: the model sees nothing of this conversation." in shown(pilot)
+        assert "The context is empty: the model receives nothing of this conversation." in shown(pilot)
         assert "0 items · 0 of 128,000 tokens = 0.0 %" in head(pilot)[2]
 
 
@@ -330,7 +330,7 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
         await pilot.press("escape", "slash", *"#384", "enter")
         await wait_for(pilot, lambda: screen.item() == 865)
         await pilot.press("slash", *"zebra", "enter")
-        await wait_for(pilot, lambda: "No item of this context holds “zebra”." in said(pilot))
+        await wait_for(pilot, lambda: "No item of this context contains “zebra”." in said(pilot))
         assert screen.item() == 865
         await pilot.press("escape")
         assert pilot.app.screen is screen
@@ -356,7 +356,7 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
             pilot.app.pop_screen()
             await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("M")
-        assert said(pilot)[-1] == "only a message stands in the conversation"
+        assert said(pilot)[-1] == "only messages appear in the conversation"
         assert screen.items.select(("message", 850, 0))
         await pilot.press("p")
         assert said(pilot)[-1] == "only a summary has a previous context"
@@ -457,9 +457,9 @@ async def test_an_item_whose_row_is_gone(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await settled(pilot)
         await go_to(pilot, ItemScreen(conversation(pilot, 4), MessageId(286)))
-        await wait_for_text(pilot, "The row is gone; the engine skips the item.")
+        await wait_for_text(pilot, "The row is missing; the engine skips the item.")
         await pilot.press("M")
-        assert said(pilot)[-1] == "only a message stands in the conversation"
+        assert said(pilot)[-1] == "only messages appear in the conversation"
 
 
 # -- briefs ----------------------------------------------------------------------------------------------

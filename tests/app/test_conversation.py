@@ -426,7 +426,7 @@ async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Pat
         assert met == expected
         await pilot.press("n")
         await settled(pilot)
-        assert "No older message holds “MESSAGE 39”." in said(pilot)
+        assert "No older message contains “MESSAGE 39”." in said(pilot)
         assert screen.messages.selected == expected[-1]
         await pilot.press("N")
         await settled(pilot)
@@ -434,7 +434,7 @@ async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Pat
         await pilot.press("escape")
         assert pilot.app.screen is screen
         await pilot.press("n")
-        assert "nothing has been searched for yet" in said(pilot)
+        assert "search first: / finds text" in said(pilot)
 
 
 @pytest.mark.long

@@ -169,7 +169,7 @@ async def test_agent_session_and_state_come_from_the_database(database_file: Dat
         first, archived = cells(pilot, 1), cells(pilot, 5)
         assert (first["agent"], first["session"], first["state"]) == ("main", "main", "active")
         assert (archived["agent"], archived["session"]) == ("ops", "discord:channel:o…")
-        assert archived["state"] == "manual-reset"
+        assert archived["state"] == "reset"
         assert first["activity"] == "2026-03-04 12:11"
 
 
@@ -201,7 +201,7 @@ async def test_an_empty_database_says_so(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     change(path, "PRAGMA foreign_keys = OFF", "DELETE FROM conversations")
     async with open_app(path) as pilot:
-        await wait_for_text(pilot, "This database holds no conversation.")
+        await wait_for_text(pilot, "This database contains no conversation.")
         await pilot.press("enter", "c", "s", "y", "S", "I", "G")
         assert pilot.app.screen is screen_of(pilot)
         assert "no conversation is selected" in said(pilot)
@@ -223,9 +223,9 @@ async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFa
 FILTERS = {
     "ops": {5, 7, 8},
     "OPS discord": {5, 8},
-    "manual-reset": {5},
+    "reset": {5},
     "384": {1},  # a count
-    "L:43": {1},
+    "L43": {1},
     "12:11": {1},  # a time
     "nothing at all": set[int](),
     "[red]": set[int](),
@@ -251,7 +251,7 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
             assert {"id", "conversation"} <= set(heading.split())
         titles = {column.title for column in COLUMNS}
         assert not [title for title in titles if not any(title in heading for heading in seen)]
-        assert "manual-reset" in rows
+        assert "reset" in rows
         assert "3,304" in rows
         await pilot.press("l")
         assert heading_of(pilot) == seen[-1]
@@ -281,7 +281,7 @@ async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
             await filter_by(pilot, typed)
             assert (typed, set(screen.list.table.keys)) == (typed, expected)
             await wait_for_text(pilot, f"{len(expected)} of 8 /{typed}")
-            assert ("No conversation matches." in shown(pilot)) == (not expected)
+            assert ("No conversation matches" in shown(pilot)) == (not expected)
             await pilot.press("escape")
         broken = {key for key in screen.list.rows if cells(pilot, key)["broken"]}
         screen.list.filter.typed("✗")
@@ -436,7 +436,7 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
         assert (drawn["id"], drawn["state"]) == ("disk", "on disk")
         assert screen.why_not("context")
         await pilot.press("c")
-        assert any("the database does not know this session" in note for note in said(pilot))
+        assert any("this session is not in the database" in note for note in said(pilot))
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
 

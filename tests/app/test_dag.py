@@ -218,7 +218,7 @@ async def test_a_leaf_without_messages_says_so(database_file: DatabaseFactory):
         assert "no source" in row_of(pilot, bare)
         assert "▸" not in row_of(pilot, bare)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: "nothing that it was made from is recorded" in said(pilot))
+        await wait_for(pilot, lambda: "no source of it is recorded" in said(pilot))
 
 
 @pytest.mark.long
@@ -446,7 +446,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
 @pytest.mark.long
 async def test_a_summary_that_is_not_here_is_said_to_be_missing(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select="sum_nowhere") as (pilot, screen):
-        assert said(pilot) == ["sum_nowhere does not stand in this conversation."]
+        assert said(pilot) == ["sum_nowhere is not in this conversation."]
         assert selected(screen) == ROOTS[0]
 
 
@@ -609,7 +609,7 @@ async def test_search_finds_texts_that_no_row_has_shown(database_copy: DatabaseF
         await pilot.press("N")
         assert selected(screen) == wanted[1]
         await pilot.press("slash", *"nothing like it", "enter")
-        await wait_for(pilot, lambda: "No summary here holds “nothing like it”." in said(pilot))
+        await wait_for(pilot, lambda: "No summary here contains “nothing like it”." in said(pilot))
         assert selected(screen) == wanted[1]
 
 

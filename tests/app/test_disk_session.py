@@ -165,7 +165,7 @@ async def test_a_search_reads_all_entries(long_session: HostSession, database_fi
             met.append(screen.messages.selected)
             await pilot.press("n")
         assert met == [*range(129, 119, -1), 12]
-        await wait_for(pilot, lambda: "No older message holds “ENTRY 12”." in said(pilot))
+        await wait_for(pilot, lambda: "No older message contains “ENTRY 12”." in said(pilot))
         await pilot.press("N")
         await wait_for(pilot, lambda: screen.messages.selected == 120)
         held(screen)
@@ -203,7 +203,7 @@ async def test_the_keys_lead_back_and_say_what_they_cannot_do(
         first = pilot.app.screen
         screen = await open_session(pilot, long_session)
         await pilot.press("n")
-        assert "nothing has been searched for yet" in said(pilot)
+        assert "search first: / finds text" in said(pilot)
         await pilot.press("y")
         assert f"Copied e{TOTAL - 1}" in said(pilot)
         await pilot.press("slash", "x", "escape")

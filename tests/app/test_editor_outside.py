@@ -57,10 +57,10 @@ async def test_what_the_editor_leaves_is_a_draft(
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ('echo half > "$1"; exit 3', "The editor ended with 3; nothing was taken from it."),
-        ('rm "$1"', "The editor left no file that can be read"),
+        ('echo half > "$1"; exit 3', "The editor ended with 3; the draft is unchanged."),
+        ('rm "$1"', "The editor left no readable file"),
         pytest.param(
-            "kill -9 $$", "The editor ended with -9; nothing was taken from it.", marks=pytest.mark.long
+            "kill -9 $$", "The editor ended with -9; the draft is unchanged.", marks=pytest.mark.long
         ),
     ],
 )

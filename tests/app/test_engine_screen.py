@@ -50,12 +50,12 @@ async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
         assert not any(text[:20] in screen.text.text for text in texts)
         await pilot.press("enter")
         await wait_for(pilot, lambda: all(text[:20] in screen.text.text for text in texts))
-        assert screen.text.text.count("and not part of the conversation") == len(texts)
+        assert screen.text.text.count("not part of the conversation") == len(texts)
         await pilot.press("escape")
         await wait_for(pilot, lambda: "waits for the" in screen.text.text, "the state")
         assert screen.list.table.select(10)
         await pilot.press("enter")
-        assert said(pilot)[-1] == "no prepared text of this conversation is stored"
+        assert said(pilot)[-1] == "this conversation has no prepared text"
 
 
 @pytest.mark.long

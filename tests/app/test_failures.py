@@ -194,7 +194,7 @@ def test_a_defect_ends_in_one_sentence_and_its_traceback_is_in_the_log(
 ):
     ended = run_in_terminal(database_file("0.15.3"), DEFECTS[where])
     assert ended.code == ExitCode.INTERNAL
-    assert "a defect of its own" in one_sentence(ended)
+    assert "an internal error" in one_sentence(ended)
     assert b"SHOWN BY TEXTUAL" not in ended.terminal
     assert ENTERED in ended.terminal
     logged = logfile.log_path().read_text()

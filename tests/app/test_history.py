@@ -111,10 +111,10 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
         await wait_for_text(
             pilot,
             f"Operation {first}",
-            "Context items: 1 removed, 2 added, others moved with them.",
+            "Context items: 1 removed, 2 added, later items moved.",
             "tokens  +254 in the context",
             f"- removed      3      – D2        {NODE}      201 Condensed",
-            "── everything behind moved by +1",
+            "── every later item moves by +1",
         )
         screen = pilot.app.screen
         assert isinstance(screen, OperationScreen)

@@ -54,7 +54,7 @@ async def test_messages_appear_below_while_the_selection_stays(
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:
-            assert "no change yet" in title(pilot)
+            assert "idle" in title(pilot)
             screen = await open_screen(pilot, "ConversationScreen")
             messages = listed(screen)
             await pilot.press("end", "k", "k")
@@ -65,7 +65,7 @@ async def test_messages_appear_below_while_the_selection_stays(
             assert messages.keys[-1] == last + 1
             assert screen.selected_id() == selected
             assert "changed" in title(pilot)
-            assert "no change yet" not in title(pilot)
+            assert "idle" not in title(pilot)
             assert "WAL" in title(pilot)
             await pilot.press("end")
             await wait_for_text(pilot, "the host is here")
@@ -217,7 +217,7 @@ async def test_a_screen_behind_others_is_true_again_when_it_comes_back(database_
             await wait_for(pilot, lambda: pilot.app.screen is not screen)
             count = len(listed(screen).keys)
             host.say(3, "said meanwhile")
-            await wait_for(pilot, lambda: "no change yet" not in title(pilot))
+            await wait_for(pilot, lambda: "idle" not in title(pilot))
             await pilot.press("escape")
             await wait_for(pilot, lambda: len(listed(screen).keys) == count + 1)
 

@@ -76,8 +76,8 @@ def test_a_result_that_is_cut_says_where_the_rest_is():
 
 
 def test_halves_that_are_not_in_sight_are_said_to_be_missing():
-    assert "→ no result in sight" in shown(view(3, call("c1")))[1]
-    assert "← no call in sight" in shown(view(3, result("c1", "x")))[1]
+    assert "→ no result found" in shown(view(3, call("c1")))[1]
+    assert "← no call found" in shown(view(3, result("c1", "x")))[1]
 
 
 def test_an_id_that_is_used_again_pairs_each_call_with_the_result_after_it():

@@ -48,7 +48,7 @@ from tests.databases import column, connect, run, value
 #: A condensed summary in the context of conversation 1 (0.15.3), its sources, and a second one before it.
 NODE, SOURCES = "sum_bb692ab9b90b6a49", ["sum_18ef3ddbebbf8c2e", "sum_81f1946ebb3dbf3b"]
 OTHER = "sum_07742015d971b59d"
-MOVED_ON = "The database moved on, so this was planned anew"
+MOVED_ON = "The database changed, so this was planned again"
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ async def test_a_stale_plan_is_shown_again_with_what_moved(database_copy: Databa
         await previewed(pilot)
         run(path, f"UPDATE summaries SET content = 'written again' WHERE summary_id = '{NODE}'")
         await wait_for_text(
-            pilot, "The database moved on, so this was planned anew", f"summaries {NODE}: content"
+            pilot, "The database changed, so this was planned again", f"summaries {NODE}: content"
         )
         await settled(pilot)
         await pilot.press("a")
@@ -272,7 +272,7 @@ async def test_esc_gives_up_the_wait_for_the_lock(
             host.execute("BEGIN IMMEDIATE")
             await pilot.press("a")
             await wait_for_text(
-                pilot, "applying, esc s", "It may have to wait until nobody else writes; esc stops it."
+                pilot, "applying, esc s", "It may have to wait until no other process writes; esc stops it."
             )
             assert screen.why_not("apply") == "it is being applied now"
             await pilot.press("escape")
@@ -417,9 +417,9 @@ async def test_what_cannot_be_dissolved_says_why(database_copy: DatabaseFactory)
         screen.lines.reveal(screen.lines.known.path_to(SummaryId(leaf)) or ())
         reason = screen.why_not("dissolve")
         assert reason is not None
-        assert reason.startswith("it is a leaf")
+        assert "this is a leaf" in reason
         await pilot.press("d")
-        await wait_for(pilot, lambda: any("it is a leaf" in text for text in said(pilot)), "the reason")
+        await wait_for(pilot, lambda: any("this is a leaf" in text for text in said(pilot)), "the reason")
         assert pilot.app.screen is screen
 
 

@@ -95,7 +95,7 @@ async def test_w_shows_what_a_rewrite_would_be_given_without_broken_summaries(
             for line in shown_lines(pilot)
         )
         await pilot.press("w")
-        await wait_for_text(pilot, "perhaps given instead (reconstructed)")
+        await wait_for_text(pilot, "possible alternative (reconstructed)")
         for _ in range(len(screen.given.data.views) - 2):
             await pilot.press("w")
         await wait_for_text(pilot, "as given (reconstructed): 1 summary")

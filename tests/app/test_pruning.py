@@ -108,7 +108,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
             await wait_for(pilot, lambda: plan.asking, "the question")
             assert "type the number of the conversation" in shown(pilot)
             await pilot.press(typed, "enter")
-            await wait_for(pilot, lambda: "That is not it; nothing was changed." in said(pilot))
+            await wait_for(pilot, lambda: "The answer does not match; nothing was changed." in said(pilot))
         await pilot.press("a", "7", "escape")
         assert not plan.asking
         await pilot.press("slash", "7", "enter")

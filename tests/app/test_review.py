@@ -354,7 +354,9 @@ async def test_who_costs_something_is_asked_only_after_a_question(
         dag = await go_to(pilot, DagScreen(conversation(pilot, 8), select=SummaryId(LEAF)))
         await wait_for(pilot, lambda: dag.lines.summary == LEAF)
         await pilot.press("r")
-        await wait_for_text(pilot, "Ask this model?", "claude-haiku-4-5", "1 call", "LCM_TUI_SUMMARY_API_KEY")
+        await wait_for_text(
+            pilot, "Call this model?", "claude-haiku-4-5", "1 call", "LCM_TUI_SUMMARY_API_KEY"
+        )
         assert "0123456789" not in shown(pilot)
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ReviewScreen))
@@ -377,7 +379,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         assert contaminated
         assert contaminated.isdisjoint(screen.preparation.marks.keys)
         await pilot.press("P")
-        await asked(pilot, "No call is made", "a")
+        await asked(pilot, "no network call", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         work = screen.work
         assert work is not None
@@ -409,7 +411,7 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
         async with open_app(path) as pilot:
             screen = await queue_of(pilot, 1, "R", "enter")
             await pilot.press("P")
-            await asked(pilot, "No call is made", "w")
+            await asked(pilot, "no network call", "w")
             await filled_in(pilot, "anthropic/claude-x", server.url, "", "Name the tickets.")
             await wait_for(
                 pilot,
@@ -482,9 +484,9 @@ async def test_a_subtree_is_written_from_its_leaves_up_and_one_is_left_out(datab
 async def test_a_rule_that_is_none_is_refused_with_those_that_are(database_copy: DatabaseFactory):
     async with open_app(database_copy("0.15.3-damaged")) as pilot:
         screen = await queue_of(pilot, 1, "R", "enter")
-        assert screen.why_not("accept-rest") == "nothing has been asked yet: P begins"
+        assert screen.why_not("accept-rest") == "not started: P starts the drafts"
         await pilot.press("P")
-        await asked(pilot, "No call is made", "a")
+        await asked(pilot, "no network call", "a")
         await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
         await pilot.press("A")
         await asked(pilot, "nothing is invented", "e")

@@ -194,15 +194,15 @@ async def test_a_model_is_asked_only_after_the_operator_agreed(
     async with open_app(path, size=NARROW) as pilot:
         await searching(pilot, *NEEDLE)
         await pilot.press("ctrl+g")
-        await wait_for_text(pilot, "Ask this model?")
+        await wait_for_text(pilot, "Call this model?")
         assert not asked
         await pilot.press("escape")
         await wait_for_text(pilot, "nothing was sent")
         assert not asked
         await pilot.press("escape", "ctrl+g")
-        await wait_for_text(pilot, "Ask this model?")
+        await wait_for_text(pilot, "Call this model?")
         await pilot.press("a")
-        await wait_for_text(pilot, "It is there", "No citation stands")
+        await wait_for_text(pilot, "It is there", "No citation could be verified")
         assert len(asked) == 1
         assert "\x1b" not in shown(pilot)
 

@@ -60,7 +60,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
     async with open_app(path, size=NARROW) as pilot:
         targets = await choosing(pilot, 5, "ops-room active")
         assert targets.list.table.keys == [8]
-        assert "Copy conversation 5" in shown(pilot)
+        assert "Transplant 5" in shown(pilot)
         await pilot.press("enter")
         await previewed(pilot)
         await wait_for_text(pilot, "Transplant 5 → 8", "51 messages below", "skip duplicates: no")
@@ -158,7 +158,7 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
             await pilot.press(key)
             await pilot.pause()
         assert pilot.app.screen is screen
-        assert any("does not know this session" in one for one in said(pilot))
+        assert any("this session is not in the database" in one for one in said(pilot))
 
 
 @pytest.mark.long

@@ -106,7 +106,7 @@ async def test_no_text_and_no_prompt_is_kept(database_copy: DatabaseFactory) -> 
 def test_browsing_makes_no_table(database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")
     assert shown(path, 1)["items"] == []
-    assert "No snapshot is kept" in run("context", "snapshots", 1, "--db", path).out
+    assert "No snapshots" in run("context", "snapshots", 1, "--db", path).out
     assert run("context", "show", 1, "--assembled", "--db", path).code == 0
     assert run("context", "snapshots", 1, "--show", "asm_x", "--db", path).code == 3
     assert value(path, TABLE) == 0
@@ -146,7 +146,7 @@ async def test_it_says_what_is_gone_and_what_changed(database_copy: DatabaseFact
     assert (left["exact"], left["gone"]) == (False, [first])
     assert len(left["messages"]) == len(whole["messages"]) - 1
     text = (await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", name)).out
-    assert f"Gone from the database: {first['ref']}." in text
+    assert f"Deleted from the database: {first['ref']}." in text
 
 
 async def test_a_focus_brief_that_was_sent_is_found_when_it_is_active_no_more(

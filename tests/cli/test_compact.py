@@ -158,7 +158,7 @@ def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do
     done = run("compact", 1, "--db", database, *SMALL, mode, "--apply", "--yes", "--json")
     document = json.loads(done.out)
     assert (document["error"]["code"], len(document["data"]["made"]), len(calls)) == ("PROVIDER_AUTH", 2, 3)
-    assert ("The engine itself would go on" in document["error"]["message"]) is goes_on
+    assert ("The engine itself would continue" in document["error"]["message"]) is goes_on
 
 
 def test_no_fallback_stops_where_the_source_would_be_cut(

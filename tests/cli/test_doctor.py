@@ -87,11 +87,11 @@ def test_people_read_groups_and_what_was_not_asked(damaged: Path):
     result = run("doctor", "--db", damaged)
     assert result.code == 6
     titles = [
-        line for line in result.out.splitlines() if line.startswith(("Broken", "Suspicious", "Not run"))
+        line for line in result.out.splitlines() if line.startswith(("Broken", "Suspicious", "Skipped"))
     ]
-    assert [title.split(" (")[0] for title in titles] == ["Broken", "Suspicious", "Not run"]
+    assert [title.split(" (")[0] for title in titles] == ["Broken", "Suspicious", "Skipped"]
     assert "G16          this file has no table pending_compaction_batches" in result.out
-    assert "--fix all shows a plan that mends 15 findings" in result.out
+    assert "--fix all previews a fix of 15 findings" in result.out
     assert "Conversation  First  Again" in result.out  # messages that were stored again
 
 

@@ -77,7 +77,7 @@ def test_one_conversation_says_what_would_be_published(database_file: DatabaseFa
 def test_legacy_anchors_are_no_warning(database_file: DatabaseFactory) -> None:
     path = database_file("1.0-next")
     said = run("engine", "6", "--db", path).out
-    assert "4 of 18 messages proven, 6 not (kept; nothing has to be done), 8 never judged" in said
+    assert "4 of 18 messages proven, 6 not (kept; no action needed), 8 never judged" in said
     doctor = run("doctor", "--check", "G17", "--db", path)
     assert (doctor.code, "By design" in doctor.out) == (0, True)
 
@@ -94,7 +94,7 @@ def test_prepared_texts_are_shown_only_when_asked_for_and_as_prepared(database_f
     shown = run("engine", "2", "--show-prepared", "--db", path, "--json").data["prepared"]
     assert [(one["text"], one["inConversation"]) for one in shown] == [(text, False) for text in texts]
     people = run("engine", "2", "--show-prepared", "--db", path).out
-    assert people.count("no model has been sent it") == len(texts)
+    assert people.count("no model has received it") == len(texts)
     refused = run("engine", "--show-prepared", "--db", path)
     assert refused.code == 2
     assert "needs a conversation" in refused.err

@@ -449,7 +449,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\nwhat\nn\ny\nq\n"))
     result = run("repair", 1, "--db", database, "--apply", "--in-flight", 1)
     assert result.code == 10
-    assert "Keeps of what matters most" in result.err
+    assert "Kept of what matters most" in result.err
     assert "Take this text for sum_6c18661f50d6fc7f?" in result.err
     committed = column(database, "SELECT title FROM lcm_tui_operations ORDER BY rowid")
     assert len(committed) == 1

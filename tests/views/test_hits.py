@@ -60,7 +60,7 @@ def test_nothing_found_says_which_word_is_nowhere() -> None:
         near,
     )
     assert nothing_text(found) == (
-        "Nothing found. “leese” is nowhere; similar words: lease. “table” alone: 3 hits."
+        "Nothing found. “leese” was not found; similar words: lease. “table” alone: 3 hits."
     )
     said = text_of(coverage_line(found, None))
     assert "0 hits  in 5 messages" in said

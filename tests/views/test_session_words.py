@@ -102,8 +102,8 @@ def test_a_split_session_is_explained_at_both_ends() -> None:
     before, behind = one(1, "rollover-fallback", active=False), one(4)
     said = text_of(chain_line(before, [before, behind], "V"))
     assert said == (
-        " archived by a rollover: the host went on with a new transcript, the former was gone; the session "
-        "goes on in conversation 4; V in the list rejoins them"
+        " archived by a rollover: the host went on with a new transcript, the old one was missing; the "
+        "session goes on in conversation 4; V in the list rejoins them"
     )
     said = text_of(chain_line(behind, [before, behind], "V"))
     assert said.startswith(" before it is conversation 1, archived by a rollover")

@@ -62,7 +62,7 @@ class BriefList(ListPane[str]):
     def why_empty(self) -> str:
         """There are none, or this version knows none."""
         if not self.recorded:
-            return "Focus briefs: not recorded by this version (they came with 0.11.0)."
+            return "Focus briefs: not recorded by this version (added in 0.11.0)."
         return "This conversation has no focus briefs."
 
     def columns(self) -> Sequence[Column]:

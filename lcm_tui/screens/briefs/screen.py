@@ -28,10 +28,10 @@ class BriefsScreen(DataScreen[Briefs]):
 
     HELP = """
 A focus brief is a text about one question, written from older parts of a conversation. While one is active,
-the engine sends it instead of the summaries that it covers; the others are kept as a record.
+the engine sends it instead of the summaries it covers; inactive briefs are kept as a record.
 
-● marks the brief in force. "covers to" is the time of the newest message that went into it. enter goes into
-the text, m switches to what the model gets.
+● marks the active brief. "covers to" is the time of the newest message that it covers. enter moves into the
+text, m switches to what the model receives.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "wrapped", "context"))
     DEFAULT_CSS = """
@@ -128,3 +128,8 @@ the text, m switches to what the model gets.
         """Switch between the text and what the model gets."""
         self._as_sent = not self._as_sent
         self._show_text()
+        self.refresh_bars()
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other form."""
+        return "As stored" if command == "wrapped" and self._as_sent else super().title_now(command)

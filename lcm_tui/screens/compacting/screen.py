@@ -56,9 +56,9 @@ class CompactingScreen(DataScreen[Outlook]):
     """The passes that the engine would make of a conversation; `a` makes the next one, `A` all."""
 
     HELP = """
-What the engine would compact here, pass by pass, before any model is asked: each row is one summary to be
-made, from which messages or summaries, with how many stored tokens, and about how long it would be. ~ marks
-what is assumed: later passes depend on how long the answers before them turn out. Leaving costs nothing.
+What the engine would compact here, pass by pass, before any model is called. Each row is one new summary:
+its sources, their stored tokens, and its expected length. ~ marks estimates: later passes depend on the
+length of earlier drafts. Leaving costs nothing.
 
 Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
 one leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
@@ -83,8 +83,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "apply": ("Run 1 pass", "Run the next pass, or accept the draft that waits."),
-            "accept-rest": ("Run all", "Run every remaining pass, and accept the draft that waits."),
+            "apply": ("Run 1 pass", "Run the next pass, or accept the waiting draft."),
+            "accept-rest": ("Run all", "Run every remaining pass, and accept the waiting draft."),
             "choice-1": (
                 "Mode",
                 "Change the mode: sweep, one leaf, leaf then condense, until under, single root.",
@@ -246,7 +246,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         run = self.compaction
         if not run.running:
             return ""
-        return "▸ draft" if run.held else "▸ writing" if run.is_asking else "▸ at work"
+        return "▸ draft" if run.held else "▸ writing" if run.is_asking else "▸ running"
 
     def _redraw_head(self) -> None:
         self.head.again()
@@ -262,10 +262,10 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """Say in the title bar what is done now."""
         run, bar = self.compaction, self.query_one(TitleBar)
         if run.held is not None:
-            bar.note = f"pass {len(run.done) + 1}: a draft waits"
+            bar.note = f"pass {len(run.done) + 1}: waiting draft"
         elif run.running:
             doing = f"writing, {time.monotonic() - self._began:.0f} s" if run.is_asking else "at work"
-            last = ", then stops (esc: give it up)" if run.stopping else ""
+            last = ", then stops (esc: cancel it)" if run.stopping else ""
             bar.note = f"pass {len(run.done) + 1}: {doing}{last}"
         elif run.made:
             bar.note = f"{len(run.made):,} made, {run.batch}"
@@ -332,14 +332,14 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         return self.compaction.held, self._outlook.forecast is None
 
     def _why_running(self) -> str | None:
-        return "passes are being made; esc stops after the one at hand" if self.compaction.running else None
+        return "passes are running; esc stops after the current one" if self.compaction.running else None
 
     def _why_not_go(self) -> str | None:
         """A pass must be due, somebody must be able to write it, and one is made at a time."""
         if self.compaction.held is not None:
             return None
         if self.compaction.running or self._offering:
-            return "a pass is being made; esc stops after it"
+            return "a pass is running; esc stops after it"
         if self._outlook.refusal or self._outlook.problem:
             return self._outlook.refusal or self._outlook.problem
         if self._outlook.forecast is None or self._outlook.version != self.choices.version:
@@ -406,7 +406,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         said = (
             Block(
                 f"Pass {len(run.done) + 1}: {span_text(draft.chunk.refs)}, {draft.chunk.tokens:,} → "
-                f"{draft.text.tokens:,} tokens, cost {cost}. Either way, no further pass is run now."
+                f"{draft.text.tokens:,} tokens, cost {cost}. No further pass runs now."
             ),
         )
         answers = (

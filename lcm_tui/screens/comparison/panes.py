@@ -82,7 +82,7 @@ def _difference(diff: ContextDiff) -> Sequence[Line]:
         (Span(f"messages: {len(diff.only_old):,} only in the first", "warn"),),
         (Span(f"{len(diff.only_new):,} only in the second", "ok"),),
         (Span(f"{len(diff.changed):,} changed"),),
-        (Span(f"{diff.same:,} alike"),),
+        (Span(f"{diff.same:,} unchanged"),),
         (Span(f"lines -{diff.diff.removed:,} +{diff.diff.added:,}", "dim"),),
     ]
 
@@ -90,7 +90,7 @@ def _difference(diff: ContextDiff) -> Sequence[Line]:
 def doubt_of(taken: SnapshotOrigin) -> str:
     """Why what is shown of a snapshot is not quite what was sent; empty when it is."""
     lost = [
-        f"{taken.gone:,} gone" if taken.gone else "",
-        f"{taken.not_kept:,} not kept" if taken.not_kept else "",
+        f"{taken.gone:,} missing" if taken.gone else "",
+        f"{taken.not_kept:,} not stored" if taken.not_kept else "",
     ]
     return ", ".join(filter(None, lost)) or ("" if taken.exact else "rows changed")

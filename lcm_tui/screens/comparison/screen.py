@@ -37,20 +37,21 @@ class CompareScreen(DataScreen[ContextDiff]):
     """What two contexts send, compared."""
 
     HELP = """
-Two contexts as the model gets them, compared message by message and line by line: the first (-) against the
-second (+). A line that begins with == names a message; what follows is what it says, blocks as JSON. Lines
-that are alike are folded; enter unfolds them.
+Two contexts as the model receives them, compared message by message and line by line: the first (-) against
+the second (+). A line that begins with == names a message; its text follows, blocks as JSON. Unchanged lines
+are folded; enter unfolds them.
 
-v puts both side by side, ~ marks lines that changed, and the words that did are marked. [ and ] go to the
-change before and the next one. / searches.
+v shows both side by side; ~ marks changed lines, and the changed words are highlighted. [ and ] go to the
+previous and the next change. / finds text.
 
-A side is a context as it is now under a budget, and then it is read again when the file changes; or a
-snapshot that an engine kept when it sent it (asm_…): numbers and references, whose texts are those that stand
-in the database today. "rows changed" and "gone" say that what was sent then was not quite what is shown.
+A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
+engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
+from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
+shown.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"open": ("Unfold", "Show the lines that are alike, where they are folded.")}
+        {"open": ("Unfold", "Unfold unchanged lines.")}
     )
 
     def __init__(self, left: Side, right: Side) -> None:
@@ -134,12 +135,12 @@ in the database today. "rows changed" and "gone" say that what was sent then was
 
     def _why_not_unfold(self) -> str | None:
         key = self.table.selected
-        return "only folded lines open" if key is None or not key.hidden else None
+        return "only folded lines can be opened" if key is None or not key.hidden else None
 
     def _why_no_change(self) -> str | None:
         if self.table.laid is None:
             return "the contexts are still being compared"
-        return None if self.table.laid.hunks else "nothing is different"
+        return None if self.table.laid.hunks else "there are no differences"
 
     def _go(self, direction: int) -> None:
         if not self.table.go(direction):

@@ -129,4 +129,4 @@ def _export(
     never = [database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal")]
     written = write_private(Path(name).expanduser(), text, replace=replace, never=never)
     form = "Markdown" if to_read else "JSON for an API call"
-    return f"{len(ledger.assembled.messages):,} messages as {form}, for you alone to read: {written}"
+    return f"{len(ledger.assembled.messages):,} messages as {form}, readable only by you: {written}"

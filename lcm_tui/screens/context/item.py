@@ -24,14 +24,14 @@ class ItemScreen(DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
-One item of the context, whole. First what is recorded of it, then its text.
+One item of the context: first its metadata, then its whole text.
 
-m switches to what the model gets: a summary in the wrapper of the engine version that wrote this database,
-a message as its role and the blocks that the host sent. What assembly does to messages beyond that (pairing
-of tool calls, the budget) is not applied here: m on the list of items shows the messages with all of it.
+m switches to what the model receives: a summary in the wrapper of the engine version that wrote this
+database, a message as its role and the blocks that the host sent. Later assembly steps (pairing of tool
+calls, the budget) are not applied here: m on the list of items shows the messages after all steps.
 
-"not recomputable" behind a token count means: the text that the engine counted is not in the database, so
-nothing can be said about the count.
+"not recomputable" after a token count: the text that the engine counted is not in the database, so the count
+cannot be verified.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("wrapped", "summaries", "previous", "messages", "rewrite")
@@ -84,7 +84,7 @@ nothing can be said about the count.
         """Show it; of a row that is gone meanwhile, go on showing what was read."""
         gone = data.summary is None and data.message is None
         if gone and self._data is not None:
-            self.query_one(TitleBar).note = "its row is no longer in the database"
+            self.query_one(TitleBar).note = "its row is missing from the database"
             return
         self._data = data
         self._show_text(keep_place=True)
@@ -93,13 +93,18 @@ nothing can be said about the count.
         if self._data is None:
             return
         body = document(self._data, self.session, wrapped=self._wrapped)
-        self.query_one(TitleBar).note = "as the model gets it" if self._wrapped else "as text"
+        self.query_one(TitleBar).note = "as the model receives it" if self._wrapped else "as text"
         self.text.show((*facts(self._data, self.session), Block(), *body), keep_place=keep_place)
 
     def _turn_wrapped(self) -> None:
         """Switch between the text and what the model gets."""
         self._wrapped = not self._wrapped
         self._show_text(keep_place=False)
+        self.refresh_bars()
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other form."""
+        return "As stored" if command == "wrapped" and self._wrapped else super().title_now(command)
 
     # -- what is shown -----------------------------------------------------------------------------------
 

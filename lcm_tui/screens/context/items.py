@@ -47,7 +47,7 @@ VERIFY_SECONDS: Final = 0.02
 #: Items whose text is read at a time for a search.
 SEARCH_PAGE: Final = 400
 #: What `/` asks for, among items as among messages.
-SEARCH: Final = "search: an id, a kind, or words of a preview"
+SEARCH: Final = "find: an id, a kind, or words of a preview"
 
 
 class ItemList(LineView[RowKey]):
@@ -185,7 +185,7 @@ class ItemList(LineView[RowKey]):
         self.show_known(data.selected, [key for key, ordinal in alike if ordinal not in moved])
         self.mark_fresh(data.fresh)
         if first and self._wanted is not None and data.selected is None:
-            self.app.notify(f"{self._wanted[-1]} does not stand in this context.", severity="warning")
+            self.app.notify(f"{self._wanted[-1]} is not in this context.", severity="warning")
         self._wanted = None
         self.read_sight()
         if complete and not self._filling:
@@ -195,7 +195,7 @@ class ItemList(LineView[RowKey]):
     def _why_empty(self) -> str:
         if not self._desk.session.database.schema.has("context_items"):
             return "This file has no table of context items: the model's context is not recorded."
-        return "The context is empty: the model sees nothing of this conversation."
+        return "The context is empty: the model receives nothing of this conversation."
 
     async def _fill(self) -> None:
         """Read what the items weigh, from the top; then verify what was known before the last change."""
@@ -388,7 +388,7 @@ class ItemFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only once something was searched for."""
-        return None if self.needle else "nothing has been searched for yet"
+        return None if self.needle else "search first: / finds text"
 
     def leave(self) -> bool:
         """Take the marks away."""
@@ -424,4 +424,4 @@ class ItemFinder:
             if place is not None:
                 self._list.select_item(items.refs[place], items.ordinals[place])
                 return None
-        return f"No item of this context holds “{needle}”."
+        return f"No item of this context contains “{needle}”."

@@ -302,6 +302,10 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         entry = self.items.entries.get(self.item())
         return None if entry is None else entry.seq
 
+    def title_now(self, command: str) -> str:
+        """`m` gives the other form."""
+        return "As stored" if command == "wrapped" and self._as_sent else super().title_now(command)
+
     def summary_id(self) -> SummaryId | None:
         """The summary under the cursor."""
         item = self.item()

@@ -22,14 +22,14 @@ class SentScreen(CommandScreen):
     """What was assembled, to read; it stays as it was when it was opened."""
 
     HELP = """
-One message as the model gets it under the budget: its role, what it stands for, what it weighs as it is sent
-and as it is stored, what was mended, then its text (a summary in its wrapper) or its blocks as JSON.
+One message as the model receives it under the budget: its role, its source, its tokens as sent and as stored,
+its adjustments, then its text (a summary in its wrapper) or its blocks as JSON.
 
-Opened on the first line of the messages it is the account of all of them: where they came from, whether the
-host may take their size for the size of the prompt, the fresh tail, the prompt cache, what was left out in
-which step, everything that was mended, and what is added to the system prompt.
+The first line of the messages opens the whole request: where the messages came from, whether the host may use
+their size as the prompt size, the fresh tail, the prompt cache, what each step left out, every adjustment,
+and what is added to the system prompt.
 
-It stays as it was when it was opened, also when the file changes.
+This view does not change when the database does.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("summaries", "previous", "messages"))
 
@@ -83,4 +83,4 @@ It stays as it was when it was opened, also when the file changes.
 
     def _say_it_stays(self) -> None:
         """Another one is opened from the list."""
-        self.app.notify("This stays as it was when it was opened; go back and open it again.", timeout=4)
+        self.app.notify("This view does not reload; go back and open it again.", timeout=4)

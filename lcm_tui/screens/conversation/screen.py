@@ -33,22 +33,21 @@ class ConversationScreen(DataScreen[Window]):
     """The messages of one conversation; a message's number is its seq."""
 
     HELP = """
-The messages of this conversation in the order of their seq, the newest at the bottom. The list goes on in
-both directions while you move; g and G go to the first and the last message of all.
+The messages of this conversation in seq order, the newest at the bottom. The list loads more in both
+directions as you move; g and G go to the first and the last message.
 
-A message shows its first lines; enter opens it. Reasoning, tool calls and tool results are one line until
-then; → #12 and ← #11 name the message that holds the other half of a call. "in context" marks what the model
-still sees as it is, "in sum_..." the summary that covers it: s goes there.
+A message shows its first lines; enter opens it. Until then, reasoning, tool calls and tool results are one
+line each; → #12 and ← #11 name the message with the other half of a call. "in context" marks messages that
+the model receives as they are, "in sum_..." names the summary that covers a message: s goes there.
 
 J jumps: a number is a seq, m123 a message id, a time like 2026-03-02 10:00 the first message from then on (in
 the time zone that is shown; with a Z behind it in UTC).
 
-Where the host keeps its sessions in a database, the line above the messages says whether the engine keeps up
+If the host keeps its sessions in a database, the line above the messages shows whether the engine keeps up
 with it: how many messages of finished turns are missing and since when, turns that wait for the engine with
-attempts and the last error, the newest entry of the host, the newest message here, and the last turn that
-was committed. A turn that runs, and what the engine never stores, is not missing. Where a session has
-several conversations, a line says which come before and behind this one, and what ended each: a rollover,
-for example.
+attempts and the last error, the newest entry of the host, the newest message here, and the last committed
+turn. A running turn, and what the engine never stores, does not count as missing. If a session has several
+conversations, a line names the previous and the next one, and what ended each: a rollover, for example.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(

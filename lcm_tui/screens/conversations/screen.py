@@ -35,38 +35,39 @@ if TYPE_CHECKING:  # sessions are looked for behind the first rows
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
-NONE: Final = "This database holds no conversation"
+NONE: Final = "This database contains no conversation"
 
 
 class ConversationsScreen(DataScreen[list[ConversationEntry]]):
     """All conversations, newest activity first."""
 
     HELP = """
-The lines above the list say how the database is: whether the quick checks found anything, how many
+The lines above the list show the state of the database: whether the quick checks found anything, how many
 summaries are broken, whether the engine keeps up with its host ("ingesting"), which contexts are nearest to
 compaction, which conversations are largest, what was changed last, and what waits for you. A click opens a
-line, or tab, an arrow and enter; at the end of a line is the key that leads to the same. u previews undoing
-the newest change, or the one in the line you are on.
+line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews undoing the newest
+change, or the one in the selected line.
 
 Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
-agent and channel and how its user began. "12 newer" in the place of a state: the host has 12 messages that
-the engine has not stored. Then come the sessions of the host that are not in the database. Their state says
-where they are: "on disk" in a file, "living" in the host's own database ("earlier" when their key goes on
-with a newer session), "cold", "deleted" or "archived" in an archive.
+agent and channel and the first words of its user. "12 newer" instead of a state: the host has 12 messages
+that the engine has not stored. Then come the sessions of the host that are not in the database. Their state
+says where they are: "on disk" in a file, "living" in the host's own database ("earlier" if their key
+continues in a newer session), "cold", "deleted" or "archived" in an archive.
 
-"summaries" counts by depth: L leaves, 1 2 3 condensed summaries of that depth. "context" is the number of
+"summaries" counts by depth: L leaves, D1 D2 D3 condensed summaries of that depth. "context" is the number of
 items in the context, "ctx tokens" their stored tokens, "of budget" their share of the token budget. "bytes"
 counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
 Expensive columns fill in after a moment (…). – means that this version of the engine did not record it.
-Type / to filter over all columns; words are combined. Where a narrow screen has no room for all columns, ›
-is at the end of the heading: l shows the others, h goes back. S sorts by the next column that is shown.
+/ filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
+heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a
 session that a rollover split. space marks conversations: K archives the marked ones (no data is deleted), X
 exports them to files and deletes them; without marks the selected one is meant. All of these show a preview
 and can be undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one
 conversation or of the whole database and drafts replacements. i previews importing a session that is not in
-the database, or what a conversation lacks that is behind its host. Y shows what the engine prepares and owes.
+the database, or the missing messages of a conversation behind its host. Y shows prepared compactions and
+compaction debt.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}

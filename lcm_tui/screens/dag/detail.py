@@ -20,22 +20,21 @@ from lcm_tui.widgets.text import Block, Document, heading
 _SECTIONS = {
     Section.ORPHANS: (
         "Orphans",
-        "Summaries that stand in the context of this conversation no more and that no other summary was made "
-        "from: the model cannot see them, and nothing leads to them. After /new, and in an archived "
-        "conversation, that is how it should be; else a write was cut short between making the summary and "
-        "putting it into the context.",
+        "Summaries that are not in the context of this conversation and that no other summary was made from: "
+        "the model cannot reach them. This is normal after /new and in an archived conversation; otherwise a "
+        "write stopped between storing the summary and adding it to the context.",
     ),
     Section.CYCLES: (
         "Cycles",
-        "Summaries that are, by the recorded edges, made from themselves, and what stands below them. No row "
-        "at the left margin leads to them. One summary of each cycle stands here; it is marked again where "
-        "the cycle closes.",
+        "Summaries that, by the recorded edges, are made from themselves, and everything below them. They "
+        "are not reachable from the context. One summary of each cycle is listed here; it is marked again "
+        "where the cycle closes.",
     ),
     Section.DANGLING: (
         "Dangling ids",
-        "Ids that the context or a summary of this conversation names as a source, and that no summary of "
-        "this conversation has. The engine skips them without a word. Where another conversation has the "
-        "row, its number is shown.",
+        "Ids that the context or a summary of this conversation refers to, without a summary in this "
+        "conversation. The engine skips them without a warning. If the row is in another conversation, that "
+        "number is shown.",
     ),
 }
 
@@ -69,7 +68,7 @@ async def _gone(session: Session, known: Known, summary_id: SummaryId) -> Docume
     edges = await session.read(store.consumers_of, summary_id)
     ordinals = known.ordinals.get(summary_id, ())
     return (
-        Block(spans=(Span(summary_id, "title"), Span("  ✗ its row is gone", "error"))),
+        Block(spans=(Span(summary_id, "title"), Span("  ✗ row missing", "error"))),
         Block(),
         Block("No summary of this database has this id. It is named by:"),
         *(Block(f"the context, at ordinal {ordinal}", indent=2) for ordinal in ordinals),
@@ -83,7 +82,7 @@ async def _message(session: Session, known: Known, place: Place) -> Document:
         entry = await session.read(get_message, source.message_id if source else -1)
     except NotFoundError:
         return (
-            Block(spans=(Span(f"m{place.step}", "title"), Span("  ✗ its row is gone", "error"))),
+            Block(spans=(Span(f"m{place.step}", "title"), Span("  ✗ row missing", "error"))),
             Block(),
             Block("The leaf names this message, and no message of this database has this id."),
         )

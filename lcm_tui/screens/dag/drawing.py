@@ -37,8 +37,8 @@ PREVIEW = Column("preview", "begins", 24, grows=True)
 
 _HEADINGS = {
     Section.ORPHANS: ("Orphans: not in the context and not part of any summary", "warn"),
-    Section.CYCLES: ("Cycles: no root leads to these", "error"),
-    Section.DANGLING: ("Dangling: referenced here, but no such row in this conversation", "error"),
+    Section.CYCLES: ("Cycles: not reachable from the context", "error"),
+    Section.DANGLING: ("Dangling: referenced, but not in this conversation", "error"),
 }
 
 
@@ -153,7 +153,7 @@ class Painter:
         message = found.message if found else None
         if found is None or message is None:
             cell = self._tree_cell(place, f"m{place.step}", width, " ")
-            return (Span(clip(cell, width), "error"), Span(" ✗ the message's row is gone", "error"))
+            return (Span(clip(cell, width), "error"), Span(" ✗ message row missing", "error"))
         tree = self._tree_cell(place, f"#{message.seq} {safe_line(message.role)}", width, " ")
         head = Layout(
             layout.columns[:3] if layout.shows("tokens") else layout.columns[:1],

@@ -13,7 +13,7 @@ from lcm_tui.screens.dag.panes import SummaryTree
 class TreeFinder:
     """Goes from match to match of a tree, in its order, round its end."""
 
-    label = "search ids, models, failures and texts"
+    label = "find ids, models, failures and text"
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TreeFinder:
             self._matches = sorted(found, key=known.rank)
             self._moved()
         elif not self._take(found):
-            return f"No summary here holds “{text}”."
+            return f"No summary here contains “{text}”."
         return None
 
     def _take(self, found: set[Match]) -> bool:
@@ -80,7 +80,7 @@ class TreeFinder:
 
     def why_not_next(self) -> str | None:
         """There is a next match only when something was found."""
-        return None if self._matches else "nothing has been found: / searches"
+        return None if self._matches else "search first: / finds text"
 
     def leave(self) -> bool:
         """The cursor stays where it was led."""

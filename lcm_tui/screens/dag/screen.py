@@ -207,7 +207,7 @@ focus (tab); n and N go to the next and the previous match.
             return self.lines.unfolded_to(path)
         if known.survey is not None:
             self._wanted = None
-            self.app.notify(f"{wanted} does not stand in this conversation.", severity="warning")
+            self.app.notify(f"{wanted} is not in this conversation.", severity="warning")
         return None
 
     def _read_on(self) -> None:
@@ -292,12 +292,12 @@ focus (tab); n and N go to the next and the previous match.
         if isinstance(place.step, int):
             source = self.lines.message
             if source is None or source.message is None:
-                return "the message's row is gone"
+                return "the message's row is missing"
             owner = source.message.conversation_id
             return None if owner == self.conversation_id else f"the message is of conversation {owner}"
         if place.repeats:
-            return "it stands above already: this is a cycle"
-        return None if self.lines.can_unfold(place) else "nothing that it was made from is recorded"
+            return "this is a cycle: the summary is already above"
+        return None if self.lines.can_unfold(place) else "no source of it is recorded"
 
     def _open_row(self) -> None:
         """Unfold or fold a summary or a heading; open the conversation at a message."""

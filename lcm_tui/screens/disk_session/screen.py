@@ -31,10 +31,10 @@ class DiskSessionScreen(DataScreen[Run]):
 
     HELP = """
 A session as its host wrote it: to a file ("on disk"), to its own database ("living"; "earlier" when its key
-goes on with a newer session), or to an archive ("cold", "deleted", "archived"). The database does not hold
-it, so it has no tokens, summaries or context here. What is shown is the branch that the host sees; entries
-on abandoned branches and lines that could not be read are counted in the title. Nothing is ever written to a
-session. i previews importing it into the database, as its engine would have stored it.
+continues in a newer session), or to an archive ("cold", "deleted", "archived"). The session is not in the
+database, so it has no tokens, summaries or context here. The list shows the branch that the host sees; the
+title counts entries on abandoned branches and unreadable lines. lcm-tui never writes to a session. i previews
+importing it into the database, as its engine would have stored it.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "history", "fold-all"))
 

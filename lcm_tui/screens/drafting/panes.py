@@ -30,7 +30,7 @@ OF_SEVERAL: Final = (*COLUMNS[:2], Column("conversation", "conv", 4, right=True,
 class ItemList(ListPane[SummaryId]):
     """The summaries of a batch, sources before their consumers, each as far as it has come."""
 
-    READING: ClassVar[str] = "Looking for them …"
+    READING: ClassVar[str] = "Searching …"
     FILTER: ClassVar[str] = "words of an id, a reason or a state"
 
     def __init__(

@@ -106,7 +106,7 @@ class Preparation:
             settings = self._screen.session.settings
             self.author = await asyncio.to_thread(author_like, settings, before, asked)
         except LcmError as error:
-            self._screen.app.notify(error.message, title="Not asked", severity="error", timeout=12)
+            self._screen.app.notify(error.message, title="No model chosen", severity="error", timeout=12)
             return
         self.estimate()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.change.commit import Committed
@@ -48,24 +49,32 @@ class DraftingScreen(DataScreen[Found]):
     """A batch of drafts."""
 
     HELP = """
-Summaries that are to be written again, sources before their consumers. Nothing is asked and nothing is
-changed before P: it says how many calls that takes at most, how many tokens, what it costs and who is asked,
-and puts the question; w there lets somebody else write, by another prompt, with instructions. space takes a
-summary into the batch (●) or out of it; consumers that were made from broken summaries ("contaminated") stand
-at the end and are not in it unless you mark them (1 marks them all).
+Summaries to rewrite, sources before the summaries made from them. No model is called and nothing changes
+before P: it shows the maximum number of calls and tokens, the cost and the model, and asks for confirmation;
+w there chooses another model, prompt or instructions. space adds a summary to the batch (●) or removes it.
+Summaries made from broken ones ("contaminated") are at the end and are not in the batch unless you mark them
+(1 marks them all).
 
-While it runs every summary says how far it has come. P pauses: no other call begins; P once more breaks off
-the calls that are in flight. enter reviews a draft and a previews putting it in. L leaves a summary as it is.
-A accepts the rest of this batch by a rule that you state ("nothing invented, no rule lost, no worse");
-no rule accepts a draft that reverses a rule of its source. It ends with the batch, and what it does not
-accept says why and waits for you.
+During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
+enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch by a rule
+that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule
+of its source. The rule applies to this batch only; a draft that it does not accept shows the reason and waits
+for you.
 
-What was paid for is kept on the disk: leave at any time, and go on later.
+Paid drafts are saved on disk: leave at any time and continue later.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("proceed", "open", "apply", "accept-rest", "mark", "leave-out", "choice-1", "history"),
         )
+    )
+
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "apply": ("Preview", "Preview applying this draft; nothing is written yet."),
+            "open": ("Review", "Review the draft of this summary."),
+            "choice-1": ("Mark all", "Mark or unmark every summary made from a broken one."),
+        }
     )
 
     def __init__(self, wanted: Wanted, title: str) -> None:
@@ -167,9 +176,9 @@ What was paid for is kept on the disk: leave at any time, and go on later.
             f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
             f"{len(kept.items):,} summaries left; its drafts are kept."
         )
-        answers = (("enter", "go on with it"), ("n", "begin anew; the old drafts stay where they are"))
+        answers = (("enter", "continue it"), ("n", "start a new batch; the old drafts are kept"))
         answer = await self.app.push_screen_wait(
-            Question("Go on with an earlier batch?", (said,), answers, decides=False)
+            Question("Continue an earlier batch?", (said,), answers, decides=False)
         )
         if answer == "enter":
             self._begin_work(kept.items, kept)
@@ -178,7 +187,9 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     def _begin_work(self, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
         self.work = self.preparation.begin(items, kept=kept)
         self.work.listeners.append(self._item_changed)
-        self.list.show([item.summary_id for item in self.work.batch.items], nothing="There is nothing.")
+        self.list.show(
+            [item.summary_id for item in self.work.batch.items], nothing="Nothing to rewrite here."
+        )
         return self.work
 
     def _item_of(self, summary_id: SummaryId) -> BatchItem:
@@ -259,10 +270,10 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     # -- choosing ----------------------------------------------------------------------------------------
 
     def _why_begun(self) -> str | None:
-        return None if self.work is None else "the batch has begun: L leaves a summary out"
+        return None if self.work is None else "the batch has started: L skips a summary"
 
     def _why_not_begun(self) -> str | None:
-        return "nothing has been asked yet: P begins" if self.work is None else None
+        return "not started: P starts the drafts" if self.work is None else None
 
     def _why_not_mark(self) -> str | None:
         return self._why_begun() or ("nothing is selected" if self.list.item is None else None)
@@ -283,13 +294,23 @@ What was paid for is kept on the disk: leave at any time, and go on later.
 
     def _why_not_proceed(self) -> str | None:
         if self.work is not None:
-            return "all is decided" if self.work.batch.finished else None
+            return "every draft is decided" if self.work.batch.finished else None
         ready = self.preparation
         if not ready.items:
             return self.list.table.empty
         if not ready.marks:
             return "no summary is marked"
-        return None if ready.forecast is not None else "it is still being estimated"
+        return None if ready.forecast is not None else "the cost is still being estimated"
+
+    def title_now(self, command: str) -> str:
+        """`P` starts the drafts, pauses them, cancels the calls in flight, or resumes."""
+        if command != "proceed":
+            return super().title_now(command)
+        if self.work is None:
+            return "Start"
+        if not self.work.batch.running:
+            return "Resume"
+        return "Cancel calls" if self._pausing else "Pause"
 
     def _proceed(self) -> None:
         """Begin after a question; pause; break off what is in flight; go on."""
@@ -367,7 +388,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
     def _why_not_apply(self) -> str | None:
         item = self.list.item
         committed = item is not None and item.state is ItemState.COMMITTED
-        return self._why_no_draft() or ("it has been committed: U takes it back" if committed else None)
+        return self._why_no_draft() or ("it is applied: U, then u undoes it" if committed else None)
 
     def _apply(self) -> None:
         """Preview putting the proposed draft in."""
@@ -404,7 +425,7 @@ What was paid for is kept on the disk: leave at any time, and go on later.
         """Leave a summary as it is."""
         key = self.list.table.selected
         if key is not None and self.work is not None:
-            self.work.batch.skip(key, "Left as it is.")
+            self.work.batch.skip(key, "Skipped.")
             self._go_on()
 
     async def _accept_rest(self) -> None:

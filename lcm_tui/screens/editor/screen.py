@@ -63,7 +63,7 @@ class EditScreen(Screen[None]):
         bar = self.query_one(TitleBar)
         bar.where = f"Edit a draft of {self._title}"
         held = len(self._table)
-        bar.note = f"{held} unsafe characters are shown by signs and kept" if held else "ctrl+s keeps it"
+        bar.note = f"{held} unsafe characters are shown as signs and kept" if held else "ctrl+s keeps it"
         self.area.focus()
 
     @property
@@ -86,7 +86,7 @@ class EditScreen(Screen[None]):
         """Leave; changes are thrown away only at the second time."""
         if self.text != self._begun and not self._warned:
             self._warned = True
-            self.app.notify("esc once more throws your changes away; ctrl+s keeps them.", timeout=5)
+            self.app.notify("esc again discards your changes; ctrl+s keeps them.", timeout=5)
         else:
             self.app.pop_screen()
 

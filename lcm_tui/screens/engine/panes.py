@@ -87,7 +87,7 @@ class WorkList(ListPane[ConversationId]):
 
     def why_empty(self) -> str:
         """There are none, or the filter lets none through."""
-        return "No conversation matches." if self.filter.needle else "This database holds no conversation."
+        return "No conversation matches." if self.filter.needle else "This database contains no conversation."
 
     def columns(self) -> Sequence[Column]:
         """What is said of a conversation."""

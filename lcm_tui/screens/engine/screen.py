@@ -37,22 +37,22 @@ class EngineScreen(DataScreen[Found]):
     """What the engine prepares, owes and has committed."""
 
     HELP = """
-The engine of 1.x prepares summaries in the background, and publishes them when a context reaches its
-threshold. This shows what it keeps in the file for that: what is prepared and waits, what is stuck, what
-would be published and what it would replace, why a batch was lost, the debt, how many messages provably come
-from the transcript, and the last turn. ! marks what needs a look; it stands first.
+The 1.x engine prepares summaries in the background and publishes them when a context reaches its threshold.
+This screen shows what it stores for that: what is prepared or stuck, what would be published and what that
+would replace, why a batch was lost, the compaction debt, how many messages are proven to come from the
+transcript, and the last turn. ! marks rows that need attention; they come first.
 
-enter reads what is prepared. No model has been sent those texts: before they are published they are no part
-of the conversation. x previews closing the debt of a conversation that has ended, which no engine ever pays;
-nothing else is written here. Engines before 1.0 prepare nothing.
+enter opens the prepared texts. No model has received them: they are not part of the conversation until they
+are published. x previews closing the debt of an ended conversation, which no engine ever pays; this screen
+writes nothing else. Engines before 1.0 prepare nothing.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "fix", "context", "summaries", "health", "history", "search")
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "open": ("Prepared", "Read what is prepared of this conversation and was never sent."),
-            "fix": ("Close debt", "Preview closing the debt of a conversation that has ended."),
+            "open": ("Prepared", "Read the prepared texts of this conversation; no model has received them."),
+            "fix": ("Close debt", "Preview closing the debt of an ended conversation."),
         }
     )
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
@@ -164,7 +164,7 @@ nothing else is written here. Engines before 1.0 prepare nothing.
         if one is None:
             return self.list.why_none()
         texts = any(node.has_text for batch in one.batches for node in batch.nodes)
-        return None if texts else "no prepared text of this conversation is stored"
+        return None if texts else "this conversation has no prepared text"
 
     async def _read_prepared(self) -> None:
         """Put the prepared texts in the place of the state, and the keys into them."""

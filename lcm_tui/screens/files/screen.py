@@ -30,17 +30,17 @@ class FilesScreen(DataScreen[FilePage]):
     """The large files of one conversation, or of all."""
 
     HELP = """
-When a message is too large for a context, or holds an image, the engine writes the payload into a file and
-keeps a reference and a short description of it: its exploration summary. This is the list of those files,
-the newest first. – means: not recorded.
+When a message is too large for a context, or contains an image, the engine writes the payload to a file and
+stores a reference and a short description: its exploration summary. This list shows those files, the newest
+first. – means: not recorded.
 
-"on disk" says what became of the file on this machine. The database holds the path of the machine that wrote
-it, so the file is also looked for in the configured folder of large files, by conversation and name. A file
-outside that folder is never opened, whatever the database says; neither is a link that leads out of it.
+"on disk" shows whether the file exists on this machine. The database stores the path on the machine that
+wrote it, so lcm-tui also looks in the configured folder of large files, by conversation and name. It never
+opens a file outside that folder, nor a link that leads out of it.
 
-enter opens a file that was found. Text is shown, of a large file the beginning; images and other binary files
-are described. / filters the list by words in any column or in the exploration summary; in the text at the
-side (tab) it searches.
+enter opens a file that was found: text is shown (the beginning of a large file), images and other binary
+files are described. / filters the list by words in any column or in the exploration summary; in the text
+pane (tab) it finds text.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS

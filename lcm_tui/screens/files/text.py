@@ -23,8 +23,8 @@ class FileScreen(DataScreen[OpenedFile]):
     """The text of one large file."""
 
     HELP = """
-The file as it is on this machine now: its text, of a large file the beginning (the title says how much of
-how much). A file that is not text is described and not shown. ctrl+r reads it again.
+The file as it is on this machine now: its text, or the beginning of a large file (the title shows how much).
+A file that is not text is described and not shown. ctrl+r reads it again.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
 

@@ -22,8 +22,8 @@ from lcm_tui.views.examination import Examination
 
 #: How often the progress is drawn (seconds).
 DRAWN_SECONDS: Final = 0.2
-STOPPED: Final = "the checks were stopped before it"
-NOT_ASKED: Final = "it reads the whole file, which was not asked for; {} does"
+STOPPED: Final = "the checks were stopped earlier"
+NOT_ASKED: Final = "it reads the whole database; {} does"
 
 
 class Examiner:

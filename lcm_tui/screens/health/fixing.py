@@ -66,7 +66,7 @@ class Fixer:
 
         session, owner = self._screen.session, finding.conversation_id
         if owner is None:
-            self._screen.app.notify("The finding names no conversation to begin with.", severity="warning")
+            self._screen.app.notify("The finding names no conversation.", severity="warning")
             return
         conversation = await session.read(get_conversation, owner)
         change = merging(conversation, session.budget, lambda _: self._applied(()))
@@ -89,7 +89,7 @@ class Fixer:
             change = fixing(chosen, limits, lambda _: self._applied(chosen))
             self._preview = screen.open(places.Preview(change))
         elif not fixes.search:
-            why = "; ".join(fixes.left) or "what was found is gone"
+            why = "; ".join(fixes.left) or "the finding no longer exists"
             screen.app.notify(f"There is nothing to change: {why}.", severity="warning", timeout=6)
         elif await screen.app.push_screen_wait(SearchOnly(fixes.search, fixes.left)):
             await self._fix_search(chosen, fixes.search)

@@ -227,7 +227,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             case None:
                 return "nothing is selected"
             case CheckKey() | MoreKey():
-                return "it was not run, so it leads nowhere"
+                return "the check was skipped, so it has no rows to open"
         return None
 
     async def _open(self) -> None:
@@ -239,7 +239,9 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             at = key.place if isinstance(key, RowKey) else 0
             place = await self.session.read(place_of, finding, finding.rows[at] if finding.rows else None)
             if place is None:
-                self.app.notify("This is about the file as a whole: there is no place to go to.", timeout=4)
+                self.app.notify(
+                    "This finding is about the whole database: there is no row to open.", timeout=4
+                )
             elif self.app.screen is self:
                 self.open(leads_to(place))
 
@@ -247,10 +249,10 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         return None if self.list.markable() else "only findings with a fix are marked"
 
     def _why_not_whole_file(self) -> str | None:
-        return "the whole file is being read already" if self.examiner.reads_whole_file else None
+        return "the slow checks are already running" if self.examiner.reads_whole_file else None
 
     def _why_no_scope(self) -> str | None:
-        return "no conversation was selected when this was opened" if self.conversation is None else None
+        return "this screen was opened without a selected conversation" if self.conversation is None else None
 
     def _turn_scope(self) -> None:
         """Switch between this conversation and all; what is known of the other stays known."""

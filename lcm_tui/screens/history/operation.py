@@ -40,8 +40,8 @@ class OperationScreen(DataScreen[Recorded]):
     """One operation in full; `u` previews taking it back."""
 
     HELP = f"""
-An operation as it was committed, with the ordinals of that moment. u previews taking it back, or making it
-again when it was undone.
+An operation as it was committed, with the ordinals of that moment. u previews undoing it, or redoing it if it
+was undone.
 
 {HELP_VIEW}
 """
@@ -101,7 +101,7 @@ again when it was undone.
         if one.batch is not None:
             lines.append((Span(f" one of batch {one.batch}", "dim"),))
         if one.undoes is not None:
-            lines.append((Span(f" takes back {one.undoes}", "dim"),))
+            lines.append((Span(f" undoes {one.undoes}", "dim"),))
         if found is not None and found.undone_by is not None:
             lines.append((Span(f" ↶ undone by {found.undone_by}", "warn"),))
         if found is not None and found.problem:
@@ -110,10 +110,10 @@ again when it was undone.
 
     def _why_unread(self) -> str | None:
         unread = self._recorded is None or bool(self._recorded.problem)
-        return "it could not be read" if unread else None
+        return "this operation cannot be read" if unread else None
 
     def _undo(self) -> None:
-        """Preview taking it back, or making it again."""
+        """Preview undoing it, or redoing it."""
         if self._recorded is not None:
             holds = self._recorded.undone_by is None
             self.open(places.Preview(undoing(self._operation, holds=holds)))

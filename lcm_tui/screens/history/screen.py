@@ -129,9 +129,7 @@ T switches between this conversation and all of them. / filters.
         self.open(places.Preview(undoing(one, holds=bool(holding), whole=bool(batch))))
 
     def _why_no_scope(self) -> str | None:
-        return (
-            "No conversation was selected when this screen was opened" if self.conversation is None else None
-        )
+        return "This screen was opened without a selected conversation" if self.conversation is None else None
 
     def _turn_scope(self) -> None:
         """Switch between this conversation and all."""

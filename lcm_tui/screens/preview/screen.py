@@ -55,14 +55,14 @@ class PlanScreen(DataScreen[Outcome]):
 
     HELP = f"""
 A preview: nothing has been changed yet, nothing is locked, and leaving costs nothing. a applies exactly what
-is shown here, in one short transaction that is noted in the history, where u takes it back. When somebody
-else is writing, it waits a few seconds for its turn; esc gives that up, and nothing is changed.
+is shown here in one short transaction, recorded in the history, where u undoes it. If another process is
+writing, lcm-tui waits a few seconds; esc cancels the wait, and nothing is changed.
 
 {HELP_VIEW}
 
-The preview is checked again whenever the file changes. When the database has moved on so that the plan no
-longer fits, it is planned anew and shown again with what moved; nothing is applied that was not shown. Digits
-turn the choices that stand above the head, if there are any.
+The preview is checked again whenever the database changes. If the plan no longer fits, it is planned again
+and shown with what changed; nothing is applied that was not shown. Digits change the options above the head,
+if there are any.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("apply", "open", "choice-1", "choice-2", "choice-3")
@@ -208,7 +208,7 @@ turn the choices that stand above the head, if there are any.
         said = Span(self._refusal or self._failure, "error")
         if self._slow:
             said = Span(
-                f"It may have to wait until nobody else writes; {self.key_of('back')} stops it.", "warn"
+                f"It may have to wait until no other process writes; {self.key_of('back')} stops it.", "warn"
             )
         lines: list[Line] = []
         if said.text:
@@ -289,7 +289,7 @@ turn the choices that stand above the head, if there are any.
             if typed is None:
                 return
             if typed.strip() != wanted.text:
-                self.app.notify("That is not it; nothing was changed.", severity="warning")
+                self.app.notify("The answer does not match; nothing was changed.", severity="warning")
                 return
         if self._planned is not None and self._why_not_apply() is None:
             self._failure = ""

@@ -59,10 +59,10 @@ def whole_document(views: Sequence[View], place: int) -> Document:
     if view.choice.text:
         blocks += [heading(f"The text, exactly as {who} given it"), Block(view.choice.text)]
     else:
-        blocks.append(Block(f"There is no text: {who} given no previous context."))
+        blocks.append(Block(f"No text: {who} given no previous context."))
     others = [other.choice.assumption for other in views[2:]] if place == 0 else []
     if others:
-        blocks += [Block(), heading("Perhaps instead")]
+        blocks += [Block(), heading("Possible alternative")]
         blocks += [Block(f"{assumption} (w)", "dim") for assumption in others]
     return tuple(blocks)
 
@@ -86,5 +86,5 @@ def summary_document(
         blocks.append(field("messages", f"seq {node.first_seq} to {node.last_seq}"))
     if node is not None and node.broken is not None:
         blocks.append(field("broken", str(node.broken), "error"))
-    blocks += [Block(f"In it: {why}." if node else f"Passed over: {why}."), Block()]
+    blocks += [Block(f"In it: {why}." if node else f"Skipped: {why}."), Block()]
     return (*blocks, Block(held.content))

@@ -42,7 +42,7 @@ class PreviousData:
             View("as given (reconstructed)", "given", self.context.as_given),
             View("for a rewrite", "taken", self.context.for_rewrite, rewrite=True),
             *(
-                View("perhaps given instead (reconstructed)", "perhaps", other)
+                View("possible alternative (reconstructed)", "perhaps", other)
                 for other in self.context.otherwise
             ),
         )
@@ -51,8 +51,10 @@ class PreviousData:
     def nothing(self) -> str:
         """Why there is nothing to show, in one sentence."""
         if self.subject is None:
-            return "This summary is not in the database (any more)."
-        return (self.context.why_not if self.context is not None else None) or "Nothing can be said about it."
+            return "This summary is not in the database."
+        return (
+            self.context.why_not if self.context is not None else None
+        ) or "Its previous context cannot be reconstructed."
 
 
 async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:

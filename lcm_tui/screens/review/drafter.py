@@ -60,7 +60,7 @@ class Drafter:
     async def ask_again(self) -> None:
         """Ask for another draft, as the operator says."""
         subject, screen = self._subject, self._screen
-        form = AskAgain("Ask again", subject.work.author.words, self._asked, cut=True)
+        form = AskAgain("Draft again", subject.work.author.words, self._asked, cut=True)
         asked = await screen.app.push_screen_wait(form)
         if asked is None:
             return
@@ -113,7 +113,7 @@ class Drafter:
             Block(forecast_sentence(forecast, work.budget)),
         ]
         said += [Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)]
-        question = Question("Ask this model?", tuple(said), (("a", "ask"),))
+        question = Question("Call this model?", tuple(said), (("a", "ask"),))
         answer = await self._screen.app.push_screen_wait(question)
         return bool(answer)
 

@@ -51,23 +51,23 @@ class ReviewScreen(DataScreen[Material]):
     HELP = """
 A draft of a summary, compared with the text that it would replace. Nothing has been changed yet.
 
-- and + are lines that go and come, ~ (side by side) lines that changed, with the words that did. [ and ] go
-from change to change; space leaves the change at the cursor (= stays, · stays out) or takes it again; enter
-on a change of several lines makes each of them a change of its own. What a puts into the database is exactly
-the text shown: all changes that are taken. a shows the rows first; A applies at once and goes on to the next
-draft of the batch. v switches between unified and side by side. With changes left
-out, or edited by hand (e here, E in $EDITOR), the model is recorded as "manual".
+- marks removed lines, + added lines, ~ (side by side) changed lines with the changed words highlighted. [ and
+] go to the previous and the next change. space skips the change at the cursor (= kept, · skipped) or includes
+it again; enter on a change of several lines splits it into single lines. a previews the rows and applies
+exactly the text shown, with all included changes; A applies at once and goes to the next draft of the batch.
+v switches between unified and side by side. If changes are skipped, or the text is edited by hand (e here, E
+in $EDITOR), the model is recorded as "manual".
 
-The pane beside it (tab) counts, for the present text and for the draft, what is kept of the source, lost and
-invented: paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft turns into
-its opposite is named first, and no rule of a batch accepts such a draft. All of it is lexical: a number that
-is kept may be told of the wrong thing, a rule told in other words looks lost. enter on a lost item shows
-where in the source it is, on an invented one where in the draft, on a reversed rule both.
+The pane beside it (tab) counts, for the current text and for the draft, what is kept, lost and invented:
+paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft reverses is listed
+first, and no rule of a batch accepts such a draft. The comparison is lexical: a kept number may be used for
+the wrong thing, and a rule in other words counts as lost. enter on a lost item shows its place in the source,
+on an invented one its place in the draft, on a reversed rule both.
 
-r asks again: another model, at another address, by other prompts, with other instructions; "cut" makes the
-engine's own cut of the source, by no model. . and , go through the drafts, all of which stay. D compares the
-draft with the next of: the present text, each other draft, and, when the summary changed while the draft was
-made, the text that the draft was made over. A cut of the source is never taken by itself.
+r drafts again: with another model, address, prompt or instructions; "cut" truncates the source without a
+model. . and , show the next and the previous draft; all are kept. D compares the draft with the next of: the
+current text, each other draft, and, if the summary changed meanwhile, the text that the draft was made from.
+The truncated source is never accepted automatically.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -86,7 +86,12 @@ made, the text that the draft was made over. A cut of the source is never taken 
         )
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"accept-rest": ("Accept, next", "Apply the text shown and go on to the next draft of the batch.")}
+        {
+            "accept-rest": ("Accept, next", "Apply the text shown and go to the next draft of the batch."),
+            "apply": ("Preview", "Preview applying the text shown; nothing is written yet."),
+            "mark": ("Skip/include", "Skip the change at the cursor, or include it again."),
+            "rewrite": ("Draft again", "Draft again with another model, prompt or instructions."),
+        }
     )
     DEFAULT_CSS = """
     ReviewScreen {
@@ -196,7 +201,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         pair = self.subject.pair
         if pair is None:
             said = self.drafter.busy or self.subject.item.why
-            self.view.empty = said or "There is no draft yet: r asks for one."
+            self.view.empty = said or "No draft yet: r creates one."
         else:
             self.view.can_choose = pair.takes
             self.view.show(pair.old, pair.new)
@@ -208,8 +213,9 @@ made, the text that the draft was made over. A cut of the source is never taken 
         bar.note = self.drafter.busy
         if not self.drafter.busy and diff is not None and self.subject.pair is not None:
             count = len(diff.hunks)
-            where = "" if hunk is None else f"change {hunk + 1:,} of {count:,}, "
-            bar.note = f"{where}{len(self.view.left):,} left out" if count else "nothing is different"
+            where = "" if hunk is None else f"change {hunk + 1:,}/{count:,} · "
+            left = f"{len(self.view.left):,} skipped" if self.view.left else "all included"
+            bar.note = f"{where}{left}" if count else "no differences"
         self.head.refresh()
         self.refresh_bars()
 
@@ -288,15 +294,15 @@ made, the text that the draft was made over. A cut of the source is never taken 
         return self.subject.draft
 
     def _why_no_hunk(self) -> str | None:
-        return None if self.view.diff is not None and self.view.diff.hunks else "nothing is different"
+        return None if self.view.diff is not None and self.view.diff.hunks else "no differences"
 
     def _why_not_mark(self) -> str | None:
-        only = None if self.view.can_choose else "these two texts are only to look at: D goes on to the draft"
+        only = None if self.view.can_choose else "these two texts are read only: D returns to the draft"
         return self._why_no_hunk() or only
 
     def _why_not_open(self) -> str | None:
         if self.facts.has_focus and self.facts.place is None:
-            return "only what is lost, invented or reversed leads somewhere"
+            return "only lost, invented or reversed items can be opened"
         return None
 
     def _why_not_apply(self) -> str | None:
@@ -312,7 +318,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
 
     def _take_or_leave(self) -> None:
         if not self.view.take_or_leave():
-            self.app.notify("The cursor stands on no change: ] goes to the next.", timeout=3)
+            self.app.notify("No change at the cursor: ] goes to the next one.", timeout=3)
 
     def _go(self, direction: int, end: str) -> None:
         if not self.view.go(direction):
@@ -326,7 +332,7 @@ made, the text that the draft was made over. A cut of the source is never taken 
         """Unfold lines that are alike, or show where something is, in the source or in the draft."""
         if not self.facts.has_focus:
             if not self.view.unfold():
-                self.app.notify("There is nothing to unfold here.", timeout=3)
+                self.app.notify("Nothing to unfold here.", timeout=3)
             return
         fact, texts = self.facts.place, self.measurement.texts
         if fact is None or fact.spot is None or texts is None:

@@ -37,9 +37,9 @@ class Subject:
         if draft is None or material is None or self.item.state is ItemState.COMMITTED:
             return ""
         if draft.base.content != material.base.content:
-            return "The summary changed since this draft was made: D shows all three texts; r asks again."
+            return "The summary changed since this draft was made: D shows all three texts; r drafts again."
         if not material.is_source_of(draft.base):
-            return "What the summary is made from changed since this draft was made: r asks again."
+            return "The sources changed since this draft was made: r drafts again."
         return ""
 
     # -- comparing ---------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Subject:
     def pair_place(self) -> str:
         """Which of the comparisons it is, where there is more than one."""
         count = len(self.pairs())
-        return f"{self._pair_at % count + 1} of {count}, D goes on" if count > 1 else ""
+        return f"{self._pair_at % count + 1} of {count}, D: next" if count > 1 else ""
 
     def compare_next(self) -> None:
         """Compare with something else."""
@@ -86,27 +86,27 @@ class Subject:
 
     def why_no_other_draft(self) -> str | None:
         """Another draft can be looked at when there is one."""
-        return "there is no other draft: r asks for one" if len(self.item.drafts) < 2 else None
+        return "there is no other draft: r creates one" if len(self.item.drafts) < 2 else None
 
     def why_no_other_pair(self) -> str | None:
         """Something else can be compared when there is more than one pair."""
         if len(self.pairs()) < 2:
-            return "there is nothing else to compare it with: r asks for another draft"
+            return "there is nothing else to compare with: r creates another draft"
         return None
 
     def why_not_taken(self, text: str | None) -> str | None:
         """Why the text shown cannot be put into the database; None as text: it is only to look at."""
         draft = self.draft
         if self.item.state is ItemState.COMMITTED:
-            return "it has been committed: U takes it back"
+            return "it is applied: U, then u undoes it"
         if draft is None:
             return "there is no draft yet"
         if text is None:
-            return "these two texts are only to look at: D goes back to the draft"
+            return "these two texts are read only: D returns to the draft"
         if self.material is not None and text == self.material.base.content:
             return "nothing would change"
         if self.changed_meanwhile and text == draft.text:
             return (
-                "the database moved on since this draft was made: r asks again, e puts it over the new text"
+                "the database changed since this draft was made: r drafts again, e edits it over the new text"
             )
         return None

@@ -67,7 +67,7 @@ class _Asking:
         try:
             if await self._agreed(model, opened):
                 await pane.show(
-                    answer_document(evidence, f"{model.words} is asked; esc ends that."),
+                    answer_document(evidence, f"{model.words} is being asked; esc cancels."),
                     evidence_document(evidence, zone),
                 )
                 asked = await self._inquiry.ask(opened)
@@ -87,12 +87,12 @@ class _Asking:
         said = (
             Block(model.words),
             Block(key_text(model)),
-            Block(f"When the first call answers: {forecast_text(forecast, opened.meter.budget)}."),
+            Block(f"If the first call answers: {forecast_text(forecast, opened.meter.budget)}."),
             Block(
-                f"At most {most.calls:,} calls with repeats, and {most.input_tokens:,} tokens in. "
+                f"At most {most.calls:,} calls including retries, and {most.input_tokens:,} tokens in. "
                 "The question and passages of your database are sent."
             ),
         )
-        question = Question("Ask this model?", said, (("a", "ask"),), leave="show the evidence alone")
+        question = Question("Call this model?", said, (("a", "ask"),), leave="show only the evidence")
         answer = await self._screen.app.push_screen_wait(question)
         return bool(answer)

@@ -49,7 +49,7 @@ def parse_narrowing(text: str, now: datetime | None = None) -> Narrowing:
         elif number is None and since is None and before is None:
             since, before = _times(word, now or datetime.now(UTC))
         else:
-            raise UsageError(f"{word} is one too many: one conversation and one time can be given.")
+            raise UsageError(f"{word} is one too many: give at most one conversation and one time.")
     return Narrowing(
         " ".join(words),
         Filter(
@@ -67,7 +67,7 @@ def _times(word: str, now: datetime) -> tuple[str | None, str | None]:
     start, end = (_moment(one, now) if one else None for one in (first, last))
     if (first and start is None) or (last and end is None) or (dots and not first and not last):
         raise UsageError(
-            f"{word} is none of messages, summaries, briefs, files, a conversation such as 3, "
+            f"{word} is not one of messages, summaries, briefs, files, a conversation such as 3, "
             "a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09."
         )
     return None if start is None else iso_z(start), None if end is None else iso_z(end)

@@ -49,26 +49,26 @@ class SearchScreen(CommandScreen):
     HELP = """
 Searches every message with its tool inputs and outputs, every summary, focus brief and large file of the
 database as you type, newest first; the best hits come first, under their conversation. Several words must all
-occur in one text; "…" is a phrase, word* the start of a word. A line says what covers a hit: whether the
-model sees it now, itself or by a summary.
+occur in one text; "…" is a phrase, word* the start of a word. Each hit shows whether the model receives it
+now, directly or through a summary.
 
-Letters are text while you type. Arrows move in the hits, enter opens the selected one in its place, and esc
-comes back here. ctrl+t narrows the search: messages, summaries, briefs or files, a conversation by its
-number, a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09, several of them with blanks between; nothing:
-everything. tab moves to the list of hits, where keys are commands.
+Letters are text while you type. Arrows move through the hits, enter opens the selected one in its place, and
+esc returns here. ctrl+t narrows the search to messages, summaries, briefs or files, a conversation by its
+number, or a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09; separate several with spaces; empty
+searches everything. tab moves to the list of hits, where keys are commands.
 
-ctrl+g asks what is typed as a question: the best evidence with its citations, and beside it the answer of a
-model when one is configured. What that may cost is asked before anything is sent.
+ctrl+g asks the typed text as a question: it shows the best evidence with citations and, if a model is
+configured, its answer beside it. lcm-tui shows the cost and asks before it sends anything.
 
-While nothing is typed the searches from which a hit was opened are listed; enter takes one again. A file
-without search tables gets a private index beside your typing; lcm-tui grep --forget removes both.
+With nothing typed, the list shows the searches from which a hit was opened; enter repeats one. A database
+without search tables gets a private index while you type; lcm-tui grep --forget removes both.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "ask", "history"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the selected hit in its place."),
-            "search": ("Search", "Type other words."),
-            "search-everywhere": ("Search all", "Type other words."),
+            "search": ("Search", "Edit the search words."),
+            "search-everywhere": ("Search all", "Edit the search words."),
             "reload": ("Search again", "Search again now."),
         }
     )
@@ -241,7 +241,7 @@ without search tables gets a private index beside your typing; lcm-tui grep --fo
         self.refresh_bars()
 
     def _why_no_question(self) -> str | None:
-        return None if self.query_input.value.strip() else "Nothing is asked: type a question"
+        return None if self.query_input.value.strip() else "Type a question first"
 
     def _ask_memory(self) -> None:
         """Ask what is typed; a question that was asked before is given up."""
@@ -257,7 +257,7 @@ without search tables gets a private index beside your typing; lcm-tui grep --fo
     def _why_none(self) -> str | None:
         if self.hits.hit is not None or self.hits.recent is not None:
             return None
-        return "No hit is selected: type a word that was said"
+        return "No hit is selected: type a word to search for"
 
     async def _open(self) -> None:
         hit, text = self.hits.hit, self.hits.recent

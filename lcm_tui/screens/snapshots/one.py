@@ -33,16 +33,16 @@ class SnapshotScreen(DataScreen[Rebuilt]):
     """What was sent then."""
 
     HELP = """
-One context as an engine sent it, message by message, put together again from the rows that still stand. The
-first line stands for all of it and says how true that is: a hash was kept of what was sent. "sent" are the
-tokens that were noted then; ✗ marks a message of which nothing stands any more.
+One context as an engine sent it, message by message, rebuilt from the rows that still exist. The first line
+is the whole request; it says whether the rebuilt request matches the hash of what was sent. "sent" is the
+token count recorded then; ✗ marks a message that no longer exists.
 
-enter shows a message whole. D compares the snapshot (-) with the context as it is now under the same budget.
+enter opens a message. D compares the snapshot (-) with the context as it is now under the same budget.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "summaries", "previous"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "open": ("Open", "Show the selected message whole, or what was noted of all of them."),
+            "open": ("Open", "Open the selected message, or the record of the whole request."),
             "compare": ("Compare", "Compare it with the context as it is now, under the same budget."),
         }
     )
@@ -121,7 +121,7 @@ enter shows a message whole. D compares the snapshot (-) with the context as it 
         """Show it whole."""
         document = self._document()
         if document is not None:
-            name = self.selected_id() or "made up then"
+            name = self.selected_id() or "synthetic"
             note = f"sent {self._time[:16]}"
             self.open(places.Sent(self.conversation, name, document, self.list.item(), None, note))
 

@@ -97,7 +97,7 @@ class SnapshotList(ListPane[str]):
     def why_not_compared(self) -> str | None:
         """One is compared with now, or two with each other."""
         if len(self.marks) > 2:
-            return "two can be compared, and more are marked"
+            return "more than two are marked: only two can be compared"
         return None if len(self.marks) == 2 else self.why_not_selected()
 
     def document(self) -> Document:
@@ -131,7 +131,7 @@ class SnapshotList(ListPane[str]):
 
     def why_empty(self) -> str:
         """Nobody keeps any, or the filter lets none through."""
-        return f"No snapshot holds “{self.filter.needle}”." if self.filter.needle else EMPTY
+        return f"No snapshot contains “{self.filter.needle}”." if self.filter.needle else EMPTY
 
     def columns(self) -> Sequence[Column]:
         """What is said of a snapshot."""
@@ -170,7 +170,7 @@ class SentThen:
         self.finder = MarkingFinder(
             lambda: self.table,
             self._searched,
-            label="search: an id, a role, or words of a message",
+            label="find: an id, a role, or words of a message",
             none="No message of this snapshot",
         )
         self._rebuilt: Rebuilt | None = None
@@ -212,7 +212,7 @@ class SentThen:
             return ((),)
         if key == WHOLE:
             said, same = how_true(rebuilt.found)
-            parts = ((Span("all of it", "heading"),), (Span(said, "ok" if same else "warn"),))
+            parts = ((Span("Whole request", "heading"),), (Span(said, "ok" if same else "warn"),))
             return (fitted(parts, width),)
         line = snapshot_line(rebuilt.ledger, self.one.sent[key], key, rebuilt.place(key), width)
         return (mark(line, self.finder.needle),)

@@ -30,19 +30,19 @@ class SnapshotsScreen(DataScreen[Sequence[Listed]]):
     """What was kept of the contexts of one conversation."""
 
     HELP = """
-The contexts that an engine gave to its host, the newest first, as it noted them: when, under which budget,
-how many tokens and messages, what was not sent, where the messages came from. A Python host that uses our
-Engine keeps the newest 20 of a conversation. A snapshot holds numbers and references, no text.
+The contexts that an engine sent to its host, newest first: when, under which budget, how many tokens and
+messages, what was not sent, and where the messages came from. Only hosts using lcm_core's Python engine save
+snapshots (the newest 20 of a conversation). A snapshot stores numbers and references, no text.
 
-enter shows one as it was: its messages are put together again from the rows that still stand, and a hash says
-whether that is exactly what was sent. D compares the selected one (-) with the context as it is now under the
-same budget (+); with two marked (space), the older one (-) with the newer one (+).
+enter opens one: it is rebuilt from the rows that still exist, and its hash shows whether that is exactly what
+was sent. D compares the selected snapshot (-) with the context as it is now under the same budget (+); with
+two marked (space), the older one (-) with the newer one (+).
 """
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
-            "open": ("Open", "Show the context as it was sent then, as far as its rows still stand."),
+            "open": ("Open", "Show the context as it was sent, from the rows that still exist."),
             "compare": ("Compare", "Compare the selected one with now, or the two that are marked."),
             "mark": ("Mark", "Mark two snapshots, to compare them with each other."),
             "context": ("Context", "Show the context as it is now."),

@@ -19,8 +19,8 @@ class SourceScreen(CommandScreen):
     """One text to read."""
 
     HELP = """
-The text as the model gets it, scrolled to the place that was asked for. What stands at that place is marked
-wherever it stands; n and N go from one to the next, / searches for something else.
+The text as the model receives it, scrolled to the selected item. Every occurrence is highlighted; n and N go
+to the next and the previous one, / finds other text.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
 
@@ -52,7 +52,7 @@ wherever it stands; n and N go from one to the next, / searches for something el
 
     def actions(self) -> Sequence[Action]:
         """Nothing but reading; there is nothing to read again."""
-        return (Action("reload", lambda: None, lambda: "the text stays as it was compared"),)
+        return (Action("reload", lambda: None, lambda: "this view does not reload"),)
 
     def on_mount(self) -> None:
         """Show it, and go to the place once its width is known."""

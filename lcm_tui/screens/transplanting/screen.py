@@ -33,12 +33,12 @@ class TargetScreen(DataScreen[list[ConversationEntry]]):
     """The conversations that another one can be transplanted into."""
 
     HELP = """
-A transplant copies what one conversation remembers into another: the summaries in its context, with every
-summary, message, part and large file below them. The conversation that is copied from stays as it is.
+A transplant copies the summaries in one context to another conversation, with every summary, message, part
+and large file below them. The source conversation does not change.
 
-Choose where the copy goes. It comes to the front of that context, in order of time; the messages of the copy
-come before the first one there, so that the host finds its own newest message where it left it. / filters the
-list by words in any column; enter shows a preview, and nothing is changed before you apply it there.
+Choose the target. The copy is placed at the front of its context, in time order; the copied messages come
+before its first message, so the host's newest message stays in place. / filters the list by words in any
+column; enter opens a preview, and nothing changes before you apply it there.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
 
@@ -46,7 +46,7 @@ list by words in any column; enter shows a preview, and nothing is changed befor
         super().__init__()
         self._source = source
         self._done = done
-        self.list = ConversationList(self._say_count, none="There is no other conversation.", columns=SHOWN)
+        self.list = ConversationList(self._say_count, none="No other conversations.", columns=SHOWN)
 
     def compose_body(self) -> ComposeResult:
         """The list alone."""
@@ -59,7 +59,7 @@ list by words in any column; enter shows a preview, and nothing is changed befor
     def where(self) -> str:
         """What is copied."""
         source = self._source
-        return f"Copy conversation {source.conversation_id}  {source.lane}  to the front of another"
+        return f"Transplant {source.conversation_id}  {source.lane}: choose the target"
 
     def main_widget(self) -> LineView[RowKey]:
         """The list."""
