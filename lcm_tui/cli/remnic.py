@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lcm_core.change.commit import commit
+from lcm_core.change.copying import check_wanted
+from lcm_core.change.plan import Plan
 from lcm_core.change.schema_new import create_database
-from lcm_core.errors import ExitCode, FileMissingError, LcmError
+from lcm_core.errors import ExitCode, FileMissingError, LcmError, UsageError
 from lcm_core.remnic import journal
 from lcm_core.remnic.exporting import Export, Exported
 from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
 from lcm_core.remnic.reading import read_contents, read_session, session_names
-from lcm_core.remnic.records import Report, Step, What
+from lcm_core.remnic.records import Report, SessionId, Step, What
 from lcm_core.remnic.source import Source
 from lcm_core.remnic.undo import Undone, preview_undo, undo_import
 from lcm_core.remnic.write import create as create_remnic
 from lcm_core.remnic.write import writing
-from lcm_core.settings import Json, SettingSource
+from lcm_core.settings import Json, OutputFormat, SettingSource
 from lcm_core.settings.values import Sourced
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
+from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.launch import has_terminal, run_the_app
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
@@ -61,6 +68,43 @@ def of_source(run: Run, source: Path | None) -> Run:
 
 
 # -- looking ---------------------------------------------------------------------------------------------
+
+
+def open_(run: Run, path: Path, sessions: Sequence[str]) -> Outcome:
+    """The app over a copy, in which a session's turns and nodes are messages and summaries."""
+    if not has_terminal() or run.settings.output_format.value is OutputFormat.JSON:
+        raise UsageError(
+            f"The app needs a terminal; without one, `{PROGRAM} remnic list` and `{PROGRAM} remnic show` "
+            "print what Remnic's database holds.",
+            code="NO_TERMINAL",
+        )
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-remnic-") as folder:
+        copy = Path(folder) / "copy-of-remnic.db"
+        _copied(path, session_names(path, sessions), copy)
+        copy.chmod(0o400)
+        settings = replace(run.settings, database=Sourced(copy, SettingSource.COMMAND_LINE, "--remnic"))
+        return run_the_app(settings, demo=False)
+
+
+def _copied(path: Path, sessions: Sequence[SessionId], copy: Path) -> None:
+    """A lossless-claw database with what Remnic holds."""
+    work, meter = Export(path, sessions), ProgressLine(silent=0.5)
+    create_database(copy)
+
+    async def planned() -> Sequence[Plan]:
+        async with await Database.open(copy) as database:
+            return await database.read(work.plan)
+
+    with interruptible() as stopped:
+        try:
+            while plans := asyncio.run(planned()):
+                of = len(work.conversations)
+                meter.show("Reading conversations", of - work.left, of)
+                for plan in plans:
+                    check_wanted(stopped)
+                    commit(copy, plan, journal=False)
+        finally:
+            meter.clear()
 
 
 def list_(run: Run, path: Path) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lcm_core.settings import Settings
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -73,6 +74,7 @@ def test_only_a_session_for_people(database_file: DatabaseFactory, remnic: Path)
     [
         (("list",), 2, "--remnic PATH or --memory-dir DIR"),
         (("list", "--remnic", "a", "--memory-dir", "b"), 2, "exclude each other"),
+        (("open", "--remnic", "missing"), 2, "remnic show"),
         (("list", "--remnic", "missing"), 3, "There is no Remnic database at missing"),
         (("import", "--remnic", "missing"), 3, "--create"),
         (("undo", "--remnic", "missing"), 3, "There is no import to undo"),
@@ -96,3 +98,22 @@ def test_remnic_s_database_is_told_from_lossless_claw_s(remnic: Path):
     assert refused.code == 5
     assert "is a database of Remnic" in refused.err
     assert "lcm-tui remnic list" in refused.err
+
+
+def test_the_app_gets_a_copy_that_goes_with_it(
+    database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source, seen = database_file("1.0-next"), []
+    run("remnic", "import", "--src", source, "--remnic", remnic, "--apply", "--yes")
+    before = all_rows(remnic)
+
+    def opened_app(settings: Settings, *, demo: bool) -> int:
+        seen.append(settings.database.value)
+        assert lcm_rows(seen[0], source) == lcm_rows(source, seen[0])
+        return 0
+
+    monkeypatch.setattr("lcm_tui.cli.remnic.has_terminal", lambda: True)
+    monkeypatch.setattr("lcm_tui.cli.remnic.run_the_app", opened_app)
+    assert run("remnic", "open", "--remnic", remnic).code == 0
+    assert not seen[0].parent.exists()
+    assert all_rows(remnic) == before

@@ -254,3 +254,26 @@ def test_a_node_of_that_id_in_another_session_stays(source: Path, tmp_path: Path
     with opened(remnic) as db:
         found = db.execute("SELECT id, parent_id FROM lcm_summary_nodes ORDER BY id").fetchall()
     assert found == [("sum_a", None), ("sum_b", "sum_d"), ("sum_c", None), ("sum_d", None)]
+
+
+def test_what_remnic_deleted_for_its_age_comes_back_to_its_place(source: Path, tmp_path: Path):
+    imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
+    with opened(remnic) as db:
+        native_turn(db, "shared", "said to Remnic")
+        before = db.execute("SELECT turn_index, content FROM lcm_messages ORDER BY session_id, 1").fetchall()
+        nodes = db.execute("SELECT * FROM lcm_summary_nodes ORDER BY id").fetchall()
+        for text in ("message 0 of 1", "message 1 of 1", "message 0 of 2", "message 2 of 1"):
+            db.execute(
+                "INSERT INTO lcm_messages_fts (lcm_messages_fts, rowid, content) "
+                "SELECT 'delete', id, content FROM lcm_messages WHERE content = ?",
+                (text,),
+            )
+            db.execute("DELETE FROM lcm_messages WHERE content = ?", (text,))
+    assert previewed(source, remnic).rows[What.NODE].differing == 0
+    imported(source, remnic)
+    with opened(remnic) as db:
+        after = db.execute("SELECT turn_index, content FROM lcm_messages ORDER BY session_id, 1").fetchall()
+        assert after == before
+        assert db.execute("SELECT * FROM lcm_summary_nodes ORDER BY id").fetchall() == nodes
+    assert differences(source, remnic) == []
+    check_search(remnic)

@@ -7,7 +7,7 @@ A preview, a run and a comparison walk the same way. What differs is who is aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.remnic import schema
 from lcm_core.remnic.compare import NOTHING, WantedTurn, differing_nodes, differing_turns
 from lcm_core.remnic.lineage import Placed, in_order, place_summaries
-from lcm_core.remnic.records import Kind, Origin, Report, SessionId, Step, What
+from lcm_core.remnic.records import Kind, Origin, Report, SessionId, Step, What, is_place
 from lcm_core.remnic.source import (
     MessageKey,
     Outline,
@@ -53,7 +53,7 @@ from lcm_core.remnic.wanted import (
     turn_of,
 )
 from lcm_core.remnic.write import MovedOnError, RemnicWriter
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.times import iso_z
 
 P = ParamSpec("P")
@@ -200,21 +200,23 @@ class _SessionWork:
     def run(self) -> Iterator[int]:
         """All of it; yields how many messages were looked at."""
         outline = _outline(self.source, self.conversations)
-        outline = self._without_conflicts(outline, self.target.look(load_session, self.session))
+        held = self.target.look(load_session, self.session)
+        outline = self._without_conflicts(outline, held)
+        present: Session | None = held
         self.report.unreadable += outline.unreadable
         wanted = in_order(outline.messages)
         while True:
             try:
-                yield from self._turns(wanted)
+                yield from self._turns(wanted, present or self.target.look(load_session, self.session))
                 break
             except MovedOnError:  # somebody wrote in between: what is left is planned anew
-                continue
-        yield 0
-        places = self._places(wanted)
-        self._nodes(outline, places)
+                present = None
+        present = self.target.look(load_session, self.session)
+        self._nodes(outline, self._places(wanted, present))
         self._records(outline)
-        self._strays(outline)
-        self._event(bool(wanted))
+        self._strays(outline, present)
+        if wanted and (self.gained or not present.has_marker):
+            self._event()
         self.report.sessions += self.wrote
 
     # -- turns -------------------------------------------------------------------------------------------
@@ -242,24 +244,27 @@ class _SessionWork:
             summaries=tuple(one for one in outline.summaries if one.summary_id not in gone),
         )
 
-    def _order(self, wanted: Sequence[MessageKey]) -> _Order:
+    def _order(self, wanted: Sequence[MessageKey], present: Session) -> _Order:
         """Where each message is to be, by what Remnic holds now."""
-        present = self.target.look(load_session, self.session)
-        self.last_id = present.last_id
         rows: dict[Origin, TurnKey] = {}
         for turn in present.turns:
             if turn.origin is not None:
                 rows.setdefault(turn.origin, turn)
         known = {origin_of(one) for one in wanted}
         whole = all(turn.origin in known for turn in present.turns) and len(rows) == len(present.turns)
-        found: dict[int, tuple[int | None, int | None]] = {}
-        for rank, one in enumerate(wanted):
-            turn_key = rows.get(origin_of(one))
-            found[one.message_id] = (None if turn_key is None else turn_key.id, rank if whole else None)
-        return _Order(found, whole)
+        held = [rows.get(origin_of(one)) for one in wanted]
+        free = {} if whole else _gaps(held, {turn.turn_index for turn in present.turns})
+        return _Order(
+            {
+                one.message_id: (None if turn is None else turn.id, rank if whole else free.get(rank))
+                for rank, (one, turn) in enumerate(zip(wanted, held, strict=True))
+            },
+            whole,
+        )
 
-    def _turns(self, wanted: Sequence[MessageKey]) -> Iterator[int]:
-        order = self._order(wanted)
+    def _turns(self, wanted: Sequence[MessageKey], present: Session) -> Iterator[int]:
+        order = self._order(wanted, present)
+        self.last_id = present.last_id
         left = [one for one in wanted if one.message_id not in self.done]
         owners = {one.conversation_id: one for one in self.conversations}
         for start in range(0, len(left), BATCH):
@@ -309,10 +314,9 @@ class _SessionWork:
         [(used,)] = rows.tuples("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (schema.TURNS,))
         return max(used or 0, last or 0)
 
-    def _places(self, wanted: Sequence[MessageKey]) -> dict[int, int]:
+    def _places(self, wanted: Sequence[MessageKey], present: Session) -> dict[int, int]:
         """The turn of each message: as it is in a run, as it would be in a preview."""
-        order = self._order(wanted)
-        present = self.target.look(load_session, self.session)
+        order = self._order(wanted, present)
         now = {turn.id: turn.turn_index for turn in present.turns}
         found: dict[int, int] = {}
         behind = self.target.look(next_turn, self.session)
@@ -391,9 +395,8 @@ class _SessionWork:
             if owner == self.session:
                 yield Step(Kind.EXTRA, What.NODE, self.session, name, schema.NODES, name, NOTHING, NOTHING)
 
-    def _strays(self, outline: Outline) -> None:
-        """Rows of an import whose message or summary the source does not hold any more, and repeated ones."""
-        present = self.target.look(load_session, self.session)
+    def _strays(self, outline: Outline, present: Session) -> None:
+        """Turns of an import whose message the source does not hold any more, and repeated ones."""
         known = {origin_of(one) for one in outline.messages}
         numbers = {str(one.conversation_id) for one in self.conversations}
         met: set[Origin] = set()
@@ -409,11 +412,8 @@ class _SessionWork:
                 )
             met.add(one)
 
-    def _event(self, any_turns: bool) -> None:
+    def _event(self) -> None:
         """The mark that Remnic reads as the end of an import (docs/remnic.md, "Events")."""
-        present = self.target.look(load_session, self.session)
-        if not any_turns or (present.has_marker and not self.gained):
-            return
 
         def make(rows: Rows) -> Sequence[Step]:
             [(tokens,)] = rows.tuples(
@@ -445,6 +445,31 @@ class _SessionWork:
             self.seen(step)
         for what, count in looked_at.items():
             self.report.rows[what].same += max(0, count - differing.get(what, 0))
+
+
+def _gaps(held: Sequence[TurnKey | None], used: Collection[SqlValue]) -> dict[int, int]:
+    """Free places for messages without a turn, by rank, where all of a run fit before the turn that follows.
+
+    So what Remnic deleted for its age comes back to where it was.
+    """
+    found: dict[int, int] = {}
+    before, run = -1, 0
+    for rank, turn in enumerate(held):
+        if turn is None:
+            run += 1
+            continue
+        if is_place(turn.turn_index):
+            free: list[int] = []
+            place = turn.turn_index - 1
+            while place > before and len(free) < run:
+                if place not in used:
+                    free.append(place)
+                place -= 1
+            if len(free) == run:
+                found |= {rank - 1 - number: one for number, one in enumerate(free)}
+            before = max(before, turn.turn_index)
+        run = 0
+    return found
 
 
 def _parts_in(batch: Sequence[WantedTurn]) -> int:

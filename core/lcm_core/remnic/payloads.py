@@ -168,9 +168,22 @@ def written(value: Mapping[str, Json]) -> str:
 def _parsed(text: str) -> Json:
     """The value that a text writes, without what JSON for everybody may not hold; None where it is none."""
     try:
-        return _plain(json.loads(text, parse_constant=lambda _: None))
+        value: Json = _DECODER.decode(text)
+        # Most texts hold neither half a character nor a depth that cannot be written again.
+        odd = "\\u" in text or _torn(text) or text.count("{") + text.count("[") > _SHALLOW
+        return _plain(value) if odd else value
     except (ValueError, RecursionError):
         return None
+
+
+def _finite(written: str) -> float | None:
+    number = float(written)
+    return number if abs(number) < float("inf") else None
+
+
+#: Braces of a text that are no reason to look how deep it is nested.
+_SHALLOW: Final = 200
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
 
 
 def _compact(value: Json) -> str:
@@ -206,9 +219,9 @@ def _plain(value: object) -> Json:
     """JSON values without lone surrogates and without numbers that JSON has not."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(_plain(str(name))): _plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
+    if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None

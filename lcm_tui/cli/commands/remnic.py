@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.declaring import Argument, Option, Outcome, command
 from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ class RemnicOptions:
                 details={"option": "remnic"},
             )
         return self.remnic
+
+
+@command("remnic open", examples=("remnic open --memory-dir ~/memory",))
+def open_(run: Run, *, where: RemnicOptions, session_filter: SessionFilter = ()) -> Outcome:
+    """Open the app on a private copy of what Remnic's database holds; nothing changes in it."""
+    from lcm_tui.cli import remnic
+
+    return remnic.open_(run, where.path, session_filter)
 
 
 @command("remnic list", examples=("remnic list --memory-dir ~/memory",))
