@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 
 #: The conversation of which snapshots are kept.
 CONVERSATION = 1
+#: The conversations that a rollover made of one session.
+SPLIT_FROM, SPLIT_TO = 9, 10
 #: When a host would have asked for its context, under which budget, and how many messages were not said yet.
 TURNS = (
     (datetime(2026, 3, 4, 11, 58, tzinfo=UTC), 128_000, 8),
@@ -30,7 +32,8 @@ class DemoHome:
     """Where one copy of the demonstration lies.
 
     The database was written by LCM 0.15.3 on a machine whose state folder was ``/home/operator/.openclaw``:
-    the paths stored in it begin with that, not with ``state_dir``.
+    the paths stored in it begin with that, not with ``state_dir``. Titles, a session that a rollover
+    split and a few damages were added to it, so that each command has something to show.
     """
 
     state_dir: Path  #: a state folder laid out as OpenClaw lays out its own

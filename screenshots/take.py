@@ -40,7 +40,6 @@ class Picture:
     keys: tuple[str, ...]
     shows: str
     size: tuple[int, int] = WIDE
-    sql: str = ""  #: makes the demonstration show what it does not hold
     recorded: str = ""  #: a file of tests/data in the place of the demonstration
     host: str = ""  #: the state folder in this archive of tests/data as the host's; its outbox has a turn
     tail: str = ""  #: messages of the fresh tail, where the configured number leaves nothing to choose
@@ -64,8 +63,8 @@ PICTURES = (
     Picture("snapshot", ("c", "at", "enter", "j"), "exactly what was sent"),
     Picture("snapshot-compare", ("c", "at", *"jjj", "D"), "only in the second"),
     Picture("item", ("c", "enter", "m"), "<summary"),
-    Picture("focus-brief", ("j", "j", "j", "c"), "focus"),
-    Picture("briefs", ("j", "j", "j", "b"), "focus_"),
+    Picture("focus-brief", (*"jjjjj", "c"), "focus"),
+    Picture("briefs", (*"jjjjj", "b"), "focus_"),
     Picture("previous", ("s", "l", "j", "l", "j", "j", "p"), "reconstructed"),
     Picture("files", ("f",), "file_"),
     Picture("file", ("f", "enter"), "fake-png"),
@@ -84,18 +83,13 @@ PICTURES = (
     Picture("review-80x24", ("s", "r"), "OK: no problems", SMALL),
     Picture("repair", ("R", "enter"), "marked"),
     Picture("backfill", ("G", "enter", "i"), "27 added"),
-    Picture("prune", ("j", "X"), "Delete conversation 8"),
+    Picture("prune", (*"jjj", "X"), "Delete conversation 8"),
     Picture("search", ("F", *"lease table"), "hits  in"),
     Picture("ask", ("F", *"lease table", "ctrl+g"), "Evidence"),
     Picture("engine", ("Y", "g"), "a worker died", recorded="lcm-1.0-next.db.gz"),
     Picture("host-sessions", ("G",), "turns are not committed", host="openclaw-sqlite-living"),
     # These change the database: they come last.
-    Picture(
-        "merge",
-        ("j", "V"),
-        "Merge",
-        sql="UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5",
-    ),
+    Picture("merge", ("j", "V"), "Merge"),
     Picture("history", ("s", "d", "a", "enter", "U"), "Dissolve summary"),
 )
 
@@ -138,9 +132,6 @@ def host_folder(name: str, home: Path) -> Path:
 
 async def take(picture: Picture, home: Path) -> None:
     """Drive the app to one state and save it."""
-    if picture.sql:
-        with closing(sqlite3.connect(home / ".openclaw" / "lcm.db")) as database, database:
-            database.execute(picture.sql)
     options, last = Options(openclaw_dir=str(home / ".openclaw")), "3 on disk"
     if picture.recorded:
         file = home / "recorded.db"

@@ -171,7 +171,7 @@ def database_copy(tmp_path: Path, database_file: DatabaseFactory) -> DatabaseFac
 
 @pytest.fixture
 def openclaw_home(tmp_path: Path) -> Path:
-    """A private state folder as OpenClaw keeps it: ``lcm.db`` (0.15.3), ``agents/``, ``lcm-files/``."""
+    """A state folder as OpenClaw keeps it: the recorded ``lcm.db`` of 0.15.3, ``agents/``, ``lcm-files/``."""
     home = unpack_demo(tmp_path).state_dir
-    _written_long_ago(home / "lcm.db")
+    _written_long_ago(unpack_database("0.15.3", home / "lcm.db"))
     return home

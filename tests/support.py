@@ -22,11 +22,9 @@ VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next")
 
 
 def packed_database(version: str) -> Path:
-    """The compressed database of *version*; that of 0.15.3 is the one that ships as the demonstration."""
+    """The compressed database of *version*."""
     if version not in VERSIONS:
         raise ValueError(f"no recorded database of version {version!r}; there are {', '.join(VERSIONS)}")
-    if version == "0.15.3":
-        return ROOT / "lcm_tui" / "data" / "demo.db.gz"
     return DATA / f"lcm-{version}.db.gz"
 
 

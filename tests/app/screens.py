@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from lcm_tui.frame import CommandScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
@@ -40,10 +42,29 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
+#: Further screens, which need something that the recorded database does not hold or are texts alone.
+FURTHER: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
+    {
+        "TargetScreen": (3, ("t",)),
+        "OperationScreen": (1, ("U", "enter")),
+        "SnapshotScreen": (1, ("c", "at", "enter")),
+        "SourceScreen": (6, ("s", "r", "tab end enter")),
+        "EditScreen": (6, ("s", "r", "e")),
+    }
+)
+EVERY: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType({**WAYS, **FURTHER})
+
 
 async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
+    """Walk to a screen with commands."""
+    screen = await walk_to(pilot, name)
+    assert isinstance(screen, CommandScreen)
+    return screen
+
+
+async def walk_to(pilot: Pilot[int], name: str) -> Screen[Any]:
     """Press the keys that lead to a screen, each when the screen before it has shown its data."""
-    conversation_id, keys = WAYS[name]
+    conversation_id, keys = EVERY[name]
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
     await settled(pilot)
@@ -56,7 +77,6 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
         await wait_for(pilot, lambda before=before: pilot.app.screen is not before, f"a screen after {key}")
     await settled(pilot)
     screen = pilot.app.screen
-    assert isinstance(screen, CommandScreen)
     assert type(screen).__name__ == name
     return screen
 

@@ -23,6 +23,7 @@ from lcm_tui.typed_ahead import Decision
 S = TypeVar("S", bound=Screen[Any])
 
 WIDE = (160, 50)
+MIDDLING = (120, 35)
 NARROW = (80, 24)
 
 #: Where the notifications of an app are kept for `said`, by a fixture of every test of the app.

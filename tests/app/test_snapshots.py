@@ -1,4 +1,4 @@
-"""How every screen looks, on the demonstration database: 80x24 and 160x50, dark, light and without colours.
+"""How every screen looks, on the demonstration: 80x24, 120x35 and 160x50, dark, light and without colours.
 
 Pictures that changed on purpose are taken again with
 ``pytest tests/app/test_snapshots.py --snapshot-update -m "long or not long"``.
@@ -6,8 +6,10 @@ Pictures that changed on purpose are taken again with
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -15,14 +17,19 @@ import pytest
 from lcm_core.settings import Options, resolve
 from textual.pilot import Pilot
 
+from lcm_tui import registry
 from lcm_tui.app import LcmApp
+from lcm_tui.demo import DemoHome, keep_snapshots, unpack_demo
 from lcm_tui.screens.context import items
 from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
-from tests.app.screens import WAYS, open_screen
-from tests.app.support import NARROW, WIDE, settled, wait_for
+from tests.app.screens import EVERY, walk_to
+from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
+from tests.cli.support import run as command
+from tests.conftest import WRITTEN
+from tests.databases import run
 from tests.support import sampled
 
 Compare = Callable[..., bool]
@@ -37,16 +44,46 @@ class FrozenTime(datetime):
 
 
 @pytest.fixture
-def home(openclaw_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DemoHome:
     # Paths in a home are shown from ``~`` on, so the pictures do not depend on where tests run.
-    monkeypatch.setenv("HOME", str(openclaw_home.parent.resolve()))
-    return openclaw_home
+    monkeypatch.setenv("HOME", str(tmp_path.resolve()))
+    demo = unpack_demo(tmp_path)
+    os.utime(demo.database, (WRITTEN, WRITTEN))
+    return demo
 
 
-def app_on(home: Path, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
+def dissolve(demo: DemoHome) -> None:
+    """A change and its undoing, as the history keeps them."""
+    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "--last")):
+        assert command(*words, "--db", demo.database, "--apply", "--yes").code == 0
+    run(
+        demo.database,
+        "UPDATE lcm_tui_operations SET undone_by = 'op_' || (rowid + 1) WHERE undone_by IS NOT NULL",
+        "UPDATE lcm_tui_operations SET undoes = 'op_' || (rowid - 1) WHERE undoes IS NOT NULL",
+        "UPDATE lcm_tui_operations SET id = 'op_' || rowid",
+        "UPDATE lcm_tui_operations SET created_at = '2026-03-06T11:4' || rowid || ':00.000Z'",
+    )
+
+
+def remember(demo: DemoHome) -> None:
+    """What was sent at a few turns."""
+    keep_snapshots(demo)
+    run(demo.database, "UPDATE lcm_tui_assemblies SET id = 'asm_' || rowid")
+
+
+#: What a screen shows that the demonstration does not hold.
+NEEDS: Mapping[str, Callable[[DemoHome], None]] = {
+    "HistoryScreen": dissolve,
+    "OperationScreen": dissolve,
+    "SnapshotsScreen": remember,
+    "SnapshotScreen": remember,
+}
+
+
+def app_on(home: DemoHome, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
     if colours == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
-    app = LcmApp(resolve(Options(openclaw_dir=home), os.environ, home=Path.home()))
+    app = LcmApp(resolve(Options(openclaw_dir=home.state_dir), os.environ, home=Path.home()))
     if colours == "light":
         app.theme = "textual-light"
     return app
@@ -55,7 +92,7 @@ def app_on(home: Path, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
 def ways_to(name: str) -> Callable[[Pilot[int]], object]:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        screen = await open_screen(pilot, name)
+        screen = await walk_to(pilot, name)
         if isinstance(screen, ConversationsScreen):
             await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict of the checks")
             await settled(pilot)
@@ -71,22 +108,27 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x50", marks=pytest.mark.long)]
+SIZES = (
+    pytest.param(NARROW, id="80x24"),
+    pytest.param(MIDDLING, id="120x35", marks=pytest.mark.long),
+    pytest.param(WIDE, id="160x50", marks=pytest.mark.long),
 )
-@pytest.mark.parametrize("name", WAYS)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", EVERY)
 def test_screen(
-    name: str, size: tuple[int, int], home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+    name: str, size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name in NEEDS:
+        NEEDS[name](home)
     app = app_on(home, "dark", monkeypatch)
     assert snap_compare(app, terminal_size=size, run_before=ways_to(name))
 
 
-def test_the_first_screen_of_a_middling_terminal(
-    home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = app_on(home, "dark", monkeypatch)
-    assert snap_compare(app, terminal_size=(120, 35), run_before=ways_to("ConversationsScreen"))
+def test_every_screen_that_is_registered_has_its_pictures() -> None:
+    registered = set(re.findall(r"import (\w+Screen)\n", inspect.getsource(registry)))
+    assert registered | {"ConversationsScreen"} == set(EVERY)
 
 
 @pytest.mark.parametrize("colours", ["light", "no colour"])
@@ -95,13 +137,13 @@ def test_the_first_screen_of_a_middling_terminal(
     sampled(["ConversationsScreen", "ConversationScreen", "DagScreen", "ContextScreen"], ["ContextScreen"]),
 )
 def test_colours(
-    name: str, colours: str, home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+    name: str, colours: str, home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = app_on(home, colours, monkeypatch)
     assert snap_compare(app, terminal_size=NARROW, run_before=ways_to(name))
 
 
-def test_help(home: Path, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help(home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
         await settled(pilot)

@@ -78,7 +78,7 @@ def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
 def test_the_demonstration_is_text_without_a_terminal(tmp_path: Path):
     result = start("demo", env={"TMPDIR": str(tmp_path)})
     assert (result.returncode, result.stderr) == (0, "")
-    assert "Messages            865" in result.stdout
+    assert "Messages            895" in result.stdout
     assert "Ordinal" in result.stdout
     assert f"a temporary copy in {tmp_path}/lcm-tui-demo-" in result.stdout
     assert "which is gone again" in result.stdout
@@ -91,7 +91,7 @@ def test_the_demonstration_ignores_the_settings_of_the_operator(
     monkeypatch.setenv("LCM_DATABASE_PATH", str(database_file("0.1.2")))
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "2")
     data = run("demo", "--json").data
-    assert data["status"]["status"]["conversations"]["total"] == 8
+    assert data["status"]["status"]["conversations"]["total"] == 10
     assert data["status"]["freshTail"]["count"] == 64
     assert not Path(data["temporaryFolder"]).exists()
     assert run("demo", "--db", database_file("0.1.2")).code == 2
