@@ -56,6 +56,7 @@ _ROWS = {
     What.EVENT: "compactionEvents",
     What.SEARCH: "searchRows",
 }
+_NOTHING = "Nothing to import: Remnic has all of it."
 _UNDONE = "Nothing was changed; --apply does it."
 
 
@@ -209,7 +210,7 @@ def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *
             planned = _looked(source, None if new else path, sessions)
             blocks = _import_blocks(run, path, planned, behind)
             if not flags.apply or not planned.written:
-                note = _UNDONE if planned.written else "Nothing to import: Remnic has all of it."
+                note = _UNDONE if planned.written else _NOTHING
                 told: list[Block] = [*blocks, Note(note)]
                 return run.answer("remnic.import", _import_document(path, planned, behind), told)
             question = f"Write this into {path}?"
@@ -256,6 +257,9 @@ def _imported(
             failed = error
         finally:
             meter.clear()
+        if failed is None and not report.written:
+            told: list[Block] = [*_import_blocks(run, path, report, behind), Note(_NOTHING)]
+            return run.answer("remnic.import", _import_document(path, report, behind), told)
         undo = shlex.join([PROGRAM, "remnic", "undo", writer.id, "--remnic", str(path), "--apply"])
         document: Document = {
             **_import_document(path, report, behind),

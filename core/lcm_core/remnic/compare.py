@@ -23,6 +23,7 @@ NOTHING = Cells((), ())
 class WantedTurn:
     """A turn as it should be."""
 
+    message_id: int
     origin: Origin
     turn_id: int | None  #: the row that it has; None: none yet
     turn_index: int | None  #: None: where it is

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -61,6 +62,8 @@ T = TypeVar("T")
 
 #: Messages, or nodes, of one transaction: a Remnic that writes waits for no more.
 BATCH: Final = 100
+#: Characters of one transaction, where messages are large.
+BATCH_CHARACTERS: Final = 1_000_000
 
 
 class Target(Protocol):
@@ -180,6 +183,17 @@ class _Order:
     whole: bool  #: the session holds nothing but this source's messages, so places are ranks
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What is kept of a conversation, as it is stored and as it should be."""
+
+    conversation: SourceConversation
+    key: str
+    stored: str | None
+    wanted: str
+    gone: tuple[str, ...]  #: summaries that the source does not hold any more
+
+
 @dataclass(slots=True)
 class _SessionWork:
     """One session on its way."""
@@ -278,12 +292,15 @@ class _SessionWork:
                     continue  # gone from the source since
                 row, place = order.turns[one.message_id]
                 made = turn_of(message, owners[one.conversation_id])
-                batch.append(WantedTurn(origin_of(one), row, place, made, parts_of(message)))
+                batch.append(WantedTurn(one.message_id, origin_of(one), row, place, made, parts_of(message)))
 
-            def make(rows: Rows, batch: Sequence[WantedTurn] = batch) -> Sequence[Step]:
-                return self._turn_steps(rows, batch, order)
+            for piece in _pieces(batch):
 
-            self._count(self.target.make(make), {What.TURN: len(batch), What.PART: _parts_in(batch)})
+                def make(rows: Rows, piece: Sequence[WantedTurn] = piece) -> Sequence[Step]:
+                    return self._turn_steps(rows, piece, order)
+
+                self._count(self.target.make(make), {What.TURN: len(piece), What.PART: _parts_in(piece)})
+                self.done.update(one.message_id for one in piece)
             self.done.update(one.message_id for one in some)
             yield len(some)
 
@@ -365,30 +382,32 @@ class _SessionWork:
         known = frozenset(one.summary_id for one in outline.summaries)
         for conversation in self.conversations:
             key = record_key(self.session, conversation.conversation_id)
-            name = f"record of conversation {conversation.conversation_id}"
+            while True:
+                seen = self.target.look(load_record, key)
+                gone = gone_summaries(seen, known)  # worked out before the lock: it is the longest of all
+                record = _Record(conversation, key, seen, record_of(conversation, outline, gone), tuple(gone))
+                try:
+                    self._count(self.target.make(partial(self._record_steps, record)), {What.RECORD: 1})
+                    break
+                except MovedOnError:
+                    continue
 
-            def step(kind: Kind, row: str | None, before: Cells, after: Cells, name: str = name) -> Step:
-                return Step(kind, What.RECORD, self.session, name, schema.META, row, before, after)
-
-            def make(
-                rows: Rows,
-                key: str = key,
-                one: SourceConversation = conversation,
-                step: Callable[..., Step] = step,
-            ) -> Sequence[Step]:
-                stored = load_record(rows, key)
-                gone = gone_summaries(stored, known)
-                wanted = record_of(one, outline, gone)
-                steps = list(self._gone_nodes(load_owners(rows, gone)))
-                if stored is None:
-                    row = Cells.of({"key": key, "value": wanted})
-                    steps.append(step(Kind.MISSING, None, NOTHING, row))
-                elif stored != wanted:
-                    before, after = Cells.of({"value": stored}), Cells.of({"value": wanted})
-                    steps.append(step(Kind.CHANGED, key, before, after))
-                return steps
-
-            self._count(self.target.make(make), {What.RECORD: 1})
+    def _record_steps(self, record: _Record, rows: Rows) -> Sequence[Step]:
+        if load_record(rows, record.key) != record.stored:
+            raise MovedOnError("The record was written meanwhile.")
+        steps = list(self._gone_nodes(load_owners(rows, record.gone)))
+        if record.stored == record.wanted:
+            return steps
+        after = {"value": record.wanted}
+        if record.stored is None:
+            kind, key, before, after = Kind.MISSING, None, NOTHING, {"key": record.key, **after}
+        else:
+            kind, key, before = Kind.CHANGED, record.key, Cells.of({"value": record.stored})
+        name = f"record of conversation {record.conversation.conversation_id}"
+        return [
+            *steps,
+            Step(kind, What.RECORD, self.session, name, schema.META, key, before, Cells.of(after)),
+        ]
 
     def _gone_nodes(self, owners: Mapping[str, str]) -> Iterator[Step]:
         for name, owner in sorted(owners.items()):
@@ -445,6 +464,20 @@ class _SessionWork:
             self.seen(step)
         for what, count in looked_at.items():
             self.report.rows[what].same += max(0, count - differing.get(what, 0))
+
+
+def _pieces(batch: Sequence[WantedTurn]) -> Iterator[Sequence[WantedTurn]]:
+    """A batch in transactions of about `BATCH_CHARACTERS`."""
+    piece: list[WantedTurn] = []
+    size = 0
+    for one in batch:
+        piece.append(one)
+        size += sum(len(str(cell)) for row in (one.row, *one.parts.values()) for cell in row.cells)
+        if size >= BATCH_CHARACTERS:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def _gaps(held: Sequence[TurnKey | None], used: Collection[SqlValue]) -> dict[int, int]:

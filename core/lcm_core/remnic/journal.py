@@ -81,6 +81,7 @@ class Journal:
         self.id = name
         self._folder = folder
         self._descriptor = descriptor
+        self._new = False  #: nothing was ever noted in it
 
     @classmethod
     def begin(cls, target: Path, source: Path) -> Journal:
@@ -89,11 +90,11 @@ class Journal:
         Raises:
             RefusedError: the file cannot be made.
         """
-        folder = folder_of(target)
+        folder, origin = folder_of(target), str(real_path(source))
         try:
             make_private(folder)
             for one in imports(target):
-                stopped = not one.ended and one.undone_at is None and one.source == str(source)
+                stopped = not one.ended and one.undone_at is None and one.source == origin
                 if stopped and (descriptor := _locked(one.path)) is not None:
                     _cut_torn_line(descriptor)
                     return cls(one.id, folder, descriptor)
@@ -102,13 +103,14 @@ class Journal:
             descriptor = os.open(folder / f"{name}.jsonl", flags, 0o600)
             _lock(descriptor)
             journal = cls(name, folder, descriptor)
+            journal._new = True
             journal.line(
                 {
                     "format": FORMAT,
                     "version": VERSION,
                     "id": name,
-                    "target": str(target),
-                    "source": str(source),
+                    "target": str(real_path(target)),
+                    "source": origin,
                     "begunAt": iso_z(datetime.now(UTC)),
                 }
             )
@@ -134,6 +136,7 @@ class Journal:
         lines = [_encoded(one) for one in written]
         if not lines:
             return
+        self._new = False
         try:
             self.line({"wrote": lines})
         except OSError as error:
@@ -144,7 +147,10 @@ class Journal:
         self.line({"ended": iso_z(datetime.now(UTC))})
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; without anything to undo it goes."""
+        if self._new:
+            with contextlib.suppress(OSError):
+                (self._folder / f"{self.id}.jsonl").unlink()
         os.close(self._descriptor)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.change.connection import Writer, explained, open_writer
@@ -36,9 +36,7 @@ class RemnicWriter:
 
     writer: Writer
     journal: Journal
-    path: Path
     search_failed: str = ""  #: why search rows could not be written
-    _checked: bool = field(default=False)
 
     @property
     def id(self) -> str:
@@ -54,13 +52,10 @@ class RemnicWriter:
 
         Raises:
             MovedOnError: *make* says so, or a row changed; nothing was written.
-            LcmError: the lock was not free, the disk is full, the schema is not the one that is known.
+            LcmError: the lock was not free, or the disk is full.
         """
         self.writer.begin()
         try:
-            if not self._checked:
-                schema.check_writable(self.writer, self.path)
-                self._checked = True
             steps = make(self.writer)
             written = self._apply(steps)
             self.journal.wrote(written)
@@ -197,11 +192,11 @@ def writing(path: Path, source: Path, wait: float, stopped: Stop | None = None) 
     Raises:
         LcmError: it cannot be opened for writing, or nothing can be noted.
     """
-    with (
-        open_writer(path, wait, stopped) as writer,
-        contextlib.closing(Journal.begin(path, source)) as journal,
-    ):
-        yield RemnicWriter(writer, journal, path)
+    with open_writer(path, wait, stopped) as writer:
+        with writer.snapshot():
+            schema.check_writable(writer, path)
+        with contextlib.closing(Journal.begin(path, source)) as journal:
+            yield RemnicWriter(writer, journal)
 
 
 def create(path: Path) -> None:
