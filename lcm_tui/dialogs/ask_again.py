@@ -32,7 +32,6 @@ class AskAgain(ModalScreen[Asked | None]):
         width: 76; max-width: 100%; height: auto; max-height: 100%; background: $surface; padding: 1 2;
     }
     AskAgain TextView { background: $surface; height: 4; }
-    AskAgain Static { color: $foreground 70%; }
     AskAgain Input { height: 1; border: none; padding: 0 1; margin-bottom: 1; background: $panel; }
     AskAgain Input:focus { border: none; background: $primary 30%; }
     """

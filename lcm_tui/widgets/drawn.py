@@ -6,7 +6,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.widget import Widget
 
-from lcm_tui.widgets.palette import palette
+from lcm_tui.widgets.palette import style_on
 from lcm_tui.widgets.spans import StyleName
 
 
@@ -26,16 +26,15 @@ class Drawn(Widget):
             self._styles = {}
         style = self._styles.get((name, over))
         if style is None:
-            style = self.rich_style + self.style_alone(name)
-            segments = [Segment("", style + self.style_alone(over) if over else style)]
+            ground = self.background_colors[1]
+            style = self.rich_style + style_on(
+                name, over, ground, self.app.theme_variables, monochrome=self.app.no_color
+            )
+            segments = [Segment("", style)]
             for line_filter in self.get_line_filters():
-                segments = line_filter.apply(segments, self.background_colors[1])
+                segments = line_filter.apply(segments, ground)
             style = self._styles[name, over] = segments[0].style or style
         return style
-
-    def style_alone(self, name: str) -> Style:
-        """Only what a name changes."""
-        return palette(self.app.theme_variables, monochrome=self.app.no_color)[name]
 
     def notify_style_update(self) -> None:
         """Something about the widget's style changed: when its colours did, forget them.
