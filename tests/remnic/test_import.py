@@ -245,6 +245,15 @@ def test_another_database_with_the_same_numbers_is_left_alone(source: Path, tmp_
     assert all_rows(remnic) == before
 
 
+def test_a_time_in_another_form_is_the_same_message(source: Path, tmp_path: Path):
+    imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
+    with building(source) as rows:
+        rows.execute("UPDATE messages SET created_at = '2026-01-01T10:00:01.000Z' WHERE seq = 3")
+    report = imported(source, remnic)
+    assert (report.conflicts, report.rows[What.TURN].changed) == ([], 3)
+    check_import(source, remnic)
+
+
 def test_a_node_of_that_id_in_another_session_stays(source: Path, tmp_path: Path):
     remnic = new_remnic(tmp_path / "lcm.sqlite")
     with opened(remnic) as db:

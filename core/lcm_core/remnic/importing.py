@@ -55,7 +55,8 @@ from lcm_core.remnic.wanted import (
 )
 from lcm_core.remnic.write import MovedOnError, RemnicWriter
 from lcm_core.store.connecting import Rows, SqlValue
-from lcm_core.times import iso_z
+from lcm_core.store.typed import text
+from lcm_core.times import iso_z, parse_utc
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -240,8 +241,7 @@ class _SessionWork:
         times = {turn.origin: turn.created_at for turn in present.turns if turn.origin is not None}
         other: dict[int, MessageKey] = {}
         for one in outline.messages:
-            stored = times.get(origin_of(one))
-            if stored and one.created_at and stored != one.created_at:
+            if not _same_time(times.get(origin_of(one)), one.created_at):
                 other.setdefault(one.conversation_id, one)
         for number, one in other.items():
             self.report.conflicts.append(
@@ -478,6 +478,14 @@ def _pieces(batch: Sequence[WantedTurn]) -> Iterator[Sequence[WantedTurn]]:
             piece, size = [], 0
     if piece:
         yield piece
+
+
+def _same_time(stored: SqlValue, created_at: str) -> bool:
+    """Whether two times may be of one message, in whichever form each is written; none fits any."""
+    if not stored or not created_at or stored == created_at:
+        return True
+    moments = parse_utc(text(stored)), parse_utc(created_at)
+    return None not in moments and moments[0] == moments[1]
 
 
 def _gaps(held: Sequence[TurnKey | None], used: Collection[SqlValue]) -> dict[int, int]:
