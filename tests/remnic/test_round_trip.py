@@ -32,7 +32,7 @@ from tests.support import sampled
 SOUND = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
 
 
-@pytest.mark.parametrize("version", sampled(SOUND, ("0.1.2", "0.15.3")))
+@pytest.mark.parametrize("version", sampled(SOUND, ("0.15.3",)))
 def test_the_same_rows_come_back(version: str, database_file: DatabaseFactory, tmp_path: Path):
     source, back = database_file(version), tmp_path / "back.db"
     imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
@@ -55,7 +55,7 @@ _PLAIN = """SELECT conversation_id FROM conversations AS c WHERE NOT EXISTS (
     = (x.summary_id IN (SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL)))"""
 
 
-@pytest.mark.parametrize("version", sampled(("0.1.2", "0.15.3", "1.0-next"), ("0.15.3",)))
+@pytest.mark.parametrize("version", sampled(("0.1.2", "0.15.3", "1.0-next"), ("1.0-next",)))
 def test_without_what_was_kept_the_columns_of_remnic_come_back(
     version: str, database_file: DatabaseFactory, tmp_path: Path
 ):
@@ -96,8 +96,8 @@ def opened_read(path: Path) -> Any:
 
 def test_what_remnic_added_comes_along(database_file: DatabaseFactory, tmp_path: Path):
     source, back = database_file("0.15.3"), tmp_path / "back.db"
-    imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"))
     session = "34904ebd-bc37-4a66-a7f0-18a94dd1c57a"
+    imported(source, remnic := new_remnic(tmp_path / "lcm.sqlite"), session)
     with opened(remnic) as db:
         turns = [native_turn(db, session, f"later {number}", role="human") for number in range(3)]
         db.execute(
@@ -278,7 +278,7 @@ def _sane(one: dict[str, Any]) -> bool:
     )
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.lists(_conversations(), min_size=1, max_size=3))
 def test_any_database_comes_back(described: list[dict[str, Any]]):
     _there_and_back(described)
