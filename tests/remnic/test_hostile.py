@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from lcm_core.errors import DatabaseError, FileMissingError, LcmError, RefusedError
 from lcm_core.remnic.reading import read_contents, read_session, session_names
+from lcm_core.remnic.records import What
 from lcm_core.remnic.write import create
 
 from tests.conftest import DatabaseFactory
@@ -203,3 +204,14 @@ def _orderly(work: Any) -> bool:
     except LcmError:
         return False
     return True
+
+
+@pytest.mark.parametrize("value", [None, b"\xff", 7, "{", '{"version":1,"summaries":[],"gone":{"a":1}}'])
+def test_a_record_that_is_none_is_written_anew(value: Any, remnic: Path, database_file: DatabaseFactory):
+    source = database_file("1.0-next")
+    imported(source, remnic)
+    before = all_rows(remnic)
+    with opened(remnic) as db:
+        db.execute("UPDATE lcm_meta SET value = ? WHERE key <> 'schema_version'", (value,))
+    assert imported(source, remnic).rows[What.RECORD].changed == 11
+    assert all_rows(remnic) == before

@@ -107,6 +107,8 @@ def differing_nodes(
             made = Cells.of({**cells.as_dict(), "id": name})
             yield Step(Kind.MISSING, What.NODE, session, name, schema.NODES, None, NOTHING, made)
             continue
+        if row["session_id"] != session:
+            continue  # it came since its id was looked for
         above = row["parent_id"]
         if cells["parent_id"] is None and isinstance(above, str) and above not in known:
             cells = cells.but(parent_id=above)

@@ -63,6 +63,8 @@ T = TypeVar("T")
 
 #: Messages, or nodes, of one transaction: a Remnic that writes waits for no more.
 BATCH: Final = 100
+#: How often a session is planned anew because somebody else brings the same one.
+ATTEMPTS: Final = 10_000
 #: Characters of one transaction, where messages are large.
 BATCH_CHARACTERS: Final = 1_000_000
 
@@ -190,7 +192,7 @@ class _Record:
 
     conversation: SourceConversation
     key: str
-    stored: str | None
+    stored: tuple[SqlValue, ...]  #: its value; empty: none is stored
     wanted: str
     gone: tuple[str, ...]  #: summaries that the source does not hold any more
 
@@ -220,12 +222,14 @@ class _SessionWork:
         present: Session | None = held
         self.report.unreadable += outline.unreadable
         wanted = in_order(outline.messages)
-        while True:
+        for left in reversed(range(ATTEMPTS)):
             try:
                 yield from self._turns(wanted, present or self.target.look(load_session, self.session))
                 break
             except MovedOnError:  # somebody wrote in between: what is left is planned anew
                 present = None
+                if not left:
+                    raise
         present = self.target.look(load_session, self.session)
         self._nodes(outline, self._places(wanted, present))
         self._records(outline)
@@ -382,32 +386,32 @@ class _SessionWork:
         known = frozenset(one.summary_id for one in outline.summaries)
         for conversation in self.conversations:
             key = record_key(self.session, conversation.conversation_id)
-            while True:
+            for left in reversed(range(ATTEMPTS)):
                 seen = self.target.look(load_record, key)
-                gone = gone_summaries(seen, known)  # worked out before the lock: it is the longest of all
+                gone = gone_summaries(
+                    seen[0] if seen else None, known
+                )  # worked out before the lock: it is the longest of all
                 record = _Record(conversation, key, seen, record_of(conversation, outline, gone), tuple(gone))
                 try:
                     self._count(self.target.make(partial(self._record_steps, record)), {What.RECORD: 1})
                     break
                 except MovedOnError:
-                    continue
+                    if not left:
+                        raise
 
     def _record_steps(self, record: _Record, rows: Rows) -> Sequence[Step]:
         if load_record(rows, record.key) != record.stored:
             raise MovedOnError("The record was written meanwhile.")
         steps = list(self._gone_nodes(load_owners(rows, record.gone)))
-        if record.stored == record.wanted:
-            return steps
-        after = {"value": record.wanted}
-        if record.stored is None:
-            kind, key, before, after = Kind.MISSING, None, NOTHING, {"key": record.key, **after}
-        else:
-            kind, key, before = Kind.CHANGED, record.key, Cells.of({"value": record.stored})
         name = f"record of conversation {record.conversation.conversation_id}"
-        return [
-            *steps,
-            Step(kind, What.RECORD, self.session, name, schema.META, key, before, Cells.of(after)),
-        ]
+        made = partial(Step, what=What.RECORD, session=self.session, name=name, table=schema.META)
+        if not record.stored:
+            row = Cells.of({"key": record.key, "value": record.wanted})
+            steps.append(made(Kind.MISSING, key=None, before=NOTHING, after=row))
+        elif record.stored != (record.wanted,):
+            before, after = Cells.of({"value": record.stored[0]}), Cells.of({"value": record.wanted})
+            steps.append(made(Kind.CHANGED, key=record.key, before=before, after=after))
+        return steps
 
     def _gone_nodes(self, owners: Mapping[str, str]) -> Iterator[Step]:
         for name, owner in sorted(owners.items()):

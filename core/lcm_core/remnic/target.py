@@ -112,12 +112,12 @@ def next_turn(rows: Rows, session: SessionId) -> int:
     return int(found[0][0]) + 1 if found else 0
 
 
-def load_record(rows: Rows, key: str) -> str | None:
-    """What is stored under a key of Remnic's table of settings."""
+def load_record(rows: Rows, key: str) -> tuple[SqlValue, ...]:
+    """What is stored under a key of Remnic's table of settings, as it is stored; empty without such a row."""
     if not schema.has_table(rows, schema.META):
-        return None
+        return ()
     found = rows.tuples("SELECT value FROM lcm_meta WHERE key = ?", (key,))
-    return text(found[0][0]) if found else None
+    return found[0] if found else ()
 
 
 def load_owners(rows: Rows, ids: Sequence[str]) -> dict[str, str]:

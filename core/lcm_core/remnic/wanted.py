@@ -114,7 +114,7 @@ def record_key(session: str, conversation_id: int | str) -> str:
     return f"lcm-tui:conversation:{conversation_id}:{session}"
 
 
-def gone_summaries(stored: str | None, known: Collection[str]) -> list[str]:
+def gone_summaries(stored: SqlValue, known: Collection[str]) -> list[str]:
     """The summaries of a stored record that are not among those of the source any more."""
     held = parsed_object(stored)
     summaries, gone = held.get("summaries"), held.get("gone")
