@@ -206,7 +206,7 @@ class DebtState(Enum):
     WAITS = "waits"
     FAILED = "failed"
     RUNNING = "running"
-    DIED = "running, and its process is gone"
+    DIED = "running, but its process has ended"
     CLOSED = "closed"
     INACTIVE = "inactive"
 

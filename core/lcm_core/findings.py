@@ -57,61 +57,60 @@ class FixId(StrEnum):
         made._value_, made.effect = value, effect
         return made
 
-    CLOSE_GAPS = ("close-gaps", "Number the items of the context from 0 again, in the order that they have.")
+    CLOSE_GAPS = ("close-gaps", "Renumber the context items from 0, in their current order.")
     DROP_DANGLING_ITEMS = (
         "drop-dangling-items",
-        "Take the items out of the context whose message or summary is gone. Where links and "
-        "edges still tell what a summary was made from, that comes in its place.",
+        "Remove context items whose message or summary is missing. If the sources of a missing summary "
+        "are still known, they replace it.",
     )
     DROP_DUPLICATE_ITEMS = (
         "drop-duplicate-items",
-        "Leave the first item in the context and take the others for the same thing out.",
+        "Keep the first context item and remove its duplicates.",
     )
     DROP_COVERED_ITEMS = (
         "drop-covered-items",
-        "Take out of the context what a summary in it covers, or the summary instead (a choice in "
+        "Remove from the context what a summary in it covers, or the summary instead (an option of "
         "the preview). The rows stay.",
     )
     DROP_FOREIGN_ITEMS = (
         "drop-foreign-items",
-        "Take the items out of the context that belong to another conversation, whose own context "
-        "reaches them too.",
+        "Remove context items of another conversation, whose own context reaches them too.",
     )
     REORDER = (
         "reorder",
-        "Put the items of the context into the order of what they cover; each stays as it is.",
+        "Sort the context items by what they cover; no item is changed.",
     )
-    RESTORE_MESSAGES = ("restore-messages", "Put the messages back into the context, at their place.")
-    RESTORE_SUMMARIES = ("restore-summaries", "Put the summary back into the context, at its place.")
-    DELETE_ORPHAN_LINKS = ("delete-orphan-links", "Delete links and edges of which one end is gone.")
+    RESTORE_MESSAGES = ("restore-messages", "Add the messages to the context again, in their place.")
+    RESTORE_SUMMARIES = ("restore-summaries", "Add the summary to the context again, in its place.")
+    DELETE_ORPHAN_LINKS = ("delete-orphan-links", "Delete links and edges with a missing end.")
     DELETE_FALSE_LINES = (
         "delete-false-lines",
-        "Delete the links and edges that the counters disprove; what they led to stays where it belongs.",
+        "Delete the links and edges that the counters disprove; the rows at their ends stay.",
     )
-    DELETE_ORPHAN_PARTS = ("delete-orphan-parts", "Delete parts whose message is gone.")
+    DELETE_ORPHAN_PARTS = ("delete-orphan-parts", "Delete parts whose message is missing.")
     REBUILD_SEARCH = (
         "rebuild-search",
-        "Write the rows of the search table again that are missing, stale or too many. They are "
-        "made from messages and summaries, so there is nothing to undo.",
+        "Rebuild the missing, stale and surplus rows of the search table. They are derived from "
+        "messages and summaries, so there is nothing to undo.",
     )
     RECOMPUTE_DEPTH = (
         "recompute-depth",
-        "Compute the depth from the sources, and that of what was made from it.",
+        "Recompute the depth from the sources, also of the summaries made from it.",
     )
     RECOMPUTE_COUNTERS = (
         "recompute-counters",
-        "Compute the counters from the sources, and those of what was made from it.",
+        "Recompute the counters from the sources, also of the summaries made from it.",
     )
     RECOMPUTE_TIMES = (
         "recompute-times",
-        "Compute the time range from the sources, and that of what was made from it.",
+        "Recompute the time range from the sources, also of the summaries made from it.",
     )
     RECOMPUTE_FILE_IDS = ("recompute-file-ids", "List the files that the text and the sources name.")
     RECOMPUTE_TOKENS = (
         "recompute-tokens",
-        "Count the tokens again by this version's estimator, and what is summed up from them.",
+        "Count the tokens again with this version's estimator, and update the sums.",
     )
-    RELINK = ("relink", "Link the summary to the sources again that its own counters prove.")
+    RELINK = ("relink", "Restore the links to the sources that its own counters prove.")
     NUMBER_SOURCES = (
         "number-sources",
         "Number the sources of the summary from 0, in the order of what they cover.",
@@ -119,9 +118,9 @@ class FixId(StrEnum):
     FILL_TOOL_COLUMNS = ("fill-tool-columns", "Write the tool call id of the metadata into its empty column.")
     DROP_REPEATED_MESSAGES = (
         "drop-repeated-messages",
-        "Take the copies out of the context whose originals are in sight. The rows stay.",
+        "Remove copies from the context whose originals are in it. The rows stay.",
     )
-    MERGE_SPLIT = ("merge-split", "Make one conversation of the session again (the preview of a merge).")
+    MERGE_SPLIT = ("merge-split", "Rejoin the session into one conversation (opens the merge preview).")
 
 
 class CheckScope(StrEnum):
@@ -144,7 +143,7 @@ class Check:
     needs: tuple[str, ...] = ()  #: tables, and columns as ``table.column``, without which it cannot be asked
     unanswered: str = ""  #: what of the question neither the database nor its folders can answer
     #: why a finding may have no fix, and what somebody can do about it, in sentences
-    unfixed: str = "It would have to guess, or there is nothing to mend."
+    unfixed: str = "A fix would have to guess, or there is nothing to fix."
     broken: str = (
         ""  #: what a change would break or has repaired, with ``{kind}``, ``{ref}``, ``{conversation}``
     )

@@ -264,7 +264,7 @@ def _first_inside(
             worst = state
     message = {
         StoredFileState.MISSING: f"The file is not on this machine; expected below {folders[0]}.",
-        StoredFileState.OUTSIDE: f"The file lies outside {folders[0]} and is therefore not opened.",
+        StoredFileState.OUTSIDE: f"The file is outside {folders[0]} and is therefore not opened.",
         StoredFileState.UNREADABLE: (
             f"The file below {folders[0]} cannot be read; check its type and permissions."
         ),

@@ -166,10 +166,10 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         if replace:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
-        problem = error.strerror or "it is no path"
+        problem = error.strerror or "it is not a path"
         raise FileNotWrittenError(f"{whole} cannot be written ({problem}); give another name.") from error
     except ValueError as error:  # a name with a NUL
-        raise FileNotWrittenError("That is no name of a file; give another one.") from error
+        raise FileNotWrittenError("That is not a file name; give another one.") from error
     return whole
 
 

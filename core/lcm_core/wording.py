@@ -14,7 +14,7 @@ _PLURALS: Final = {
     "entry": "entries",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
-    "source of a gone summary": "sources of a gone summary",
+    "source of a missing summary": "sources of a missing summary",
 }
 _SINGULARS: Final = {
     "are": "is",

@@ -145,7 +145,7 @@ async def test_a_stored_path_that_leads_elsewhere_is_not_followed(openclaw_home:
         database.execute("UPDATE large_files SET storage_uri = ? WHERE file_id = ?", (str(secret), CODE))
     async with files_of(openclaw_home, 3) as (pilot, screen):
         assert " outside " in row_of(pilot, CODE)
-        await wait_for_text(pilot, "The file lies outside", "stored as")  # what follows is as long as a path
+        await wait_for_text(pilot, "The file is outside", "stored as")  # what follows is as long as a path
         await pilot.press("enter")
         await wait_for(pilot, lambda: said(pilot))
         assert pilot.app.screen is screen

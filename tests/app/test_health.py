@@ -207,7 +207,7 @@ def test_what_has_two_sides_asks_which_to_keep():
     [keep] = change.choices
     assert keep.values == ("the summary", "its sources")
     assert change.title == "Fix 2 findings"
-    assert "A6: Take out of the context what a summary in it covers" in change.about
+    assert "A6: Remove from the context what a summary in it covers" in change.about
 
 
 # -- the list ----------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ async def test_what_is_by_design_is_folded_and_what_was_not_run_says_why(databas
         await wait_for_text(pilot, "32 messages", "A11 message hole")
         await pilot.press("escape")
         assert screen.list.table.select(FindingKey(HOLE))
-        await wait_for_text(pilot, "is out of the model's sight", "Put the messages back into the context")
+        await wait_for_text(pilot, "the model does not see", "Add the messages to the context again")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
         await wait_for_text(pilot, "#111")
@@ -324,10 +324,10 @@ async def test_all_that_can_be_mended_is_one_plan_and_undone_as_one(
         assert screen.list.table.select(FindingKey(HOLE))
         await pilot.press("x")
         await previewed(pilot)
-        await wait_for_text(pilot, "Fix 15 findings", "brought in step after it")
+        await wait_for_text(pilot, "Fix 15 findings", "updated afterwards")
         preview = pilot.app.screen
         assert isinstance(preview, PlanScreen)
-        assert "E13, G13: Delete parts whose message is gone." in preview.explained()
+        assert "E13, G13: Delete parts whose message is missing." in preview.explained()
         await pilot.press("a")
         await left(pilot)
         await wait_for(pilot, lambda: not fixable(screen, Confidence.BROKEN), "the checks that ran again")
@@ -401,7 +401,7 @@ async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the findings")
         split = next(key for key, one in screen.list.examination.findings.items() if one.check == "G4")
         assert screen.list.table.select(FindingKey(split))
-        await wait_for_text(pilot, "Make one conversation of the session again")
+        await wait_for_text(pilot, "Rejoin the session into one conversation")
         await pilot.press("x")
         await previewed(pilot)
         await wait_for_text(pilot, "Merge conversation 5 into 8")
@@ -489,7 +489,7 @@ def test_the_pane_says_rule_fix_and_rows():
     )
     document = text(finding_document("A8:3", finding, {}, []))
     assert "A8 gap in ordinals" in document
-    assert "Number the items of the context from 0 again" in document
+    assert "Renumber the context items from 0" in document
     assert CHECKS["A8"].why in document
     assert "context item at 3" in document
     without = Finding("C3", Confidence.BROKEN, ConversationId(3), (), 1, "It is a stand-in.")

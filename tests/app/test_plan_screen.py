@@ -332,8 +332,8 @@ async def test_a_file_that_was_replaced_during_the_preview_is_not_written(
             await pilot.press("a")
             await wait_for_text(
                 pilot,
-                f"{path} is another file than the one that this was planned on",
-                "meanwhile. Nothing was changed; look at it again and plan it anew.",
+                f"{path} is a different file than the one this was planned on",
+                "meanwhile. Nothing was changed; preview the change again.",
             )
         assert pilot.app.screen is screen
         assert path.read_bytes() == held

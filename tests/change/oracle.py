@@ -68,7 +68,7 @@ class Whole:
             if (kind == "leaf") != (depth == 0):
                 found.add(f"{kind} {summary} has depth {depth}")
             if summary in self.below(summary):
-                found.add(f"{summary} stands on a cycle")
+                found.add(f"{summary} is part of a cycle")
         return found
 
     def _context(self, owner: int, items: list[tuple[int, int | str]]) -> set[str]:
@@ -79,7 +79,7 @@ class Whole:
             row = self.messages.get(ref) if isinstance(ref, int) else self.summaries.get(ref, (None,))[0]
             if row != owner:
                 found.add(f"{ref} in {owner} belongs to {row}")
-            found |= {f"{ref} and {one} both stand in {owner}" for one in self.below(ref) & refs.keys()}
+            found |= {f"{ref} and {one} are both in {owner}" for one in self.below(ref) & refs.keys()}
         return found
 
     def uncovered(self) -> set[int | str]:

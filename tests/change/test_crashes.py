@@ -117,6 +117,6 @@ async def _opens(path: Path, mode: str) -> None:
             told = [error.message]
             with connect(path) as connection:
                 connection.execute("SELECT count(*) FROM messages").fetchone()
-    assert all("left half done" in message for message in told)
+    assert all("an unfinished change" in message for message in told)
     async with await Database.open(path) as database:
         assert await database.read(list_conversations)

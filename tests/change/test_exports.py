@@ -53,7 +53,7 @@ def test_another_name_is_not_opened(export: Export, named: str, monkeypatch: pyt
         assert read_export(Export(Path(named), HASH)) == BYTES
         return
     monkeypatch.setattr(os, "open", lambda *_, **__: pytest.fail("it was opened"))
-    with pytest.raises(RefusedError, match="no file that lcm-tui writes"):
+    with pytest.raises(RefusedError, match="not a file written by lcm-tui"):
         read_export(Export(Path(named), HASH))
 
 
@@ -128,7 +128,7 @@ def test_undo_and_prune_of_a_hostile_row_touch_nothing_else(database_copy, tmp_p
             f"UPDATE lcm_tui_operations SET edits = NULL, export_path = '{named}', export_sha256 = '{HASH}'",
         )
         before = dump(path)
-        with pytest.raises(RefusedError, match="no file that lcm-tui writes"):
+        with pytest.raises(RefusedError, match="not a file written by lcm-tui"):
             undo(path, done.id)
         assert dump(path) == before
     run(path, f"UPDATE lcm_tui_operations SET export_path = '{precious}'")

@@ -343,7 +343,7 @@ def test_a_cancelled_restore_changes_nothing(
     kept = beside(path) - {"lcm.db"}
     assert len(kept) == (step is CopyStep.RESTORE)
     for name in kept:
-        assert caught.value.message.endswith(f"as it is lies in {path.with_name(name)}.")
+        assert caught.value.message.endswith(f"current database is in {path.with_name(name)}.")
         assert rows(path.with_name(name)) == before
 
 
@@ -451,7 +451,7 @@ def test_a_file_that_is_too_damaged_to_be_written_into_stays(
     spoil(path)
     content = path.read_bytes()
     assert preview_restore(backup, path).unreadable
-    with pytest.raises(DatabaseError, match="Move it and what lies beside it"):
+    with pytest.raises(DatabaseError, match="Move it with its -wal and -journal files"):
         restored(backup, path)
     assert path.read_bytes() == content
     assert beside(path) == {"lcm.db"}
@@ -508,7 +508,7 @@ def test_a_disk_that_fills_up_in_the_middle_changes_nothing(saved: tuple[Path, P
     )
     assert result.stderr == ""
     assert result.stdout.startswith(f"5 {path} could not be written (disk I/O error). Nothing was changed;")
-    assert "A copy of the database as it is lies in" in result.stdout
+    assert "A copy of the current database is in" in result.stdout
     assert rows(path) == before
 
 
@@ -520,7 +520,7 @@ def test_a_backup_that_is_written_meanwhile_is_said(saved: tuple[Path, Path]):
         if now.step is CopyStep.KEEP and not now.done:
             run(backup, "UPDATE conversations SET title = 'new'")
 
-    with pytest.raises(DatabaseBusyError, match="was written while it was read"):
+    with pytest.raises(DatabaseBusyError, match="was changed while it was read"):
         restore.restore(backup, path, write)
     assert rows(path) == before
 

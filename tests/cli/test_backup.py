@@ -258,7 +258,7 @@ def test_an_interrupted_restore_changes_nothing(saved: tuple[Path, Path]):
     result = stopped("RESTORE", "SIGINT", "restore", backup, "--db", path, "--apply", "--yes")
     [kept] = known_backups(path)
     assert (result.returncode, result.stdout) == (10, "")
-    assert result.stderr.endswith(f"A copy of the database as it is lies in {kept.path}.\n")
+    assert result.stderr.endswith(f"A copy of the current database is in {kept.path}.\n")
     assert (messages(path), messages(kept.path)) == (800, 800)
 
 

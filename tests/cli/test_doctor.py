@@ -73,7 +73,7 @@ def test_findings_carry_rows_a_sentence_and_a_fix(damaged: Path):
         "severity": "E",
         "confidence": "broken",
         "conversationId": 4,
-        "sentence": "1 context item of conversation 4 names a message that is gone; the engine skips it.",
+        "sentence": "1 context item of conversation 4 refers to a missing message, which the engine skips.",
         "rowCount": 1,
         "rows": [{"table": "context_items", "key": [4, 13]}],
         "fix": "drop-dangling-items",

@@ -127,5 +127,5 @@ def test_texts_of_twelve_million_characters_are_no_obstacle(tmp_path: Path):
     assert run("context", "show", "3", "--assembled", "--db", path).code == 0
     told = run("doctor", "3", "--db", path)
     assert (told.code, told.err) == (6, "")
-    assert "it did not look into 1 messages of conversation 3" in told.out
-    assert "it did not look into 1 summaries of conversation 3" in told.out
+    assert "it did not read 1 messages of conversation 3" in told.out
+    assert "it did not read 1 summaries of conversation 3" in told.out

@@ -261,11 +261,11 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
             ("search", {"query": "x", "kind": "leaf"}, "kind must be one of message, summary, brief, file"),
             ("search", {"query": "x", "since": "soon"}, "since must be a time"),
             ("search", {"query": "x", "cursor": "²"}, "cursor"),
-            ("search", {"query": "(", "mode": "regex"}, "no regular expression"),
+            ("search", {"query": "(", "mode": "regex"}, "not a regular expression"),
             ("expand", {"id": "sum_a", "tokens": 9_000}, "tokens must be from 100 to 8,000"),
             ("expand", {"id": "sum_none"}, "sum_none"),
             ("expand", {"id": "sum_a", "cursor": "x"}, "cursor"),
-            ("describe", {"id": "\x1b[2J"}, "no id and no citation"),
+            ("describe", {"id": "\x1b[2J"}, "neither an id nor a citation"),
             ("context", {}, "conversation is missing"),
             ("forget", {}, "There is no tool forget; there are conversations"),
         ):

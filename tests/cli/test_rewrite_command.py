@@ -280,7 +280,7 @@ def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) ->
         resumed = repair(database, "--resume", *how[1:])
         assert resumed.code == 0
         assert {one["state"] for one in items(resumed)} == {"skipped"}
-        assert "not broken any more" in items(resumed)[0]["why"]
+        assert "no longer broken" in items(resumed)[0]["why"]
         assert len(server.received) == asked, "nothing is asked for what is sound by now"
     assert list(drafts_folder().iterdir()) == []
 
@@ -458,7 +458,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
 
 # -- what goes wrong with providers ------------------------------------------------------------------------
 
-NOTHING_STANDS = "No answer can stand as a draft: choose one by its number, edit, or skip."
+NOTHING_STANDS = "Every draft was rejected: choose one by its number, edit, or skip."
 
 
 @pytest.mark.parametrize(

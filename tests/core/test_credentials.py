@@ -116,15 +116,15 @@ def test_a_table_with_mistakes_is_noted_and_passed_over(tmp_path: Path):
         ({"provider": "github-copilot"}, "There is no provider 'github-copilot'"),
         ({"model": "qwen3:8b"}, "no provider"),
         ({"base_url": "https://gw.example.com"}, "no provider"),
-        ({"provider": "ollama", "model": "x", "base_url": "ftp://host"}, "no http or https address"),
-        ({"provider": "ollama", "model": "x", "base_url": "https://me:pw@host/v1"}, "holds a password"),
+        ({"provider": "ollama", "model": "x", "base_url": "ftp://host"}, "not an http or https address"),
+        ({"provider": "ollama", "model": "x", "base_url": "https://me:pw@host/v1"}, "contains a password"),
         (
             {"provider": "ollama", "model": "x", "base_url": "https://host/v1?key=1"},
-            "holds a password or a query",
+            "contains a password or a query",
         ),
         (
             {"provider": "ollama", "model": "x", "base_url": "http://host:99999999/"},
-            "no http or https address",
+            "not an http or https address",
         ),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_key_goes_to_the_address_that_its_own_variable_names(tmp_path: Path):
 
 @pytest.mark.parametrize("address", ["http://[bad", "http://host:x", "nonsense"])
 def test_a_variable_that_holds_no_address_is_named(tmp_path: Path, address: str):
-    with pytest.raises(ModelError, match="ANTHROPIC_BASE_URL is no http or https address"):
+    with pytest.raises(ModelError, match="ANTHROPIC_BASE_URL is not an http or https address"):
         chosen(tmp_path, {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": address})
 
 
@@ -271,7 +271,7 @@ def test_a_key_that_the_command_line_names_is_for_this_run(tmp_path: Path):
     for bad, says in (
         (KeySource({}, key_variable="MINE"), "MINE is not set"),
         (KeySource({}, key_file=tmp_path), "cannot be read"),
-        (KeySource({"MINE": "two words"}, key_variable="MINE"), "holds no key"),
+        (KeySource({"MINE": "two words"}, key_variable="MINE"), "does not contain a key"),
     ):
         with pytest.raises(CredentialError, match=says) as caught:
             choose_model(settings, bad)

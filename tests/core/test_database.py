@@ -486,7 +486,7 @@ async def test_a_change_left_half_done_is_not_taken_back_by_reading(database: Pa
         journal[:8] = bytes.fromhex("d9d505f920a163d7")
         sidecar(database, "-journal").write_bytes(journal)
         before = listing(database.parent)
-    assert "half done" in (await refused(database)).message
+    assert "an unfinished change" in (await refused(database)).message
     assert listing(database.parent) == before
 
 

@@ -281,7 +281,7 @@ async def test_the_doctor_finds_what_is_missing_and_what_waits(host: Host) -> No
             f"1 turn of session {KEY} waits for the engine, tried 7 times; the last error is: no room.",
         ),
     }
-    assert {one.reason for one in elsewhere.not_run} == {"no database of the host is there"}
+    assert {one.reason for one in elsewhere.not_run} == {"there is no database of the host"}
 
 
 async def test_the_doctor_is_content_with_an_engine_that_keeps_up(host: Host) -> None:

@@ -329,8 +329,8 @@ def one_bad_row(agent: AgentFolder, sql: str, told: Story) -> SessionPage:
 BAD_ROWS = {
     "no JSON": ("event_json = '{\"type\":', event_zstd = NULL", "not JSON"),
     "no object": ("event_json = '[1]', event_zstd = NULL", "not an object"),
-    "neither": ("event_json = NULL, event_zstd = NULL", "holds nothing"),
-    "both": ("event_json = '{}', event_zstd = x'28b52ffd'", "holds it twice"),
+    "neither": ("event_json = NULL, event_zstd = NULL", "its row is empty"),
+    "both": ("event_json = '{}', event_zstd = x'28b52ffd'", "contains it twice"),
     "no frame": ("event_json = NULL, event_zstd = x'00112233', event_utf8_bytes = 4", "no zstd frame"),
     "cut off": (
         "event_json = NULL, event_zstd = x'28b52ffd24', event_utf8_bytes = 40",

@@ -316,6 +316,6 @@ def test_nothing_is_written_over_or_through_a_link(tmp_path: Path) -> None:
     assert [one.name for one in (folder / "7").iterdir()] == [path.name]
     assert path.read_bytes() == b"first"
     (folder / "8").symlink_to(tmp_path)
-    with pytest.raises(PayloadError, match="no folder of its own"):
+    with pytest.raises(PayloadError, match="not a folder"):
         write_payloads(folder, 8, [payload()])
     assert os.listdir(tmp_path) == ["lcm-files"]

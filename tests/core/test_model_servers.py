@@ -193,7 +193,7 @@ async def test_a_text_without_end_is_refused_and_not_asked_for_again(api: type[S
         endless = Endless(b"", data({"choices": [{"index": 0, "delta": {"content": "w " * 900}}]}))
     with api(endless) as server:
         async with asking(server) as writer:
-            with pytest.raises(SummarizerError, match="longer than any"):
+            with pytest.raises(SummarizerError, match="longer than requested"):
                 await writer(REQUEST)
             assert writer.meter.budget.spent.usage.cost_usd == pytest.approx(most_of(writer))
         assert len(server.received) == 1

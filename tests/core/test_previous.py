@@ -197,7 +197,7 @@ async def test_what_new_took_out_of_the_context_is_passed_over(database_file: Da
         found = await database.read(previous_of, "sum_733ce55b22040442")
     (given,) = found.as_given.nodes
     assert (given.summary_id, given.summary.depth, given.last_seq) == ("sum_8ed7b7de0ddf5abe", 2, 46)
-    out = [one for one in found.as_given.passed_over if "taken out of the context" in one.reason]
+    out = [one for one in found.as_given.passed_over if "removed from the context" in one.reason]
     assert [one.summary_id for one in out] == ["sum_c752ca55db28b3b0", "sum_8b0c2a78f1ab05fd"]
 
 
@@ -239,7 +239,7 @@ async def test_a_cycle_is_named_and_ends_the_search_nowhere(database_copy: Datab
         rows.links("sum_34b959c6240fdd3d", sources=["sum_28fdcf8c7d0b4871"], first=9)
     async with await Database.open(path) as database:
         found = await database.read(previous_of, "sum_a738af4a5a45329a")
-    assert "lies below a cycle of the graph" in [one.reason for one in found.as_given.passed_over]
+    assert "is below a cycle" in [one.reason for one in found.as_given.passed_over]
 
 
 async def test_a_broken_summary_gives_way_to_the_next_one_in_a_rewrite(database_copy: DatabaseFactory):

@@ -130,7 +130,7 @@ def test_an_override_older_than_the_built_in_prompt_is_told(tmp_path: Path, text
         ("{{ Source }}", "It may use source,"),
         ("{{ source.__class__.__mro__ }}", "unsafe"),
         ("{% include '/etc/passwd' %}", "/etc/passwd"),
-        ("{# nothing #}", "comes out empty"),
+        ("{# nothing #}", "is empty"),
     ],
 )
 def test_a_broken_override_is_one_sentence(tmp_path: Path, text: str, says: str):

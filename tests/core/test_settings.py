@@ -583,7 +583,7 @@ def test_a_time_zone_that_is_not_known_counts_as_utc_as_for_the_engine(home: Pat
     settings = resolve(Options(), {"TZ": "Mars/Olympus"}, home=home)
     assert (settings.engine.timezone.value, settings.engine.timezone.is_set) == ("UTC", True)
     (note,) = [one for one in settings.diagnostics if one.where == "TZ"]
-    assert note.message.endswith("that this machine knows; UTC stands for it, as for the engine.")
+    assert note.message.endswith("known on this machine; UTC is used instead, as in the engine.")
 
 
 def test_our_own_file_gives_budget_format_theme_and_keys(home: Path, tmp_path: Path):

@@ -236,7 +236,7 @@ def test_of_two_entries_with_one_id_the_last_counts(tmp_path: Path) -> None:
     index = index_transcript(
         write(tmp_path / "t.jsonl", message("a", None, "1"), message("a", None, "2"), message("b", "a"))
     )
-    assert (lines_of(index), reasons(index)) == ([2, 3], [(2, "its id a already stands in line 1")])
+    assert (lines_of(index), reasons(index)) == ([2, 3], [(2, "its id a is already in line 1")])
 
 
 def test_a_long_chain_is_no_recursion(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_the_path_is_what_following_the_parents_gives(
         (b"[1]", "a JSON value, but not an object"),
         (b"{}", "an entry without a type"),
         (b'{"type":7}', "an entry without a type"),
-        (b'{"type":"x","a":NaN}', "not JSON: NaN is no JSON value"),
+        (b'{"type":"x","a":NaN}', "not JSON: NaN is not a JSON value"),
         (b"\x00\x00\x00", "not JSON: Expecting value at character 1"),
         (
             b'{"type":"x","a":' + b"9" * 5000 + b"}",

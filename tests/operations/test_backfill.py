@@ -140,7 +140,7 @@ def test_it_is_said_what_the_engine_would_have_kept(
     monkeypatch.setenv("LCM_BOOTSTRAP_MAX_TOKENS", "250")
     shown = run(*arguments, "--json").data
     assert (shown["import"]["messages"], shown["import"]["engineKeeps"]) == (20, 2)
-    said = "the engine itself would keep the newest 2 of these 20 messages: what fits into 250 tokens"
+    said = "the engine itself would keep the newest 2 of these 20 messages: what fits in 250 tokens"
     assert shown["importWarnings"] == [said]
     assert said in " ".join(run(*arguments).out.split())
     assert run(*arguments, "--apply", "--yes").code == 0
@@ -155,7 +155,7 @@ def test_what_is_left_out_is_said_with_its_line(openclaw_home: Path) -> None:
     assert shown["transcript"]["abandoned"] == 1
     people = backfill(openclaw_home, "research", ODD).out
     assert "line 16: not JSON" in people
-    assert "1 entry on abandoned branches is left out" in people
+    assert "1 entry on abandoned branches is not imported" in people
     assert "1 message left out: of roles that the engine does not store" in people
     backfill(openclaw_home, "research", ODD, "--apply", "--yes")
     texts = column(openclaw_home / "lcm.db", "SELECT content FROM messages WHERE conversation_id = 9")
@@ -479,7 +479,7 @@ def test_what_is_no_transcript_is_refused_in_one_sentence(
     file.write_bytes(content)
     result = run("backfill", "--file", file, "--db", path)
     assert (result.code, result.out) == (5, "")
-    assert "is no transcript" in result.err
+    assert "is not a transcript" in result.err
     assert result.err.count("\n") == 1
 
 
@@ -492,7 +492,7 @@ def test_a_folder_that_cannot_be_read_is_named(openclaw_home: Path, monkeypatch:
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", forbidden)
-    with pytest.raises(NotFoundError, match=r"Passed over: .*research/sessions \(.*Permission denied"):
+    with pytest.raises(NotFoundError, match=r"Skipped: .*research/sessions \(.*Permission denied"):
         find_transcript(openclaw_home / "agents", "research", ODD)
 
 

@@ -72,7 +72,9 @@ def test_debt_that_was_noted_anew_is_not_undone(database_copy: DatabaseFactory) 
         undo(path, done.id)
 
 
-@pytest.mark.parametrize(("conversation", "why"), [(2, "is active"), (8, "owes no"), (9, "is active")])
+@pytest.mark.parametrize(
+    ("conversation", "why"), [(2, "is active"), (8, "no compaction debt"), (9, "is active")]
+)
 def test_only_pending_debt_of_what_has_ended(conversation, why, database_file: DatabaseFactory) -> None:
     with pytest.raises(RefusedError, match=why):
         closing(database_file("1.0-next"), conversation)

@@ -225,20 +225,20 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
             """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
             VALUES (1, 900, 'summary', '{summary}')"""
         ],
-        "stands 2 times in the context",
+        "is 2 times in the context",
     ),
     "a leaf": (["UPDATE summaries SET kind = 'leaf' WHERE summary_id = '{summary}'"], "is a leaf"),
     "no sources": (["DELETE FROM summary_parents WHERE summary_id = '{summary}'"], "has no sources"),
     "a source row is missing": (
         ["DELETE FROM summaries WHERE summary_id = '{source}'"],
-        "Source {source} of summary {summary} is gone",
+        "Source {source} of summary {summary} is missing",
     ),
     "a source is in the context": (
         [
             """INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)
             VALUES (1, 900, 'summary', '{source}')"""
         ],
-        "Source {source} of summary {summary} is in the context already",
+        "Source {source} of summary {summary} is already in the context",
     ),
     "a source belongs to another conversation": (
         ["UPDATE summaries SET conversation_id = 2 WHERE summary_id = '{source}'"],
@@ -337,7 +337,7 @@ def test_a_source_that_two_of_them_share_is_refused(database_copy):
     first, second = sources(path, root)
     shared = sources(path, first)[0]
     run(path, f"INSERT INTO summary_parents VALUES ('{second}', '{shared}', 9)")
-    with pytest.raises(RefusedError, match=f"{shared} would come back into the context twice"):
+    with pytest.raises(RefusedError, match=f"{shared} would be in the context twice"):
         plan(path, conversation, root, levels=2)
     commit(path, plan(path, conversation, root))
 

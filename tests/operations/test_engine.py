@@ -461,7 +461,7 @@ async def test_without_any_proof_nothing_is_imported(engine: Engine, tmp_path: P
     before = dump(engine.database.path)
     done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", said("a"), said("b", 1)))
     assert (done.imported, done.proof) == (0, AnchorProof.NONE)
-    assert done.reason == "no stored message was found in the transcript"
+    assert done.reason == "the transcript contains no stored message"
     many = transcript(tmp_path / "s2.jsonl", said("something else"), *(said(str(n), n) for n in range(60)))
     done = await engine.bootstrap(KEY, many)
     assert done.reason == "60 messages would be new by their text alone, and 50 are believed"

@@ -370,7 +370,7 @@ async def test_a_message_that_cannot_be_counted_is_left(database_copy: DatabaseF
     fixes = await fixes_of(path, findings)
     assert not fixes.plan
     assert len(fixes.left) == 1
-    assert "cannot be counted again" in fixes.left[0]
+    assert "cannot be recounted" in fixes.left[0]
 
 
 # -- the value ---------------------------------------------------------------------------------------------

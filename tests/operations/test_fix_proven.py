@@ -99,7 +99,7 @@ async def test_what_no_other_context_reaches_stays(database_copy: DatabaseFactor
     run(path, f"UPDATE context_items SET conversation_id = 4, ordinal = 90 WHERE summary_id = '{LONELY}'")
     [found] = await of_check(path, "A5")
     assert found.fix is None
-    assert "in sight nowhere" in found.sentence
+    assert "in no context" in found.sentence
     assert "merge" in CHECKS["A5"].unfixed
     run(path, f"UPDATE summaries SET conversation_id = 4 WHERE summary_id = '{LONELY}'")
 
@@ -141,7 +141,7 @@ async def test_an_order_that_overlaps_is_not_guessed(database_copy: DatabaseFact
     )
     [found] = await of_check(path, "A10")
     assert found.fix is None
-    assert "no single order" in found.sentence
+    assert "no unique order" in found.sentence
 
 
 # -- false lines (B6, B7, B14, B15) -------------------------------------------------------------------------
@@ -173,7 +173,7 @@ async def test_a_circle_that_no_counter_tells_apart_stays(database_copy: Databas
     )
     [found] = await of_check(path, "B6")
     assert found.fix is None
-    assert "nothing that is recorded proves" in found.sentence
+    assert "no record proves" in found.sentence
 
 
 @pytest.mark.long

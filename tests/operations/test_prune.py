@@ -254,8 +254,8 @@ def test_files_that_others_name_are_said(path: Path):
         (SELECT summary_id FROM summaries WHERE conversation_id = 2 LIMIT 1)""",
     )
     warnings = " ".join(deletion(path, 3).plans[0].warnings)
-    assert f"file {file} goes with conversation 3" in warnings
-    assert "6 large files stay on the disk" in warnings
+    assert f"file {file} is deleted with conversation 3" in warnings
+    assert "6 large files stay on disk" in warnings
 
 
 def test_dangling_lines_go_with_it(path: Path):
@@ -430,7 +430,7 @@ def test_archive_is_what_a_reset_leaves(path: Path):
     before = dump(path)
     plan = asyncio.run(planned(path, plan_archive, [ConversationId(7), ConversationId(5)], now=NOW))
     assert len(plan.edits) == 1
-    assert plan.warnings[1] == "Conversation 5, archived already, is left"
+    assert plan.warnings[1] == "Conversation 5, already archived, is left"
     carry_out(path, [plan])
     with connect(path) as connection:
         row = connection.execute(
@@ -529,7 +529,7 @@ def test_a_stopped_import_is_taken_back_and_made_again(
         commit(path, plan)
     # What is there is no conversation of a host, and broken in nothing but that it is not in its context yet.
     assert errors(path) <= broken | {"A11"}
-    with pytest.raises(RefusedError, match=f"conversation 3 holds a part of it.*undo --batch {batch} "):
+    with pytest.raises(RefusedError, match=f"conversation 3 contains a part of it.*undo --batch {batch} "):
         imported(path, file.path)
     for plan in asyncio.run(planned(path, plan_undo_batch, batch)):
         commit(path, plan)
@@ -616,7 +616,7 @@ def shape(path: Path, conversation_id: int) -> list[Any]:
 def test_what_is_still_there_comes_in_under_new_ids(path: Path):
     file = export(path, 2)
     plans = imported(path, file.path)
-    assert "Conversation 2 is taken here, so it gets a new number" in plans[0].warnings
+    assert "Conversation 2 already exists here, so the import gets a new number" in plans[0].warnings
     # One piece needs no conversation that is nobody's until the last.
     assert all(edit.before is None for edit in plans[0].edits if isinstance(edit, RowChange))
     before = dump(path)
@@ -676,19 +676,19 @@ def test_bytes_that_are_no_text_come_back(path: Path):
     ("spoil", "words"),
     [
         (lambda lines: lines[:-1], "its end is missing"),
-        (lambda lines: [*lines[:5], *lines[6:]], "rows are missing"),
-        (lambda lines: lines[1:], "does not say that it is one"),
+        (lambda lines: [*lines[:5], *lines[6:]], "missing or surplus rows"),
+        (lambda lines: lines[1:], "is not the header of an export"),
         (
             lambda lines: ['{"format": "lcm-tui conversation", "version": 9, "conversationId": 7}'],
             "version 9",
         ),
-        (lambda lines: [lines[0], "{"], "line 2 is no JSON"),
-        (lambda lines: [lines[0], "[1]"], "line 2 is no object"),
+        (lambda lines: [lines[0], "{"], "line 2 is not JSON"),
+        (lambda lines: [lines[0], "[1]"], "line 2 is not an object"),
         (
             lambda lines: [line.replace('"conversation_id":7', '"conversation_id":1') for line in lines],
             "another",
         ),
-        (lambda lines: [*lines, lines[1]], "stands behind its end"),
+        (lambda lines: [*lines, lines[1]], "comes after its end"),
     ],
 )
 def test_a_file_that_is_not_whole_is_refused(path: Path, spoil: Any, words: str):
@@ -706,7 +706,7 @@ def test_rows_of_our_own_tables_are_not_imported(path: Path):
     counts = json.loads(end)["end"]
     file.write_text("\n".join([*lines, json.dumps({"end": {**counts, "lcm_tui_operations": 1}})]) + "\n")
     plans = imported(path, file)
-    assert "1 row of lcm_tui_operations left out" in " ".join(plans[0].warnings)
+    assert "1 row of lcm_tui_operations not imported" in " ".join(plans[0].warnings)
     assert "lcm_tui_operations" not in {getattr(edit, "table", "") for plan in plans for edit in plan.edits}
 
 
@@ -828,7 +828,7 @@ def test_what_was_not_written_anew_because_it_was_stopped_is_told(path: Path):
     forget(path, 7)
     done = scrub(path, stopped=lambda: True)
     assert not done.rewritten
-    assert "for that was stopped" in " ".join(done.problems)
+    assert "because the command was stopped" in " ".join(done.problems)
     assert value(path, "PRAGMA integrity_check") == "ok"
 
 

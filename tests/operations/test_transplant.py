@@ -297,7 +297,7 @@ def test_only_what_the_target_lacks_is_copied(database_copy):
     first, *others = context_summaries(path, 7)
     lose(path, first)
     made = plan(path, 8, 7, skip_duplicates=True)
-    assert any("3 summaries are left out" in one for one in made.warnings)
+    assert any("3 summaries are skipped" in one for one in made.warnings)
     assert sum(one.table == "summaries" for one in insertions(made.edits)) == 1
     commit(path, made)
     assert context_summaries(path, 7)[1:] == others
@@ -318,7 +318,7 @@ def test_a_text_that_stands_below_a_new_summary_comes_with_it(database_copy):
         plan(path, 2, 3)
     assert not any(one.in_context for one in caught.value.duplicates)
     made = plan(path, 2, 3, skip_duplicates=True)
-    assert any("8 summaries below have a text that the target has too" in one for one in made.warnings)
+    assert any("8 summaries below have a text that the target also has" in one for one in made.warnings)
     assert sum(one.table == "summaries" for one in insertions(made.edits)) == 9
     commit(path, made)
     assert not Whole(path).errors()
@@ -367,7 +367,7 @@ def test_a_summary_that_the_target_has_in_part_gives_way_to_the_rest(database_co
     text = value(path, "SELECT content FROM summaries WHERE summary_id = ?", leaf)
     lose(path, leaf)
     made = plan(path, 2, 3, skip_duplicates=True)
-    assert any("1 summary gives way to the sources that the target lacks" in one for one in made.warnings)
+    assert any("1 summary is replaced by the sources that the target lacks" in one for one in made.warnings)
     commit(path, made)
     back = context_summaries(path, 3)[0]
     assert value(path, "SELECT content FROM summaries WHERE summary_id = ?", back) == text

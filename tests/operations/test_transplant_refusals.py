@@ -27,14 +27,17 @@ from tests.operations.copies import (
 # -- refusals --------------------------------------------------------------------------------------------
 
 DAMAGE: dict[str, tuple[list[str], str]] = {
-    "an item dangles": (["DELETE FROM summaries WHERE summary_id = '{root}'"], "Summary {root} is named"),
+    "an item dangles": (
+        ["DELETE FROM summaries WHERE summary_id = '{root}'"],
+        "Summary {root} is referenced",
+    ),
     "a source is gone": (
         ["DELETE FROM summaries WHERE summary_id = '{source}'"],
-        "Summary {source} is named",
+        "Summary {source} is referenced",
     ),
     "a message is gone": (
         ["DELETE FROM messages WHERE message_id = {message}"],
-        "Message {message} is named",
+        "Message {message} is referenced",
     ),
     "a source is another's": (
         ["UPDATE summaries SET conversation_id = 1 WHERE summary_id = '{source}'"],
@@ -59,9 +62,9 @@ DAMAGE: dict[str, tuple[list[str], str]] = {
     ),
     "covered twice": (
         ["INSERT INTO context_items VALUES (2, 900, 'summary', NULL, '{source}', '2026-03-06')"],
-        "both stand in the source's context",
+        "are both in the source's context",
     ),
-    "no summary": (["DELETE FROM context_items WHERE summary_id IS NOT NULL"], "holds no summary"),
+    "no summary": (["DELETE FROM context_items WHERE summary_id IS NOT NULL"], "contains no summary"),
 }
 
 

@@ -138,7 +138,7 @@ def test_the_command_refuses_in_one_sentence(path: Path) -> None:
     begin(path)
     before = dump(path)
     shown = command("compact", 1, "--db", path, "--tail", 10, "--chunk", 1400)
-    assert (shown.code, "The host noted that it compacts" in shown.out) == (0, True)
+    assert (shown.code, "The host is compacting" in shown.out) == (0, True)
     done = command("compact", 1, "--db", path, "--tail", 10, "--chunk", 1400, "--apply", "--yes")
     assert (done.code, done.err.count("\n"), dump(path)) == (9, 1, before)
 

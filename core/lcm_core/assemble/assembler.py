@@ -220,7 +220,7 @@ def _forked(
 
 
 def _gave_way(sent: Sequence[SentMessage], forked: Suffixed, rules: EngineRules) -> Iterator[Evicted]:
-    why = "the host's messages behind the fork need the room"
+    why = "the host's messages after the fork need the space"
     for one in sent[: forked.evicted]:
         if one.origin.ordinal is not None:
             yield Evicted(one.origin.ordinal, one.origin, weight(one, rules), AssemblyStep.BUDGET, why)
@@ -248,13 +248,13 @@ def _fallback(
     if not items and live and fork is not None:
         room = min(settings.budget, fork.budget)
         own = newest_within(live[fork.source_messages :], room, partial(weight, rules=rules))
-        return _or_live("the context of a fork holds no items", own, SentSource.FALLBACK_EMPTY)
+        return _or_live("the context of a fork has no items", own, SentSource.FALLBACK_EMPTY)
     if not items:
-        return _or_live("the context holds no items", live, SentSource.FALLBACK_EMPTY)
+        return _or_live("the context has no items", live, SentSource.FALLBACK_EMPTY)
     raw_only = all(item.is_message for item in items) and not (unread and unread.summaries)
     rows = len(items) + len(context.dangling) + len(context.void) + (unread.items if unread else 0)
     if live is not None and raw_only and rows < len(live) and fork is None:
-        return _Fallback(SentSource.FALLBACK_LIVE, "the database holds fewer messages than the host", live)
+        return _Fallback(SentSource.FALLBACK_LIVE, "the database has fewer messages than the host", live)
     if not sent:
         return _or_live("nothing is left after the tool calls were repaired", live, SentSource.FALLBACK_EMPTY)
     if not _has_user(sent):

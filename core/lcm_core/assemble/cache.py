@@ -47,7 +47,7 @@ class CachePolicy:
     reason: str
 
 
-UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this file holds no cache telemetry")
+UNOBSERVED = CachePolicy(CacheState.UNKNOWN, False, "this database has no cache telemetry")
 
 #: How long a provider keeps what it was asked to keep long; the short one is a setting.
 _LONG_RETENTION = timedelta(hours=1)
@@ -61,7 +61,7 @@ def cache_policy(
     if telemetry is None:
         return UNOBSERVED
     if (telemetry.retention or "").lower() == "none":
-        return CachePolicy(CacheState.COLD, False, "the provider was told to keep nothing")
+        return CachePolicy(CacheState.COLD, False, "the provider was told not to cache")
     touched = _latest(telemetry.hit_at, telemetry.touch_at)
     broken = parse_utc(telemetry.break_at)
     if broken is not None and (touched is None or broken >= touched):
@@ -74,7 +74,7 @@ def cache_policy(
     window = _LONG_RETENTION if (telemetry.retention or "").lower() == "long" else short
     since = touched or (parse_utc(telemetry.call_at) if used or hot else None)
     if since is None:
-        return CachePolicy(CacheState.HOT, True, "the cache was used; nobody noted when")
+        return CachePolicy(CacheState.HOT, True, "the cache was used; when is not recorded")
     if now >= since + window:
         return CachePolicy(CacheState.COLD, False, "the cache was last used too long ago")
     if telemetry.state == CacheState.COLD and not used:

@@ -272,8 +272,8 @@ def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> None:
     counted, expected = writer.row_changes - changes, sum(len(one.rows) for one in writes)
     if counted != expected:  # nothing else may have changed: a trigger would write what no plan shows
         raise RefusedError(
-            f"This change stands for {expected:,} rows, and the database changed {counted:,}: something in "
-            "it (a trigger?) writes along. Nothing was changed."
+            f"This change is for {expected:,} rows, and the database changed {counted:,}: something in "
+            "it (a trigger?) changes other rows. Nothing was changed."
         )
 
 
@@ -281,6 +281,6 @@ def _refusal(table: str, error: sqlite3.IntegrityError) -> StalePlanError | Refu
     if error_name(error) in _TAKEN:
         return StalePlanError([Moved(f"table {table}", "free for the new row", f"taken ({error})")])
     return RefusedError(
-        f"Table {table} does not take a row of this change ({error}). Nothing was changed; this file's "
+        f"Table {table} rejected a row of this change ({error}). Nothing was changed; this file's "
         "schema differs from the one that the row was made for."
     )

@@ -309,7 +309,7 @@ def _name_once(partial: Path, target: Path) -> None:
         os.link(partial, target)
     except FileExistsError as error:
         raise RefusedError(
-            f"{target} was made by somebody else meanwhile and is not written over. Give another path."
+            f"{target} was created by another process meanwhile and is not overwritten. Give another path."
         ) from error
     except OSError as error:
         if error.errno not in _NO_LINKS or os.path.lexists(target):
@@ -336,8 +336,8 @@ def _not_written(error: sqlite3.Error, path: Path, partial: Path) -> DatabaseErr
 
 def _restless(path: Path) -> DatabaseBusyError:
     return DatabaseBusyError(
-        f"{path} was replaced or written again and again while it was copied. Nothing was left behind; wait "
-        "until that is over and try again."
+        f"{path} was replaced or written again and again while it was copied. No copy was kept; wait until "
+        "the writes end and try again."
     )
 
 
@@ -422,7 +422,7 @@ def check_target(path: Path, target: Path, *, replace: bool) -> None:
     left = has_sidecars(target)
     if left:
         raise RefusedError(
-            f"{left[0]} lies where SQLite would take it for a part of the copy. Give another path, or move "
+            f"{left[0]} is where SQLite would read it as part of the copy. Give another path, or move "
             "it away if no database belongs to it."
         )
     if not os.path.lexists(target):
@@ -432,7 +432,7 @@ def check_target(path: Path, target: Path, *, replace: bool) -> None:
             f"{target} exists and is not written over. Give another path, or --force to replace it."
         )
     if not target.is_file() or target.is_symlink() or (path.exists() and target.samefile(path)):
-        raise RefusedError(f"{target} is no file of its own that could be replaced. Give another path.")
+        raise RefusedError(f"{target} is not a regular file that can be replaced. Give another path.")
 
 
 def check_room(target: Path, needed: int) -> None:
@@ -477,8 +477,8 @@ def unwritable(target: Path, error: OSError | ValueError) -> DatabaseError:
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DiskFullError(
-            f"There is no room for {target} ({reason}). What was written of it is removed; make room, or "
-            "give a path on another disk."
+            f"There is no room for {target} ({reason}). The partial copy was removed; free space, or give a "
+            "path on another disk."
         )
     return ReadOnlyError(
         f"{target} cannot be written: {reason}. Give a path in a folder that you may write to, with --to."

@@ -246,8 +246,8 @@ def _check_inode(path: Path, inode: int | None) -> None:
         present = None
     if present != inode:
         raise ReplacedError(
-            f"{path} is another file than the one that this was planned on: it was replaced meanwhile. "
-            "Nothing was changed; look at it again and plan it anew."
+            f"{path} is a different file than the one this was planned on: it was replaced meanwhile. "
+            "Nothing was changed; preview the change again."
         )
 
 

@@ -257,7 +257,7 @@ def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
         return BusyError(path, waited)
     if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
         return DiskFullError(
-            f"The disk that holds {path} is full ({text}). Nothing was changed; make room and try again."
+            f"The disk of {path} is full ({text}). Nothing was changed; free space and try again."
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return _read_only(path, text)

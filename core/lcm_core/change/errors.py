@@ -44,7 +44,7 @@ class StalePlanError(LcmError):
         self.moved = tuple(moved)
         super().__init__(
             f"The database has changed since this was planned: {listed(one.text for one in self.moved)}. "
-            "Nothing was changed; look at it again and plan it anew.",
+            "Nothing was changed; preview the change again.",
             details={"moved": len(self.moved)},
         )
 

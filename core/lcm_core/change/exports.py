@@ -57,7 +57,7 @@ def write_export(operation_id: str, packed: bytes) -> Export:
     """
     if len(packed) > PACKED_BYTES:
         raise RefusedError(
-            f"What undoing this needs takes {len(packed):,} bytes, more than {PACKED_BYTES:,}. Change less "
+            f"Undoing this needs {len(packed):,} bytes, more than {PACKED_BYTES:,}. Change less "
             "at a time; nothing was changed."
         )
     path = export_folder() / f"{operation_id}.edits"
@@ -88,8 +88,8 @@ def read_export(export: Export) -> bytes:
     folder, name = export_folder(), export.path.name
     if not _NAME.fullmatch(name):
         raise RefusedError(
-            f"What undoing this needs is recorded to be in {str(export.path)!r}, which is no file that "
-            "lcm-tui writes. It is not opened, and nothing was changed."
+            f"The data for undoing this is recorded to be in {str(export.path)!r}, which is not a file "
+            "written by lcm-tui. It is not opened, and nothing was changed."
         )
     try:
         packed = _read_private(folder, name)

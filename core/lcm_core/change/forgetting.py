@@ -134,22 +134,23 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
                 merged.append(table)
             except CancelledError:
                 problems.append(
-                    f"{table} was not merged, for that was stopped: `lcm-tui reindex {table}` mends it"
+                    f"{table} was not merged because the command was stopped: `lcm-tui reindex {table}` "
+                    "fixes it"
                 )
             except sqlite3.DatabaseError as error:
-                problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` mends it")
+                problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` fixes it")
         if rewrite:
             try:
                 _rewrite(writer, path)
                 rewritten = True
             except CancelledError:
                 problems.append(
-                    "The file was not written anew, for that was stopped: old copies of pages may be left. "
-                    "Stop the host and run VACUUM on it"
+                    "The file was not rewritten because the command was stopped: old page contents may "
+                    "remain. Stop the host and run VACUUM on it"
                 )
             except (sqlite3.Error, LcmError) as error:
                 problems.append(
-                    f"The file could not be written anew ({error}): old copies of pages may be left in it. "
+                    f"The file could not be rewritten ({error}): old page contents may remain. "
                     "Stop the host and run VACUUM on it"
                 )
         if writer.value("PRAGMA journal_mode") == "wal":
@@ -157,8 +158,8 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
             truncated = not busy
             if busy:
                 problems.append(
-                    f"{path.name}-wal could not be emptied, for another process reads the database: stop it, "
-                    "and what is left there goes when it is closed"
+                    f"{path.name}-wal could not be emptied because another process reads the database: stop "
+                    "it; the file is removed when the database is closed"
                 )
         else:
             truncated = True

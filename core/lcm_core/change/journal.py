@@ -141,8 +141,8 @@ def get(db: Rows, operation_id: str) -> Operation:
     found = find(db, operation_id)
     if found is None:
         raise NotFoundError(
-            f"There is no operation {operation_id} in this database's history. `lcm-tui history list` shows "
-            "those that there are.",
+            f"There is no operation {operation_id} in this database's history. `lcm-tui history list` lists "
+            "them.",
             code="OPERATION_NOT_FOUND",
             details={"operationId": operation_id},
         )
@@ -202,8 +202,7 @@ def of_batch(db: Rows, batch: str) -> list[Operation]:
         rows = db.rows(f"SELECT {_COLUMNS} FROM {TABLE} WHERE batch = ? ORDER BY rowid DESC", (batch,))
     if not rows:
         raise NotFoundError(
-            f"There is no batch {batch} in this database's history. `lcm-tui history list` shows those that "
-            "there are.",
+            f"There is no batch {batch} in this database's history. `lcm-tui history list` lists them.",
             code="OPERATION_NOT_FOUND",
             details={"batch": batch},
         )

@@ -82,8 +82,8 @@ def check_known(schema: Schema) -> None:
     if not _allowed.get() and (parts := unknown_parts(schema)):
         named = ", ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
         raise RefusedError(
-            f"This file was written by an engine that lcm-tui does not know: {named}. It is only read, for "
-            "nobody can tell what a change would mean there. To change it all the same, make a backup and "
+            f"This file was written by an engine that lcm-tui does not know: {named}. It is opened "
+            "read-only, because the effect of a change is unknown. To change it anyway, make a backup and "
             "set write_unknown_schema = true in config.toml. Nothing was changed.",
             code="SCHEMA_UNKNOWN",
             details={"unknown": ", ".join(parts)},

@@ -170,7 +170,7 @@ def _add_indexes(writer: Writer, names: tuple[str, ...]) -> None:
 def _in_the_way(index: Index) -> str:
     return (
         f"Several rows of {index.table} are the same in {', '.join(index.columns)}, which the present schema "
-        "forbids. Nothing was changed: `lcm-tui doctor` shows them; mend them, then migrate."
+        "forbids. Nothing was changed: `lcm-tui doctor` shows them; fix them, then migrate."
     )
 
 

@@ -21,8 +21,8 @@ Shifts = tuple[tuple[int, int], ...]
 Covering = Mapping[Ref, frozenset[str]]
 
 GONE = "what it replaces is no longer in the context"
-NO_PLACE = "its place is gone"
-SEVERAL = "it stands in several places, and they have changed"
+NO_PLACE = "its place no longer exists"
+SEVERAL = "it is in several places, and they have changed"
 
 
 @dataclass(slots=True)

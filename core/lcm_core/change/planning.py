@@ -84,7 +84,7 @@ async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:
     except StalePlanError as error:
         # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
         raise RefusedError(
-            "What the database holds does not let this be planned: "
+            "The contents of the database prevent this change: "
             f"{listed(one.text for one in error.moved)}. Nothing was changed; "
             "`lcm-tui doctor` checks the database."
         ) from error

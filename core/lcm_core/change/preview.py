@@ -163,7 +163,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     waits = _lock_seconds(plan, verified.steps, schema)
     warnings = [*plan.warnings, *([words] if (words := lock_warning(waits)) else [])]
     warnings += (
-        f"Column {column} is not in this plan and takes its default"
+        f"Column {column} is not in this plan and gets its default"
         for column in verified.defaulted
         if not any(column in warning for warning in warnings)
     )

@@ -164,8 +164,9 @@ def restore(
     except DisturbedError as error:
         again = f" or restore {kept}, which is what was there," if kept else ""
         raise DatabaseBusyError(
-            f"{backup} was written while it was read, so {path} may hold a part of it: restore again{again} "
-            "when that is over."
+            f"{backup} was changed while it was read, so {path} may contain a part of it: restore "
+            f"again{again} "
+            "when the writes have ended."
         ) from error
     except LcmError as error:
         _say_what_stays(error, kept)
@@ -245,8 +246,8 @@ def _place(backup: Path, path: Path, progress: Report, cancelled: Stop, begun: f
     left = has_sidecars(path)
     if left:
         raise RefusedError(
-            f"There is no {path}, but {left[0]} still lies there and would be taken for a part of what is "
-            "restored. Move it away (keep it: it may hold the last changes), then restore again."
+            f"There is no {path}, but {left[0]} still exists and SQLite would read it as part of the "
+            "restored database. Move it away (keep it: it may contain the last changes), then restore again."
         )
     with open_source(backup, cancelled) as source:
         _check_backup(source, progress, cancelled)
@@ -316,9 +317,8 @@ def _try_to_take(path: Path) -> sqlite3.Connection | None:
             return None
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
             raise DatabaseError(
-                f"{path} is too damaged to be written into ({error}). Move it and what lies beside it "
-                "(-wal, -journal) to another folder, keep them, and restore again: then the backup takes its "
-                "place.",
+                f"{path} is too damaged to write to ({error}). Move it with its -wal and -journal files to "
+                "another folder, keep them, and restore again: the backup then replaces it.",
                 code="DATABASE_CORRUPT",
             ) from error
         raise explained(error, path, 0) from error
@@ -374,6 +374,6 @@ def _say_what_stays(error: LcmError, kept: Path | None) -> None:
     """Add to the error of a restore that was not made where the copy of the database lies."""
     if kept is None:
         return
-    error.message += f" A copy of the database as it is lies in {kept}."
+    error.message += f" A copy of the current database is in {kept}."
     error.args = (error.message,)
     error.details["kept"] = str(kept)

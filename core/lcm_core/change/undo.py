@@ -58,8 +58,8 @@ class NotUndoableError(RefusedError):
             )
         else:
             message = (
-                f"{said_of} any more: {listed(one.text for one in moved)}. No later operation of the history "
-                "explains that. Nothing was changed."
+                f"{said_of} any more: {listed(one.text for one in moved)}. No later operation in the "
+                "history explains that. Nothing was changed."
             )
         super().__init__(
             message,
@@ -225,7 +225,7 @@ def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str])
         conversation_id=back.first.conversation_id,
         edits=edits,
         warnings=tuple(
-            f"Column {column} was added to the database since; it takes its default" for column in defaulted
+            f"Column {column} was added to the database since; it gets its default" for column in defaulted
         ),
         undoes=back.last.id,
         allows=back.last.removed,

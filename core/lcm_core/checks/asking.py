@@ -151,7 +151,7 @@ class Run:
 
     def gave_up(self, where: str) -> str:
         """The reason of a check that got no further."""
-        return f"it got no further for {self.limits.seconds:g} s{where} and gave up (check_seconds)"
+        return f"it made no progress for {self.limits.seconds:g} s{where} and gave up (check_seconds)"
 
     def moved(self) -> None:
         """A step was done: the time that the next one may take begins."""

@@ -24,7 +24,7 @@ WARNING: Final = Severity.WARNING
 INFO: Final = Severity.INFO
 
 #: Why nothing is proposed for what an engine does not write.
-OTHER_TOOL: Final = "Another tool wrote it, and only that can tell what was meant."
+OTHER_TOOL: Final = "Another tool wrote it, and only that tool knows the intention."
 
 #: What a check looks at.
 Seen = TypeVar("Seen", contravariant=True)

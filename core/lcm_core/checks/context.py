@@ -64,7 +64,7 @@ def dangling(structure: Structure) -> list[int]:
 def _dangling_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
     summaries = structure.items.summary_ids
     rows = _at(structure, limits, (at for at in dangling(structure) if summaries[at] is None))
-    words = "name a message that is gone; the engine skips it."
+    words = "refer to a missing message, which the engine skips."
     return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
 
 
@@ -73,7 +73,7 @@ def _dangling_summaries(structure: Structure, limits: Limits) -> Iterator[Hit]:
     rows = _at(structure, limits, (at for at in dangling(structure) if summaries[at] is not None))
     known = some(one for one in structure.remains if one in summaries)
     left = f"; links and edges still tell what {known} was made from" if known else ""
-    words = f"name a summary that is gone: what it covered is out of the model's sight{left}."
+    words = f"refer to a missing summary: the model no longer sees what it covered{left}."
     return rows.hits(BROKEN, "context item", structure.id, words, FixId.DROP_DANGLING_ITEMS)
 
 
@@ -85,8 +85,8 @@ def _repeated(
         rows = _at(structure, limits, (place for places in several.values() for place in places[1:]))
         if rows:
             words = (
-                f"stand in the context more than once ({counted(rows.count, 'item')} too many): the model "
-                "reads the same thing again."
+                f"are in the context more than once ({counted(rows.count, 'item')} too many): the model "
+                "reads the same text again."
             )
             sentence = phrase(len(several), what, structure.id, words)
             yield rows.hit(BROKEN, sentence, FixId.DROP_DUPLICATE_ITEMS)
@@ -116,7 +116,7 @@ def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
         (
             False,
             None,
-            "whose own context does not reach what they name: taken out here, it would be in sight nowhere.",
+            "whose own context does not reach what they name: if removed here, it would be in no context.",
         ),
     ):
         places = [at for at in foreign if is_at_home(structure, at) is at_home]
@@ -130,7 +130,7 @@ def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
     places = structure.message_places(structure.items)
     covered = (at for at, place in enumerate(places) if place is not None and structure.linked[place] == 2)
     rows = _at(structure, limits, covered)
-    words = "stand beside a summary in the context that covers the same: the model reads it twice."
+    words = "are in the context together with a summary that covers them: the model reads them twice."
     return rows.hits(BROKEN, "message", structure.id, words, FixId.DROP_COVERED_ITEMS)
 
 
@@ -149,8 +149,8 @@ def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit
             places = [ordinal for one in (summary_id, *covered) for ordinal in ordinals[one]]
             yield hit(
                 BROKEN,
-                f"Summary {summary_id} stands in the context beside {counted(len(covered), 'summary')} "
-                "that it already covers: the model reads the same time twice.",
+                f"Summary {summary_id} is in the context together with {counted(len(covered), 'summary')} "
+                "that it already covers: the model reads the same messages twice.",
                 summary_row(summary_id),
                 *(RowRef("context_items", (structure.id, ordinal)) for ordinal in places),
                 fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(covered) else None,
@@ -167,13 +167,13 @@ def _gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
     if lost is not None:
         # Closing the gap would wipe away where it was.
         (what, fix), confidence = lost, BROKEN
-        why = f"what stood there is still in the database ({what})"
+        why = f"the missing items are still in the database ({what})"
     elif structure.soft_reset is not None or resets(structure, limits):
-        confidence, why = BY_DESIGN, "/new took items out and closes no gaps"
+        confidence, why = BY_DESIGN, "/new removed items and does not close gaps"
     elif missing <= _deleted_messages(structure):
         confidence, why = BY_DESIGN, "messages were deleted, as pruning of heartbeats does"
     else:
-        confidence, why = SUSPICIOUS, "nothing that is recorded explains it"
+        confidence, why = SUSPICIOUS, "no record explains it"
     sentence = phrase(missing, "ordinal", structure.id, f"are missing in its context; {why}.")
     yield rows.hit(confidence, sentence, fix)
 
@@ -193,7 +193,7 @@ def _abnormal_ordinals(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _disorder(structure: Structure, limits: Limits) -> Iterator[Hit]:
     rows = _at(structure, limits, behind_newer(structure, structure.items))
-    words = "stand behind something newer, as after a transplant or a merge"
+    words = "come after newer items, as after a transplant or a merge"
     return _out_of_order(structure, rows, "context item", words)
 
 
@@ -207,7 +207,7 @@ def _behind_newer_summary(structure: Structure, limits: Limits) -> Iterator[Hit]
         if place is not None and place < newest_first:
             behind.append(at)
     rows = _at(structure, limits, behind)
-    words = "stand behind a summary that covers only later messages"
+    words = "come after a summary that covers only later messages"
     return _out_of_order(structure, rows, "raw message", words)
 
 
@@ -218,7 +218,7 @@ def _out_of_order(structure: Structure, rows: FaultRows, noun: str, words: str) 
     if known_order(structure, structure.items) is not None:
         yield from rows.hits(SUSPICIOUS, noun, structure.id, f"{words}.", FixId.REORDER)
     else:
-        words += "; what the items cover tells no single order: some overlap, or cover nothing that is there."
+        words += "; what the items cover gives no unique order: some overlap, or cover nothing that exists."
         yield from rows.hits(SUSPICIOUS, noun, structure.id, words)
 
 
@@ -233,14 +233,14 @@ def _holes(structure: Structure, limits: Limits) -> Iterator[Hit]:
         ids = [messages.ids[place] for place in run]
         where = structure.span_text(block.first, block.last)
         confidence, fix = SUSPICIOUS, None
-        why = f"are neither in the context nor under a summary ({where}): out of the model's sight."
+        why = f"are neither in the context nor under a summary ({where}): the model does not see them."
         if within(block, by_reset):
             confidence, why = BY_DESIGN, f"are out of the context ({where}): /new left them out."
         elif proven.issuperset(run):
             confidence, fix = BROKEN, FixId.RELINK
         elif left.issuperset(ids):
             confidence, fix = BROKEN, FixId.DROP_DANGLING_ITEMS
-            why = f"were summarised by what is gone and stands in the context ({where}, A2)."
+            why = f"were summarised by a missing summary that the context still refers to ({where}, A2)."
         elif block in lost:
             confidence, fix = BROKEN, FixId.RESTORE_MESSAGES
         elif structure.archived and not structure.items:
@@ -259,7 +259,7 @@ def _empty_context(structure: Structure, limits: Limits) -> Iterator[Hit]:
     yield hit(
         BY_DESIGN if reset else SUSPICIOUS,
         f"Conversation {structure.id} has {counted(len(structure.messages), 'message')} and no context: "
-        + ("/new emptied it." if reset else "its import was cut short, or the context was deleted."),
+        + ("/new emptied it." if reset else "its import was interrupted, or the context was deleted."),
         conversation_row(structure.id),
     )
 
@@ -282,7 +282,7 @@ def _over_budget(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 def _wrong_type(structure: Structure, limits: Limits) -> Iterator[Hit]:
     rows = _at(structure, limits, structure.items.mismatched)
-    return rows.hits(BROKEN, "context item", structure.id, "refer to something else than the type says.")
+    return rows.hits(BROKEN, "context item", structure.id, "refer to a row of another type.")
 
 
 CHECKS: Final[tuple[Rule[Structure], ...]] = (
@@ -291,10 +291,9 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "dangling message",
         "Does the context name a message that does not exist?",
-        why="Each item of a context names a stored message. The engine skips one that does not, and says "
-        "nothing.",
+        why="Each item of a context names a stored message. The engine skips missing ones without a warning.",
         needs=("context_items",),
-        broken="the context of conversation {conversation} refers to message {ref}, which is gone",
+        broken="the context of conversation {conversation} refers to message {ref}, which is missing",
         find=_dangling_messages,
     ),
     Rule(
@@ -302,30 +301,30 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "dangling summary",
         "Does the context name a summary that does not exist?",
-        why="Each item of a context names a stored summary. The engine skips one that does not, and says "
-        "nothing.",
+        why="Each item of a context names a stored summary. The engine skips missing ones without a warning.",
         needs=("context_items", "summaries"),
-        broken="the context of conversation {conversation} refers to summary {ref}, which is gone",
+        broken="the context of conversation {conversation} refers to summary {ref}, which is missing",
         find=_dangling_summaries,
     ),
     Rule(
         "A3",
         ERROR,
         "summary twice in context",
-        "Does a summary stand in the context more than once?",
-        why="A summary stands in a context once; twice, the model reads the same text twice and pays for it.",
+        "Is a summary in the context more than once?",
+        why="A summary belongs in a context once. If it is there twice, the model reads the same text twice "
+        "and you pay for it twice.",
         needs=("context_items",),
-        broken="summary {ref} stands more than once in the context of conversation {conversation}",
+        broken="summary {ref} occurs more than once in the context of conversation {conversation}",
         find=_repeated("summary", lambda items: items.summary_ids),
     ),
     Rule(
         "A4",
         ERROR,
         "message twice in context",
-        "Does a message stand in the context more than once?",
-        why="A message stands in a context once; twice, the model reads it twice.",
+        "Is a message in the context more than once?",
+        why="A message belongs in a context once. If it is there twice, the model reads it twice.",
         needs=("context_items",),
-        broken="message {ref} stands more than once in the context of conversation {conversation}",
+        broken="message {ref} occurs more than once in the context of conversation {conversation}",
         find=_repeated("message", lambda items: items.message_ids),
     ),
     Rule(
@@ -333,10 +332,10 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "row of another conversation",
         "Does the context name a row of another conversation?",
-        why="A context holds rows of its own conversation only. Others come from a merge or a copy gone "
+        why="A context contains rows of its own conversation only. Others come from a merge or a copy gone "
         "wrong.",
         needs=("context_items", "summaries"),
-        unfixed="What it names is in sight nowhere else, so nothing takes it out. Merge the two "
+        unfixed="The row is in no other context, so no fix removes it. Merge the two "
         "conversations "
         "when they are one session (`lcm-tui merge`); else transplant the other one, which makes "
         "copies for this one.",
@@ -347,24 +346,23 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "A6",
         ERROR,
         "message raw and summarised",
-        "Does a raw message stand beside a summary in the same context that covers it?",
-        why="A compaction puts a summary in the place of its messages in one step. Both at once: it was "
-        "cut short.",
+        "Is a raw message in the same context as a summary that covers it?",
+        why="A compaction replaces messages with their summary in one step. If both are there, it was "
+        "interrupted.",
         needs=("context_items", "summaries", "summary_messages"),
-        broken="message {ref} and a summary of it both stand in the context of conversation {conversation}",
+        broken="message {ref} and a summary of it are both in the context of conversation {conversation}",
         find=_covered_messages,
     ),
     Rule(
         "A7",
         ERROR,
         "summary and its consumer",
-        "Does a summary stand in the context beside one that was made from it?",
-        why="A condensation puts a summary in the place of its sources in one step. Both at once: it was "
-        "cut short.",
+        "Is a summary in the context together with one that was made from it?",
+        why="A condensation replaces sources with their summary in one step. If both are there, it was "
+        "interrupted.",
         needs=("context_items", "summaries", "summary_parents"),
-        unfixed="The summaries are made from each other in a circle (B6): which one is too many cannot be "
-        "told.",
-        broken="summary {ref} and one made from it both stand in the context of conversation {conversation}",
+        unfixed="The summaries form a cycle (B6): which one to remove is unknown.",
+        broken="summary {ref} and one made from it are both in the context of conversation {conversation}",
         find=_beside_their_consumer,
     ),
     Rule(
@@ -372,8 +370,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "gap in ordinals",
         "Are ordinals missing between the first and the last context item?",
-        why="Ordinals count up without gaps, except where a host pruned its tail; the engine reads on "
-        "over a gap.",
+        why="Ordinals count up without gaps, except where a host pruned its tail; the engine skips a gap.",
         needs=("context_items",),
         find=_gaps,
     ),
@@ -382,9 +379,9 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "abnormal ordinals",
         "Are there ordinals below 0, or from 10,000,000 on?",
-        why="Ordinals outside 0 to 10,000,000 are what a renumbering leaves that died halfway.",
+        why="Ordinals outside 0 to 10,000,000 are left by an interrupted renumbering.",
         needs=("context_items",),
-        unfixed="The items cover nothing that tells their order: restore a backup, or go on as it stands.",
+        unfixed="The order of the items is unknown: restore a backup, or leave it as it is.",
         broken="{kind} {ref} gets an ordinal out of range in conversation {conversation}",
         find=_abnormal_ordinals,
     ),
@@ -392,10 +389,11 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "A10",
         WARNING,
         "context out of order",
-        "Does something older stand behind something newer in the context?",
-        why="What stands first was said first. A copy that was ordered by depth, or a merge, breaks that.",
+        "Does an older item come after a newer one in the context?",
+        why="Items are in the order in which they were said. A copy ordered by depth, or a merge, breaks "
+        "that order.",
         needs=("context_items",),
-        unfixed="What the items cover tells no single order. Mend what overlaps, dangles or stands twice "
+        unfixed="What the items cover gives no unique order. Fix overlaps, missing rows and duplicates "
         "first (A1 to A7); then there may be one.",
         find=_disorder,
     ),
@@ -403,13 +401,12 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "A11",
         ERROR,
         "message hole",
-        "Is there a message that neither the context nor any summary holds?",
+        "Is there a message that is in neither the context nor any summary?",
         why="Each message is in the context or below a summary, except what /new left out on purpose (all "
-        "before the oldest raw message) and compaction events. One that is in neither is out of the "
-        "model's sight.",
+        "before the oldest raw message) and compaction events. The model does not see a message that is in "
+        "neither.",
         needs=("context_items", "summaries", "summary_messages"),
-        unfixed="Nothing tells whether it was left out on purpose or where it stood. Search and recall find "
-        "it.",
+        unfixed="Whether it was left out on purpose, and its place, are unknown. Search and recall find it.",
         broken="message {ref} of conversation {conversation} is in no context and no summary",
         find=_holes,
     ),
@@ -417,12 +414,12 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "A12",
         WARNING,
         "old message behind a newer summary",
-        "Does a raw message stand behind a summary that covers only later messages?",
-        why="A summary covers what is older than the raw messages behind it. A raw message that is older "
+        "Does a raw message come after a summary that covers only later messages?",
+        why="A summary covers what is older than the raw messages after it. A raw message that is older "
         "than that was stored late, mostly by an import in part.",
         needs=("context_items", "summaries", "summary_messages"),
-        unfixed="What the items cover tells no single order: a summary before it may cover what was said on "
-        "both sides of it. Mend what overlaps, dangles or stands twice first (A1 to A7).",
+        unfixed="What the items cover gives no unique order: a summary before it may cover messages on both "
+        "sides of it. Fix overlaps, missing rows and duplicates first (A1 to A7).",
         find=_behind_newer_summary,
     ),
     Rule(
@@ -430,11 +427,9 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "empty context",
         "Does an active conversation with messages have no context at all?",
-        why="An active conversation with messages has a context; none is what an import leaves that was "
-        "cut short.",
+        why="An active conversation with messages has a context; an interrupted import leaves none.",
         needs=("context_items",),
-        unfixed="Which messages the model is to read cannot be told. The host fills the context with what "
-        "comes.",
+        unfixed="Which messages belong there is unknown. The host fills the context with new messages.",
         find=_empty_context,
     ),
     Rule(
@@ -443,7 +438,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "context stays over budget",
         "Is the context over its token budget with nothing left to compact and no debt recorded?",
         why="When a context is over its budget, compaction has something to do or is noted as due. With "
-        "neither, nothing will ever relieve it.",
+        "neither, it stays over budget.",
         needs=("context_items", "conversation_compaction_maintenance.token_budget"),
         unfixed="Nothing is wrong with the rows: give the model a larger budget, or rewrite the longest "
         "summaries (W).",
@@ -453,11 +448,11 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "A15",
         INFO,
         "item of the wrong type",
-        "Does a context item refer to something else than its type says?",
-        why="An item says whether it is a message or a summary, and names one of that kind. Only other "
+        "Does a context item refer to a row of another type?",
+        why="An item has a type, message or summary, and refers to a row of that type. Only other "
         "tools can write it otherwise.",
         needs=("context_items",),
-        unfixed=f"{OTHER_TOOL} The context has to be mended by it, or from a backup.",
+        unfixed=f"{OTHER_TOOL} Fix the context with that tool, or restore a backup.",
         find=_wrong_type,
     ),
 )

@@ -88,7 +88,7 @@ def _space(used: Space, limits: Limits) -> Iterator[Hit]:
         yield hit(BY_DESIGN, what, RowRef("disk", ("-wal",)))
     if used.free_pages > _MANY_FREE_PAGES and used.free_pages * 4 > used.pages:
         free = used.free_pages * used.page_size // _MIB
-        what = f"{free:,} of {size // _MIB:,} MiB of the file are free; VACUUM would give them back."
+        what = f"{free:,} of {size // _MIB:,} MiB of the file are free; VACUUM returns them to the disk."
         yield hit(BY_DESIGN, what, RowRef("disk", ("",)))
 
 
@@ -109,7 +109,7 @@ async def _counters_behind(reader: Reader, limits: Limits) -> list[Hit]:
         counter = recorded.get(table) or 0
         if isinstance(counter, int) and counter < largest:
             what = f"The id counter of {table} is at {counter:,} although ids go to {largest:,}"
-            why = "ids of deleted rows may be given out again"
+            why = "ids of deleted rows may be reused"
             found.append(hit(SUSPICIOUS, f"{what}: {why}.", RowRef("sqlite_sequence", (table,))))
     return found
 
@@ -119,19 +119,19 @@ async def _stuck_batches(reader: Reader, limits: Limits) -> list[Hit]:
     found = []
     for what, table, query in (
         (
-            "nodes whose lease ran out more than an hour ago",
+            "summaries whose lease expired more than an hour ago",
             nodes,
             f"""SELECT node_id AS id FROM pending_summary_nodes WHERE status = 'running'
             AND julianday(lease_expires_at) < {limits.today!r} - 1.0 / 24""",
         ),
         (
-            "nodes of published batches, never promoted",
+            "summaries of published batches, never promoted",
             nodes,
             """SELECT n.node_id AS id FROM pending_summary_nodes AS n JOIN pending_compaction_batches AS b
             ON b.batch_id = n.batch_id WHERE b.status = 'published' AND n.status = 'ready'""",
         ),
         (
-            "promoted nodes without a summary",
+            "promoted entries without a summary",
             nodes,
             """SELECT node_id AS id FROM pending_summary_nodes
             WHERE status = 'promoted' AND canonical_summary_id IS NULL""",
@@ -161,7 +161,7 @@ async def _untrusted(reader: Reader, limits: Limits) -> list[Hit]:
             hit(
                 BY_DESIGN,
                 f"{doubtful:,} of {counted(row['anchors'], 'transcript anchor')} cannot be trusted. The "
-                "engine keeps the messages and ignores these anchors: nothing has to be done.",
+                "engine keeps the messages and ignores these anchors: no action needed.",
                 RowRef("message_transcript_anchor_trust", ()),
             )
         )
@@ -181,7 +181,7 @@ async def _damaged_pages(reader: Reader, limits: Limits) -> list[Hit]:
     faults = [str(row[0]) for row in rows if row[0] != "ok"]
     if not faults:
         return []
-    what = f"SQLite finds {counted(len(faults), 'fault')} in the file itself ({faults[0][:200]})"
+    what = f"SQLite reports {counted(len(faults), 'fault')} in the file itself ({faults[0][:200]})"
     return [hit(BROKEN, f"{what}; work on a copy.", RowRef("sqlite_master", ()), count=len(faults))]
 
 
@@ -201,7 +201,7 @@ async def _violations(reader: Reader, limits: Limits, table: str) -> list[Hit]:
     for parent, count in counts.items():
         # Where the other table is gone altogether its rows are not lost one by one: a backup has them.
         mendable = parent in ("messages", "summaries") and reader.schema.has(parent)
-        what = phrase(count, "row", None, f"refer to rows of {parent} that are gone.")
+        what = phrase(count, "row", None, f"refer to rows of {parent} that are missing.")
         rows = (RowRef(table, (rowid,)) for rowid in rowids[parent])
         fix = _FIXES.get(table) if mendable else None
         found.append(hit(BROKEN, f"In {table}, {what}", *rows, count=count, fix=fix))
@@ -214,7 +214,7 @@ SPACE: Final[tuple[Rule[Space], ...]] = (
         INFO,
         "space not used",
         "Is the WAL large, or much of the file free?",
-        why="A large WAL, or many free pages, take space; VACUUM by the host gives it back.",
+        why="A large WAL, or many free pages, use disk space; a VACUUM by the host frees it.",
         scope=CheckScope.FILE,
         find=_space,
     ),
@@ -233,8 +233,9 @@ SCHEMA: Final[tuple[ReadingRule, ...]] = (
         "G15",
         WARNING,
         "ids may be used again",
-        "Is an id counter behind the largest id?",
-        why="SQLite hands out ids above its counter. Behind the largest id, ids of deleted rows come again.",
+        "Is an id counter below the largest id?",
+        why="SQLite assigns ids above its counter. If the counter is below the largest id, ids of deleted "
+        "rows are reused.",
         scope=CheckScope.FILE,
         needs=("sqlite_sequence",),
         find=_counters_behind,
@@ -244,7 +245,7 @@ SCHEMA: Final[tuple[ReadingRule, ...]] = (
         WARNING,
         "pending work stuck",
         "Is background compaction of 1.0-beta stuck?",
-        why="1.0-beta prepares compaction in the background; what is stuck there is never used.",
+        why="1.0-beta prepares compaction in the background; stuck work is never used.",
         scope=CheckScope.FILE,
         needs=("pending_compaction_batches", "pending_summary_nodes"),
         find=_stuck_batches,
@@ -254,7 +255,7 @@ SCHEMA: Final[tuple[ReadingRule, ...]] = (
         INFO,
         "transcript anchors not trusted",
         "Are anchors suspect or unproven, or epochs corrupt?",
-        why="1.0-beta notes where each message stands in its transcript, and how sure that is.",
+        why="1.0-beta records the place of each message in its transcript, and how certain it is.",
         scope=CheckScope.FILE,
         needs=("message_transcript_anchor_trust", "conversation_transcript_epochs"),
         find=_untrusted,
@@ -266,7 +267,7 @@ PAGES: Final[tuple[ReadingRule, ...]] = (
         "G13",
         ERROR,
         "damaged file",
-        "Does SQLite find damaged pages, or rows that refer to nothing?",
+        "Does SQLite report damaged pages, or rows with missing references?",
         why="SQLite's own checks: pages that can be read, and rows that refer to rows that exist.",
         scope=CheckScope.FILE,
         unanswered="What integrity_check adds to quick_check: whether every index entry is right.",

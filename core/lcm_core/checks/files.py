@@ -105,7 +105,7 @@ def _missing(seen: Files, limits: Limits) -> Iterator[Hit]:
         why = ", and neither is any other; is this the right folder?" if wrong_folder else "."
         yield rows.hit(BROKEN if gone and not wrong_folder else SUSPICIOUS, what + why, owner=owner)
     for owner, rows in misplaced.items():
-        yield from rows.hits(SUSPICIOUS, "large file", owner, "lie in the folder of another conversation.")
+        yield from rows.hits(SUSPICIOUS, "large file", owner, "are in the folder of another conversation.")
 
 
 def _resized(seen: Files, limits: Limits) -> Iterator[Hit]:
@@ -118,12 +118,12 @@ def _resized(seen: Files, limits: Limits) -> Iterator[Hit]:
             groups.setdefault(file.conversation_id, FaultRows(limits)).add("large_files", file.file_id)
     for owner, rows in groups.items():
         what = f"{counted(rows.count, 'large file')} of conversation {owner}"
-        words = "have another size on the disk than when they were stored."
+        words = "have a different size on disk than when they were stored."
         yield rows.hit(SUSPICIOUS, f"{what} {words}", owner=owner)
 
 
 def _unknown_references(seen: Files, limits: Limits) -> Iterator[Hit]:
-    words = "refer to a large file that the database does not know."
+    words = "refer to a large file that is not in the database."
     for owner, message_ids in sorted(seen.uses.unknown.items()):
         yield from FaultRows(limits, "messages", message_ids).hits(SUSPICIOUS, "message", owner, words)
 
@@ -138,13 +138,13 @@ def _unused(seen: Files, limits: Limits) -> Iterator[Hit]:
                 "large_files", look.file.file_id
             )
     for owner, rows in groups.items():
-        words = "are named by no message and no summary."
+        words = "are not referenced by any message or summary."
         yield from rows.hits(BY_DESIGN, "large file", owner, words)
     names = ((path, path.rsplit("/", 1)[-1].split(".", 1)[0].lower()) for path in seen.on_disk)
     strays = FaultRows(limits, "disk", (path for path, name in names if name not in seen.uses.known))
     if strays:
         what = f"{counted(strays.count, 'file')} in the folder of large files"
-        yield strays.hit(BY_DESIGN, f"{what}: the database knows nothing of it.")
+        yield strays.hit(BY_DESIGN, f"{what}: it is not in the database.")
 
 
 CHECKS: Final[tuple[Rule[Files], ...]] = (
@@ -153,7 +153,7 @@ CHECKS: Final[tuple[Rule[Files], ...]] = (
         ERROR,
         "large file missing",
         "Is a stored file not where it should be?",
-        why="Large payloads lie in files beside the database; the model reads them through the id.",
+        why="Large payloads are stored in files next to the database; the model reads them by id.",
         needs=("large_files",),
         find=_missing,
     ),
@@ -161,9 +161,9 @@ CHECKS: Final[tuple[Rule[Files], ...]] = (
         "E17",
         WARNING,
         "large file of another size",
-        "Has a stored file another size or line count?",
-        why="The size that was stored is that of the file on the disk; another one means that it was "
-        "changed.",
+        "Does a stored file have a different size or line count?",
+        why="The size that was stored is that of the file on the disk; a different size means that the file "
+        "was changed.",
         needs=("large_files",),
         find=_resized,
     ),
@@ -181,7 +181,7 @@ CHECKS: Final[tuple[Rule[Files], ...]] = (
         INFO,
         "file that nothing refers to",
         "Is there a stored file that nothing refers to?",
-        why="A file that nothing names takes space and is never read.",
+        why="A file without references uses disk space and is never read.",
         needs=("large_files",),
         find=_unused,
     ),
@@ -254,7 +254,7 @@ def _look_at(file: LargeFile, folders: Folders, *, count_lines: bool) -> FileLoo
     """Find one file on the disk, and count its lines when the database has a count. Blocks: for a thread."""
     large_files, state = folders.large_files, folders.state
     if large_files is None:
-        raise ValueError("there is no folder to look in")
+        raise ValueError("there is no folder to check")
     stored = resolve_stored(
         file.storage_uri,
         conversation_id=file.conversation_id,

@@ -55,8 +55,8 @@ CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
         WARNING,
         "engine behind its host",
         "Did a turn of the host end whose messages the engine has not stored?",
-        why="The engine stores what was said when a turn ends. What it has not stored cannot be summarised, "
-        "found or recalled; `backfill` imports it.",
+        why="The engine stores what was said when a turn ends. Messages it has not stored cannot be "
+        "summarised, found or recalled; `backfill` imports them.",
         scope=CheckScope.CONVERSATION,
         find=_behind,
     ),
@@ -65,8 +65,8 @@ CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
         WARNING,
         "turns wait in the host",
         "Does the host keep turns that the engine has not committed?",
-        why="The host hands a turn over until the engine commits it. One that stays was refused each time, "
-        "and its messages are missing.",
+        why="The host hands a turn over until the engine commits it. A turn that stays was refused each "
+        "time, and its messages are missing.",
         scope=CheckScope.CONVERSATION,
         find=_waiting,
     ),

@@ -41,8 +41,8 @@ from lcm_core.records import Edge, SummaryId
 from lcm_core.wording import counted, phrase, some
 
 _RECALL_ONLY: Final = (
-    "The text is whole and the model reads it; only recall from it finds nothing. A backup from before it "
-    "would tell."
+    "The text is complete and the model reads it; only recall from it finds nothing. An older backup has "
+    "the links."
 )
 _ID_FORM: Final = re.compile(r"sum_[0-9a-f]{16}")
 _DEEP: Final = 6
@@ -118,9 +118,7 @@ def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
     for ring in structure.graph.rings:
         proven = left.isdisjoint(ring)
         why = (
-            "the counters prove which of them were not"
-            if proven
-            else "nothing that is recorded proves which edge is one too many"
+            "the counters prove which of them were not" if proven else "no record proves which edge is wrong"
         )
         words = f"form a cycle, starting at {ring[0]}; {why}."
         yield hit(
@@ -148,7 +146,7 @@ def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Hit]
             rows.add("summary_parents", edge.consumer, edge.source)
     for rows, why, fix in (
         (proven, "without them the counters of their summaries are right", FixId.DELETE_FALSE_LINES),
-        (others, "nothing proves that the summaries were not made from these rows", None),
+        (others, "no record proves that the summaries were not made from these rows", None),
     ):
         words = f"lead into another conversation; {why}."
         yield from rows.hits(BROKEN, "link or edge", structure.id, words, fix)
@@ -194,7 +192,7 @@ def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
             continue
         wanted = max(depths) + 1
         if node.depth != wanted:
-            what = f"Summary {node.summary_id} has depth {node.depth}, but its sources call for {wanted}."
+            what = f"Summary {node.summary_id} has depth {node.depth}, but its sources require {wanted}."
             found = _wrong_depth_of(structure, node, what)
             # The depth may be right and a source too many.
             yield replace(found, fix=FixId.DELETE_FALSE_LINES) if node.summary_id in disproved else found
@@ -203,7 +201,7 @@ def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
 def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Hit]:
     nodes = structure.nodes.values()
     mixed = (one.summary_id for one in nodes if len(set(_depths_of_sources(structure, one))) > 1)
-    words = "have sources of several depths, as databases have that are older than depths."
+    words = "have sources of several depths, as in databases older than depths."
     return FaultRows(limits, "summaries", mixed).hits(BY_DESIGN, "summary", structure.id, words)
 
 
@@ -227,22 +225,24 @@ def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
     lost = {source: consumer for consumer, sources in lost_sources(structure).items() for source in sources}
     left = {source: gone for gone, sources in structure.remains.items() for source in sources}
     for orphan in structure.orphans:
-        confidence, why, fix = SUSPICIOUS, "nothing that is recorded explains it", None
+        confidence, why, fix = SUSPICIOUS, "no record explains it", None
         span = structure.spans.get(orphan)
         if orphan in lost:
             confidence, fix = BROKEN, FixId.RELINK
             why = f"the counters of {lost[orphan]} prove that it was one of its sources"
         elif orphan in left:
             confidence, fix = BROKEN, FixId.DROP_DANGLING_ITEMS
-            why = f"edges name it as a source of {left[orphan]}, which is gone and stands in the context (A2)"
+            why = (
+                f"edges name it as a source of {left[orphan]}, which is missing and still in the context (A2)"
+            )
         elif fell_out(structure, orphan, gaps):
             confidence, fix = BROKEN, FixId.RESTORE_SUMMARIES
-            why = "it covers exactly what a gap in the context lacks"
+            why = "it covers exactly the gap in the context"
         elif span is not None and within(CoverageBlock(*span), by_reset):
             confidence, why = BY_DESIGN, "/new left it out"
         elif span is not None and _reached_otherwise(structure, orphan):
             confidence = BY_DESIGN
-            why = "what it covers is in the context in another way, as after dissolving it"
+            why = "the context contains what it covers in another form, as after dissolving it"
         what = f"Neither the context nor another summary uses {orphan}; {why}."
         yield hit(confidence, what, summary_row(orphan), fix=fix)
 
@@ -257,7 +257,7 @@ def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
 
 def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Hit]:
     rows = FaultRows(limits, "summaries", structure.orphans if structure.archived else ())
-    return rows.hits(BY_DESIGN, "summary", structure.id, "are used by nothing; it is archived.")
+    return rows.hits(BY_DESIGN, "summary", structure.id, "are unused; it is archived.")
 
 
 def _consumed_twice(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -332,7 +332,7 @@ def _source_order(structure: Structure, limits: Limits) -> Iterator[Hit]:
         (proven if can_be_numbered(structure, summary_id) else doubtful).add("summaries", summary_id)
     for rows, why, fix in (
         (proven, "; none is lost.", FixId.NUMBER_SOURCES),
-        (doubtful, ": some were taken away or moved.", None),
+        (doubtful, ": some were removed or moved.", None),
     ):
         words = f"have sources that are not numbered from 0 in their order{why}"
         yield from rows.hits(SUSPICIOUS, "summary", structure.id, words, fix)
@@ -360,7 +360,10 @@ def _single_source(structure: Structure, limits: Limits) -> Iterator[Hit]:
     for node in structure.nodes.values():
         edges = _sources_there(structure, node)
         if not node.is_leaf and len(edges) == 1:
-            what = f"Summary {node.summary_id} was condensed from one summary only, which no engine does."
+            what = (
+                f"Summary {node.summary_id} was condensed from one summary only, which no engine version "
+                "does."
+            )
             yield hit(SUSPICIOUS, what, summary_row(node.summary_id), _edge_row(edges[0]))
 
 
@@ -369,7 +372,7 @@ def _abnormal_ids(structure: Structure, limits: Limits) -> Iterator[Hit]:
     words = "have no id: nothing can refer to such a row."
     yield from nameless.hits(BROKEN, "summary", structure.id, words)
     odd = FaultRows(limits, "summaries", (one for one in structure.nodes if not _ID_FORM.fullmatch(one)))
-    words = "have an id of another form than the engine's, which does not find it in texts."
+    words = "have an id of another form than the engine's, so the engine does not find it in texts."
     yield from odd.hits(SUSPICIOUS, "summary", structure.id, words)
 
 
@@ -381,8 +384,7 @@ def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Hit]:
             number = counted(len(sources), "source")
             yield hit(
                 BROKEN,
-                f"Summary {summary_id} stands in the context together with all {number} that it was to "
-                "replace.",
+                f"Summary {summary_id} is in the context together with all {number} that it was to replace.",
                 *map(summary_row, (summary_id, *sorted(sources))),
                 fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(sources) else None,
             )
@@ -394,7 +396,7 @@ def _shape(structure: Structure, limits: Limits) -> Iterator[Hit]:
         for name, node in structure.nodes.items()
         if (node.depth or 0) > _DEEP or len(structure.edges.get(name, ())) > _WIDE
     )
-    words = f"lie above depth {_DEEP} or on more than {_WIDE} sources."
+    words = f"are above depth {_DEEP} or on more than {_WIDE} sources."
     return FaultRows(limits, "summaries", extreme).hits(BY_DESIGN, "summary", structure.id, words)
 
 
@@ -416,7 +418,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "condensed without sources",
         "Is there a condensed summary without any source?",
-        why="A condensed summary has edges to its sources; without, nothing can be recalled from it.",
+        why="A condensed summary has edges to its sources; without links, nothing can be recalled from it.",
         needs=("summaries", "summary_parents"),
         unfixed=f"No summaries can be proven to be its sources. {_RECALL_ONLY}",
         broken="condensed summary {ref} has no sources",
@@ -427,7 +429,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "self edge",
         "Is a summary recorded as its own source?",
-        why="No summary is made from itself; a walk to its sources would not end.",
+        why="No summary is made from itself: following its sources would never end.",
         needs=("summaries", "summary_parents"),
         broken="summary {ref} is its own source",
         find=_self_edges,
@@ -436,12 +438,12 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "B6",
         ERROR,
         "cycle",
-        "Does a walk from a summary toward its sources come back to it?",
-        why="A summary is made from older ones, so a walk toward the sources ends. In a cycle it does "
-        "not, and depths and counts cannot be true.",
+        "Do the sources of a summary lead back to it?",
+        why="A summary is made from older ones, so following its sources ends. In a cycle it never ends, "
+        "and depths and counts cannot be right.",
         needs=("summaries", "summary_parents"),
-        unfixed=f"No counter proves which edge is one too many. {_RECALL_ONLY}",
-        broken="summary {ref} stands on a cycle",
+        unfixed=f"No counter proves which edge is wrong. {_RECALL_ONLY}",
+        broken="summary {ref} is part of a cycle",
         find=_cycles,
     ),
     Rule(
@@ -452,7 +454,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="Summaries are made from rows of their own conversation. The foreign text is recalled here too.",
         needs=("summaries",),
         unfixed="No counter proves that the summary was not made from it. Merge the two conversations when "
-        "they are one session (`lcm-tui merge`); else nothing is lost by leaving it.",
+        "they are one session (`lcm-tui merge`); otherwise you can leave it: nothing is lost.",
         broken="{kind} {ref} joins two conversations",
         find=_across_conversations,
     ),
@@ -460,10 +462,10 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "B8",
         WARNING,
         "wrong kind of source",
-        "Has a leaf summaries as sources, or a condensed summary messages?",
+        "Does a leaf have summaries as sources, or a condensed summary messages?",
         why="A leaf is made from messages, a condensed summary from summaries, and never from both.",
         needs=("summaries", "summary_parents"),
-        unfixed=f"Either the kind or the line is wrong. {OTHER_TOOL}",
+        unfixed=f"Either the kind or the link is wrong. {OTHER_TOOL}",
         broken="summary {ref} has sources that its kind does not have",
         find=_wrong_kind_of_source,
     ),
@@ -482,8 +484,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "wrong depth",
         "Is a depth other than one more than the deepest source's?",
-        why="The depth is one more than that of the deepest source. Compaction chooses what to condense "
-        "by it.",
+        why="The depth is one more than that of the deepest source. Compaction uses it to choose what to "
+        "condense.",
         needs=("summaries", "summary_parents"),
         find=_wrong_depth,
     ),
@@ -492,7 +494,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "sources of several depths",
         "Was a summary made from summaries of different depths?",
-        why="A condensation takes summaries of one depth. Databases from before depths were recorded differ.",
+        why="A condensation uses summaries of one depth. Databases from before depths were recorded may "
+        "differ.",
         needs=("summaries", "summary_parents"),
         find=_mixed_depths,
     ),
@@ -500,7 +503,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "B12",
         ERROR,
         "inverted edge",
-        "Is a source as deep as what was made from it, or was it made later than that?",
+        "Is a source as deep as the summary made from it, or newer than it?",
         why="Sources are less deep than their consumer and were made before it.",
         needs=("summaries", "summary_parents"),
         unfixed="Either the depth, the time or the edge is wrong; the sources of both (B10, D2, D7) "
@@ -513,10 +516,10 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "orphan summary",
         "Is there a summary in an active conversation that neither the context nor another summary uses?",
-        why="A summary stands in the context or is a source of another one, except what /new left out. "
-        "Nothing leads to an orphan: the model cannot reach it.",
+        why="A summary is in the context or is a source of another one, except what /new removed. The model "
+        "cannot reach an orphan.",
         needs=("summaries", "context_items", "summary_parents"),
-        unfixed="Nothing tells where it stood. Search and recall find it, and what it covers.",
+        unfixed="Its place is unknown. Search and recall find it, and what it covers.",
         broken="what summary {ref} covers is lost from the context of conversation {conversation}",
         find=_orphans,
     ),
@@ -525,11 +528,11 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "summary consumed twice",
         "Were two live summaries made from the same summary?",
-        why="A summary is condensed once. Used by two live ones, it is told twice.",
+        why="A summary is condensed once. If two live summaries use it, the model reads it twice.",
         needs=("summaries", "summary_parents"),
-        unfixed="No counter proves either edge wrong. Nothing is lost by it; to save the tokens, rewrite one "
-        "of the two (W) and take it out of the draft by hand (e).",
-        broken="summary {ref} is told by two summaries that conversation {conversation} reads",
+        unfixed="No counter proves either edge wrong. Nothing is lost; to save the tokens, rewrite one of "
+        "the two (W) and remove the repetition in the draft (e).",
+        broken="summary {ref} is in two summaries that conversation {conversation} reads",
         find=_consumed_twice,
     ),
     Rule(
@@ -537,22 +540,22 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         ERROR,
         "message summarised twice",
         "Is a message linked from more than one leaf?",
-        why="A message is summarised by one leaf. Used by two, it is told twice.",
+        why="A message is summarised by one leaf. If two leaves use it, the model reads it twice.",
         needs=("summaries", "summary_messages"),
-        unfixed="No counter proves either link wrong. Nothing is lost by it; to save the tokens, rewrite one "
-        "leaf (W) and take it out of the draft by hand (e).",
-        broken="message {ref} is told by two leaves that conversation {conversation} reads",
+        unfixed="No counter proves either link wrong. Nothing is lost; to save the tokens, rewrite one leaf "
+        "(W) and remove the repetition in the draft (e).",
+        broken="message {ref} is in two leaves that conversation {conversation} reads",
         find=_summarised_twice,
     ),
     Rule(
         "B16",
         WARNING,
         "leaf with a gap",
-        "Does a message lie between the sources of a leaf that is none of them?",
-        why="A leaf covers an unbroken run of messages. One in between that it does not cover was passed "
-        "over.",
+        "Is there a message between the sources of a leaf that is not one of them?",
+        why="A leaf covers an unbroken run of messages. A message in between that it does not cover was "
+        "skipped.",
         needs=("summaries", "summary_messages"),
-        unfixed="What lies in between may have been left out on purpose. Search finds it.",
+        unfixed="The message may have been left out on purpose. Search finds it.",
         find=_leaf_with_gap,
     ),
     Rule(
@@ -560,10 +563,11 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "source order",
         "Are the ordinals of a summary's sources out of order or not 0 to n-1?",
-        why="Links and edges are numbered from 0 in the order of their sources; expansion reads them so.",
+        why="Links and edges are numbered from 0 in the order of their sources; expansion reads them in "
+        "that order.",
         needs=("summaries",),
-        unfixed="A number that is missing may be the trace of a lost source, and no sum of the summary "
-        "disproves it; or the sources overlap. They are read in the order that they have.",
+        unfixed="A missing number may mean a lost source, and no counter disproves it; or the sources "
+        "overlap. They are read in their current order.",
         find=_source_order,
     ),
     Rule(
@@ -571,10 +575,10 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "interleaved leaves",
         "Do two leaves cover overlapping runs of messages?",
-        why="Leaves cover one run of messages after the other. Runs that overlap come from two sweeps at "
-        "once.",
+        why="Leaves cover one run of messages after the other. Overlapping runs come from two simultaneous "
+        "sweeps.",
         needs=("summaries", "summary_messages"),
-        unfixed="Both leaves were made, one after the other; what each tells is its own.",
+        unfixed="Both leaves exist and have different texts; neither can be removed safely.",
         find=_interleaved,
     ),
     Rule(
@@ -582,9 +586,9 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "single source",
         "Was a summary condensed from one summary only?",
-        why="A condensation takes at least two sources: from one, nothing is gained and something is lost.",
+        why="A condensation needs at least two sources: condensing one loses content and saves nothing.",
         needs=("summaries", "summary_parents"),
-        unfixed="What else it was made from cannot be told; where its counters prove it, B13 has the fix.",
+        unfixed="Its other sources are unknown; if its counters prove them, B13 has the fix.",
         find=_single_source,
     ),
     Rule(
@@ -594,15 +598,15 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is an id NULL or of another form than the engine's?",
         why="The engine's ids are sum_ and 16 hexadecimal digits. Others cannot be expanded by the model.",
         needs=("summaries",),
-        unfixed=f"Another id would have to be chosen for all that refers to it. {OTHER_TOOL}",
+        unfixed=f"Every reference to it would need a new id. {OTHER_TOOL}",
         find=_abnormal_ids,
     ),
     Rule(
         "B21",
         WARNING,
         "half a swap",
-        "Do a summary and all that it was condensed from stand in the same context?",
-        why="When a summary takes the place of its sources, they leave the context in the same step.",
+        "Is a summary in the same context as all of its sources?",
+        why="When a summary replaces its sources, they are removed from the context in the same step.",
         needs=("summaries", "context_items", "summary_parents"),
         find=_half_swapped,
     ),
@@ -611,8 +615,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "very deep or very wide",
         "Is a depth above 6, or has a summary more than 64 sources?",
-        why="More than 6 levels, or more than 64 sources: no harm, but far from what the engine does by "
-        "itself.",
+        why="More than 6 levels, or more than 64 sources: harmless, but far from what the engine itself "
+        "does.",
         needs=("summaries", "summary_parents"),
         find=_shape,
     ),
@@ -620,8 +624,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "B23",
         WARNING,
         "unused summary in an archived conversation",
-        "Does an archived conversation hold summaries that nothing uses?",
-        why="What nothing uses in an archived conversation does no harm and takes space.",
+        "Does an archived conversation contain unused summaries?",
+        why="Unused summaries in an archived conversation are harmless and use space.",
         needs=("summaries", "context_items", "summary_parents", "conversations.active"),
         find=_unused_in_archive,
     ),

@@ -113,7 +113,7 @@ LINES: Final[tuple[Rule[LooseEnds], ...]] = (
         "Does a link name a message that does not exist?",
         why="Each link of a leaf names a stored message.",
         needs=("summaries", "summary_messages"),
-        find=_lost("B3", "link", "name a message that is gone.", FixId.DELETE_ORPHAN_LINKS),
+        find=_lost("B3", "link", "refer to a missing message.", FixId.DELETE_ORPHAN_LINKS),
     ),
     Rule(
         "B4",
@@ -122,7 +122,7 @@ LINES: Final[tuple[Rule[LooseEnds], ...]] = (
         "Does a link or an edge name a summary that does not exist?",
         why="Each link and each edge joins summaries that are stored.",
         needs=("summaries",),
-        find=_lost("B4", "link or edge", "name a summary that is gone.", FixId.DELETE_ORPHAN_LINKS),
+        find=_lost("B4", "link or edge", "refer to a missing summary.", FixId.DELETE_ORPHAN_LINKS),
     ),
 )
 PARTS: Final[tuple[Rule[LooseEnds], ...]] = (
@@ -131,8 +131,8 @@ PARTS: Final[tuple[Rule[LooseEnds], ...]] = (
         ERROR,
         "orphan parts",
         "Are there parts whose message does not exist?",
-        why="A part belongs to a stored message; nothing reads one that does not.",
+        why="A part belongs to a stored message; parts without a message are never read.",
         needs=("message_parts",),
-        find=_lost("E13", "part", "belong to a message that is gone.", FixId.DELETE_ORPHAN_PARTS),
+        find=_lost("E13", "part", "belong to a missing message.", FixId.DELETE_ORPHAN_PARTS),
     ),
 )

@@ -103,19 +103,19 @@ class MessageText(NamedTuple):
 Found = Sequence[tuple[Fault, KeyPart]]
 
 _TWIN: Final = Fault(SUSPICIOUS, "message", "differ from the one before only in form")
-_OTHER_HASH: Final = Fault(SUSPICIOUS, "message", "have the identity hash of another text")
+_OTHER_HASH: Final = Fault(SUSPICIOUS, "message", "have the identity hash of a different text")
 _NO_HASH: Final = Fault(SUSPICIOUS, "message", "have no identity hash: copies are not recognised")
 _HASH_OF_USER: Final = Fault(BY_DESIGN, "user message", "have an identity hash of an undecorated text")
 _UNREADABLE: Final = Fault(BROKEN, "part", "have metadata that cannot be read", table="message_parts")
 _PARTS_LACKING: Final = Fault(SUSPICIOUS, "message", "lack parts: ordinals are missing")
-_OTHER_TEXT: Final = Fault(SUSPICIOUS, "message", "have another text than the parts")
+_OTHER_TEXT: Final = Fault(SUSPICIOUS, "message", "have a different text than their parts")
 _NOISE: Final = Fault(
     BY_DESIGN, "message", "are noise: heartbeats, mirrored or empty replies, runtime context"
 )
-_PAYLOAD: Final = Fault(SUSPICIOUS, "message", "hold a payload that the engine would have made a file")
-_STAND_IN: Final = Fault(SUSPICIOUS, "message", "hold the text that stands in for a missing tool result")
+_PAYLOAD: Final = Fault(SUSPICIOUS, "message", "contain a payload that the engine would have moved to a file")
+_STAND_IN: Final = Fault(SUSPICIOUS, "message", "contain the placeholder of a missing tool result")
 _UNCOUNTED: Final = Fault(
-    SUSPICIOUS, "message", "count 0 tokens although something is there", FixId.RECOMPUTE_TOKENS
+    SUSPICIOUS, "message", "count 0 tokens although they have content", FixId.RECOMPUTE_TOKENS
 )
 _COUNT_LOST: Final = Fault(SUSPICIOUS, "message", "count 0 tokens, and what was counted is lost")
 
@@ -205,8 +205,8 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         "E6",
         WARNING,
         "identity hash",
-        "Is an identity hash missing or other than the hash of the text?",
-        why="From 0.9 on a hash of role and text tells messages apart. Without it, a replay is not noticed.",
+        "Is an identity hash missing or not the hash of the text?",
+        why="From 0.9 on a hash of role and text tells messages apart. Without it, replays are not detected.",
         needs=("messages.identity_hash",),
         unanswered="The hash of user messages that the host decorated.",
         faults=(_OTHER_HASH, _NO_HASH, _HASH_OF_USER),
@@ -217,7 +217,7 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         WARNING,
         "parts that do not fit",
         "Do parts have unreadable metadata, gaps, or another text?",
-        why="Parts are numbered from 0, with readable metadata, and say what the message says.",
+        why="Parts are numbered from 0, with readable metadata, and match the text of the message.",
         needs=("message_parts",),
         faults=(_UNREADABLE, _PARTS_LACKING, _OTHER_TEXT),
         find=_wrong_parts,
@@ -235,7 +235,7 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         "E20",
         WARNING,
         "payload not externalised",
-        "Does a message hold a payload that should be a file?",
+        "Does a message contain a payload that should be a file?",
         why="Payloads from a set size on are moved to a file; up to 0.9.3 an import left them in the "
         "message.",
         faults=(_PAYLOAD,),
@@ -245,8 +245,8 @@ TEXT_CHECKS: Final[tuple[TextRule[MessageText], ...]] = (
         "E21",
         WARNING,
         "repair text stored",
-        "Was the text that stands in for a missing tool result stored?",
-        why="For a tool result that is missing the engine sends a stand-in. It is never meant to be stored.",
+        "Was the placeholder of a missing tool result stored?",
+        why="For a missing tool result the engine sends a placeholder, which must not be stored.",
         faults=(_STAND_IN,),
         find=_stand_in,
     ),
@@ -456,7 +456,12 @@ def _unpaired_tools(seen: Messages, limits: Limits) -> Iterator[Hit]:
     open_from = next(users, 0)
     first_call = min((places[0] for places in seen.calls.values()), default=len(messages))
     for own, other, words, repair in (
-        (seen.calls, seen.results, "call a tool without getting a result", "makes up an error as result"),
+        (
+            seen.calls,
+            seen.results,
+            "call a tool without getting a result",
+            "sends a synthetic error as result",
+        ),
         (seen.results, seen.calls, "are tool results without a call", "leaves them out"),
     ):
         rows, cut_off = FaultRows(limits), FaultRows(limits)
@@ -478,7 +483,7 @@ def _repeated_call_ids(seen: Messages, limits: Limits) -> Iterator[Hit]:
     ids = seen.structure.messages.ids
     rows = FaultRows(limits, "messages", (ids[place] for places in several for place in places[1:]))
     if rows:
-        words = "stand on several messages: a model that uses ids again, or copies of messages."
+        words = "are used by several messages: the model reused ids, or messages were copied."
         yield rows.hit(BY_DESIGN, phrase(len(several), "tool call id", seen.structure.id, words))
 
 
@@ -524,7 +529,7 @@ def _heartbeat_leaves(seen: Messages, limits: Limits) -> Iterator[Hit]:
         places = list(seen.structure.places(summary_id)) if node.is_leaf else []
         if places and all(seen.heartbeats[place] for place in places):
             rows.add("summaries", summary_id)
-    words = "were made from nothing but heartbeats."
+    words = "were made only from heartbeats."
     return rows.hits(SUSPICIOUS, "leaf", seen.structure.id, words)
 
 
@@ -543,7 +548,7 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "replayed messages",
         "Was a block of messages, or a flood of one message, stored again?",
         why="A host that replays its transcript stores the same block again. Repeated timers and answers "
-        "are no replay: it takes the same times, the same tool calls, or a burst.",
+        "are not a replay; a replay has the same times, the same tool calls, or comes in a burst.",
         find=_replays,
     ),
     Rule(
@@ -559,8 +564,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         WARNING,
         "unpaired tool calls",
         "Is there a tool result without its call, or a call without result?",
-        why="A tool call and its result name the same id. Half a pair is refused by providers; the engine "
-        "fills in.",
+        why="A tool call and its result name the same id. Providers refuse half a pair; the engine adds the "
+        "missing half.",
         needs=("message_parts",),
         find=_unpaired_tools,
     ),
@@ -568,8 +573,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "E8",
         WARNING,
         "tool call id used twice",
-        "Does a tool call id stand on several calls or results?",
-        why="An id belongs to one call and one result. Some models use ids again, so this need not be wrong.",
+        "Do several calls or results use one tool call id?",
+        why="An id belongs to one call and one result. Some models reuse ids, so this may be intended.",
         needs=("message_parts",),
         find=_repeated_call_ids,
     ),
@@ -577,8 +582,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "E9",
         WARNING,
         "tool message without parts",
-        "Has a tool message no parts?",
-        why="A tool message keeps its result in parts. Up to 0.9.3 an import stored none.",
+        "Is there a tool message without parts?",
+        why="A tool message stores its result in parts. Imports up to 0.9.3 stored none.",
         needs=("message_parts",),
         find=_bare_tool_messages,
     ),
@@ -586,8 +591,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "E10",
         WARNING,
         "message without parts",
-        "Has a message no parts although those around it have?",
-        why="The parts hold a message as it was sent; without them the model gets its plain text.",
+        "Is there a message without parts between messages with parts?",
+        why="The parts store a message as it was sent; without them the model receives its plain text.",
         needs=("message_parts",),
         find=_bare_messages,
     ),
@@ -596,8 +601,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         WARNING,
         "tool columns not filled",
         "Is a tool call id in a part's metadata but not in its column?",
-        why="Before 0.5.1 the tool call id stood in the metadata of a part only; results are paired by "
-        "the column.",
+        why="Before 0.5.1 the tool call id was only in the metadata of a part; results are paired by the "
+        "column.",
         needs=("message_parts",),
         unfixed="This version reads the metadata itself, and the migration of a later one fills the column.",
         find=_unfilled_columns,
@@ -606,8 +611,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         "C19",
         WARNING,
         "heartbeats only",
-        "Was a leaf made from nothing but heartbeat polls?",
-        why="Heartbeats say nothing; a summary of them costs tokens and tells nothing.",
+        "Was a leaf made only from heartbeat polls?",
+        why="Heartbeats have no content; a summary of them only costs tokens.",
         needs=("summaries", "summary_messages"),
         find=_heartbeat_leaves,
     ),
@@ -616,8 +621,8 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
         INFO,
         "several sessions in one",
         "Do the parts of a conversation name several sessions?",
-        why="Parts name the session that they came from; several in one conversation were joined or mixed "
-        "up.",
+        why="Parts name the session that they came from; several in one conversation mean that sessions "
+        "were joined or mixed up.",
         needs=("message_parts",),
         find=_several_sessions,
     ),

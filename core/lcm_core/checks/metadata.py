@@ -179,8 +179,8 @@ def _skewed_range(structure: Structure, limits: Limits) -> Iterator[Hit]:
             by_skew.setdefault(round(skew * 96), FaultRows(limits)).add("summaries", node.summary_id)
     for quarters, rows in sorted(by_skew.items()):
         words = (
-            f"have a time range that is off by {quarters / 4:+g} hours, as a host in that time zone left "
-            "them before 0.6.0."
+            f"have a time range that is off by {quarters / 4:+g} hours, as engines before 0.6.0 stored "
+            "them on a host in that time zone."
         )
         yield from rows.hits(SUSPICIOUS, "summary", structure.id, words, FixId.RECOMPUTE_TIMES)
 
@@ -195,9 +195,9 @@ def _time_out_of_place(structure: Structure, limits: Limits) -> Iterator[Hit]:
             future.add("summaries", node.summary_id)
         elif known_day(node.latest) > node.created + _TOLERANCE:
             early.add("summaries", node.summary_id)
-    words = "lie more than a day in the future."
+    words = "are more than a day in the future."
     yield from future.hits(SUSPICIOUS, "row", structure.id, words)
-    words = "cover messages of a later time than the time of making."
+    words = "cover messages newer than the summary itself."
     yield from early.hits(SUSPICIOUS, "summary", structure.id, words)
 
 
@@ -260,7 +260,7 @@ TOKEN_COUNT: Final[Rule[Miscounted]] = Rule(
     "token count",
     "Does a stored token count differ from what either estimator gives?",
     why="The stored count is that of one of the engine's two estimators: a quarter of the length "
-    "(before 0.8), or by the kind of character. Compaction and assembly go by it.",
+    "(before 0.8), or by the kind of character. Compaction and assembly use it.",
     unanswered="Messages whose raw blocks are not stored, or were signed.",
     find=_token_count,
 )
@@ -271,7 +271,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "descendant count",
         "Is the count of summaries below one wrong?",
-        why="The count is the sum over the sources of their count and one; 0 for a leaf.",
+        why="The sum over the sources of their count plus one; 0 for a leaf.",
         needs=("summaries", "summaries.descendant_count"),
         find=_wrong_sum("descendant count", lambda node: node.descendant_count, descendant_count_of),
     ),
@@ -280,7 +280,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "descendant tokens",
         "Is the token sum of the summaries below one wrong?",
-        why="The sum is that of the sources' own tokens and what is below them; 0 for a leaf.",
+        why="The sum of the tokens of the sources and of everything below them; 0 for a leaf.",
         needs=("summaries", "summaries.descendant_token_count"),
         find=_wrong_sum("descendant token sum", lambda node: node.descendant_tokens, descendant_tokens_of),
     ),
@@ -289,7 +289,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         WARNING,
         "source tokens",
         "Is the token sum of the messages below a summary wrong?",
-        why="The sum is that of the tokens of the messages at the very bottom.",
+        why="The sum of the tokens of all messages below.",
         needs=("summaries", "summaries.source_message_token_count"),
         find=_source_tokens,
     ),
@@ -297,7 +297,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "D5",
         WARNING,
         "no time range",
-        "Has a summary no time range?",
+        "Is there a summary without a time range?",
         why="A summary records the time of the first and of the last message below it. Search by time "
         "needs both.",
         needs=("summaries", "summaries.earliest_at"),
@@ -325,8 +325,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "D8",
         WARNING,
         "time zone skew",
-        "Is a time range off by a time zone, as 0.1 to 0.5 left it?",
-        why="0.1 to 0.5 read stored times as local ones: ranges are off by the zone of the machine.",
+        "Is a time range off by a time zone, as 0.1 to 0.5 stored it?",
+        why="0.1 to 0.5 read stored times as local times: ranges are off by the time zone of the machine.",
         needs=("summaries", "summaries.earliest_at"),
         find=_skewed_range,
     ),
@@ -334,8 +334,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "D9",
         WARNING,
         "time out of place",
-        "Does a message or summary lie in the future, or a summary cover what came after it?",
-        why="Nothing stored lies in the future, and no summary covers what came after it was made.",
+        "Is a message or summary in the future, or does a summary cover newer messages?",
+        why="Stored times are in the past, and no summary covers messages newer than itself.",
         find=_time_out_of_place,
     ),
     Rule(
@@ -351,7 +351,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "model unknown",
         "Is it unknown which model made a summary?",
-        why="From 0.5 on the model that wrote a summary is recorded; unknown says that it was not told.",
+        why="From 0.5 on the model that wrote a summary is recorded; unknown means that the engine was not "
+        "given it.",
         needs=("summaries", "summaries.model"),
         find=_unknown_model,
     ),
@@ -360,7 +361,8 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "negative counter",
         "Is a counter below zero?",
-        why="Counts of tokens and of summaries begin at 0; below, sums over the context come out wrong.",
+        why="Counts of tokens and of summaries begin at 0; negative counts make the sums over the context "
+        "wrong.",
         find=_negative,
     ),
 )

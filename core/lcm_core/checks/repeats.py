@@ -36,8 +36,8 @@ class Proof(StrEnum):
 
     SAME_TIMES = "with the times of the originals"
     SAME_CALLS = "with the tool call ids of the originals"
-    BURST = "all at once, although the originals took their time"
-    LENGTH = "word for word, which hardly happens by chance"
+    BURST = "in one burst, although the originals were spread over time"
+    LENGTH = "verbatim, which rarely happens by chance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,20 +200,22 @@ def _why_not(
     ):
         return "this file has no search tables, which are optional from 0.3.0 on"
     if conversation is not None and check.scope is CheckScope.FILE:
-        return "it is about the whole file, and one conversation was asked for"
+        return "it checks the whole database, not one conversation"
     if not whole_file and check.id in WHOLE_FILE:
-        return "it reads the whole file, which was not asked for"
+        return "it reads the whole database and runs only on request"
     if check.id in _IN_LARGE_FILES and not (folders.large_files is not None and folders.large_files.is_dir()):
         return (
-            "the folder of large files is not there"
+            "the folder of large files does not exist"
             if folders.large_files
             else "no folder of large files is known"
         )
     in_host = folders.sessions is not None and bool(host_databases(folders.sessions))
     if check.id in _IN_HOST and not in_host:
-        return "no database of the host is there" if folders.sessions else "no folder of sessions is known"
+        return "there is no database of the host" if folders.sessions else "no folder of sessions is known"
     if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
-        return "the folder of sessions is not there" if folders.sessions else "no folder of sessions is known"
+        return (
+            "the folder of sessions does not exist" if folders.sessions else "no folder of sessions is known"
+        )
     if check.id in _IN_SESSIONS and in_host:
         return SESSIONS_IN_HOST_DATABASE
     return ""

@@ -88,7 +88,7 @@ def _differs(
 
 def _stale_rows(seen: SearchTables, limits: Limits) -> Iterator[Hit]:
     for noun, found in (("message", seen.messages), ("summary", seen.summaries)):
-        words = "have another text than the search table."
+        words = "differ from the search table."
         yield from found.stale.hits(BROKEN, noun, seen.owner, words, FixId.REBUILD_SEARCH)
 
 
@@ -118,8 +118,8 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "F2",
         WARNING,
         "search rows without message",
-        "Does the search table hold messages that do not exist?",
-        why="What was deleted is not found any more.",
+        "Does the search table contain messages that do not exist?",
+        why="Deleted messages must not be found.",
         scope=CheckScope.FILE,
         needs=("messages_fts",),
         find=_differs(
@@ -130,7 +130,7 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "F3",
         WARNING,
         "summaries in search",
-        "Are summaries missing from the search table, twice in it, or in it and gone?",
+        "Are summaries missing from the search table, in it twice, or in it although deleted?",
         why="Each summary with text has one row in the search table.",
         needs=("summaries_fts", "summaries"),
         find=_differs(
@@ -143,8 +143,9 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         "F4",
         WARNING,
         "stale search rows",
-        "Does the search table hold another text than the row has?",
-        why="The search table holds the text as it is; another one is found by words that are not there.",
+        "Does the search table contain a different text than the row?",
+        why="The search table contains the same text as the row; otherwise a search finds words that are "
+        "not there.",
         find=_stale_rows,
     ),
     Rule(
@@ -152,8 +153,8 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         WARNING,
         "summaries in CJK search",
         "Is the search table for Chinese, Japanese and Korean out of step?",
-        why="The search table for Chinese, Japanese and Korean is filled once and then row by row; a "
-        "repair of summaries by the engine forgets it.",
+        why="The search table for Chinese, Japanese and Korean is filled once and then row by row; a repair "
+        "of summaries by the engine does not update it.",
         needs=("summaries_fts_cjk", "summaries"),
         find=_differs(
             "summary",
@@ -167,7 +168,8 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         ERROR,
         "broken search table",
         "Can a search table not be read or searched?",
-        why="A search table is whole, and this SQLite can read it. Else the engine's search fails.",
+        why="A search table must be complete and readable by this SQLite. Otherwise the engine's search "
+        "fails.",
         scope=CheckScope.FILE,
         unanswered="The full self-check of the index, which writes.",
         find=_broken_tables,
@@ -284,10 +286,10 @@ async def probe(database: Database, table: str) -> SearchProbe | None:
     schema = database.schema
     shadows = [name for name in _SHADOWS if schema.has(f"{table}_{name}")]
     if not schema.has(table):
-        return SearchProbe(table, "the table itself is gone, its parts are not") if shadows else None
+        return SearchProbe(table, "the table itself is missing, its parts exist") if shadows else None
     lacking = [name for name in _SHADOWS if name not in shadows]
     if lacking:
-        return SearchProbe(table, f"its part {table}_{lacking[0]} is gone")
+        return SearchProbe(table, f"its part {table}_{lacking[0]} is missing")
     try:
         return SearchProbe(table, await database.read(_search_once, table))
     except DatabaseError as error:

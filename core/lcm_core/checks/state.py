@@ -171,7 +171,7 @@ def _rollover_splits(state: State, limits: Limits) -> Iterator[Hit]:
         yield hit(
             confidence,
             f"The session of conversation {active[0].id} was split from {counted(len(lost), 'older one')} "
-            f"({', '.join(str(one.id) for one in lost[:5])}) {why}: the model knows nothing of "
+            f"({', '.join(str(one.id) for one in lost[:5])}) {why}: the model does not see "
             f"{counted(sum(one.messages for one in lost), 'message')}.",
             *(conversation_row(one.id) for one in (*lost[: limits.rows], active[0])),
             fix=None if confidence is BY_DESIGN else FixId.MERGE_SPLIT,
@@ -197,12 +197,12 @@ def _of_conversations(
 
 def _empty(state: State, limits: Limits) -> Iterator[Hit]:
     empty = (one.id for one in state.conversations if not one.messages)
-    return _of_conversations(limits, empty, BY_DESIGN, "conversation", "have not a single message.")
+    return _of_conversations(limits, empty, BY_DESIGN, "conversation", "have no messages.")
 
 
 def _orphan_keys(state: State, limits: Limits) -> Iterator[Hit]:
     gone = (one.id for one in state.conversations if _is_orphan(one))
-    noun, words = "sub-agent or cron conversation", "are active although the transcript is gone."
+    noun, words = "sub-agent or cron conversation", "are active although the transcript is missing."
     return _of_conversations(limits, gone, BY_DESIGN, noun, words)
 
 
@@ -221,7 +221,7 @@ def _frozen(state: State, limits: Limits) -> Iterator[Hit]:
             yield hit(
                 SUSPICIOUS,
                 f"The transcript of conversation {one.id} is {checkpoint.size - checkpoint.offset:,} bytes "
-                "longer than what was read of it: a turn that is running, or the conversation is frozen.",
+                "longer than what was read of it: a turn is running, or the conversation is frozen.",
                 RowRef(BOOTSTRAP, (one.id,)),
                 owner=one.id,
             )
@@ -246,7 +246,7 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Hit]:
         if checkpoint.seen == checkpoint.offset == 0:
             placeholders.append(one.id)
         elif checkpoint.offset > checkpoint.seen or checkpoint.offset < 0:
-            yield hit(BROKEN, f"{what} was processed further than it was ever long.", row, owner=one.id)
+            yield hit(BROKEN, f"{what} was processed beyond its end.", row, owner=one.id)
         elif checkpoint.size is not None and checkpoint.size < checkpoint.offset:
             why = "is shorter than what was read of it: it was replaced or rotated"
             yield hit(SUSPICIOUS, f"{what} {why}.", row, owner=one.id)
@@ -258,8 +258,8 @@ def _bad_checkpoints(state: State, limits: Limits) -> Iterator[Hit]:
             "conversations",
         ),
         (before, BY_DESIGN, "were imported before the file kept checkpoints.", "conversations"),
-        (placeholders, BY_DESIGN, "have a checkpoint that only keeps the place.", BOOTSTRAP),
-        (gone, BY_DESIGN, "have a transcript that is no longer there.", BOOTSTRAP),
+        (placeholders, BY_DESIGN, "have a checkpoint that stores only the position.", BOOTSTRAP),
+        (gone, BY_DESIGN, "have a missing transcript.", BOOTSTRAP),
     ):
         yield from _of_conversations(limits, ids, confidence, "conversation", words, table)
 
@@ -335,11 +335,11 @@ async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
             rows = (RowRef("focus_briefs", (brief,)) for brief in several[: limits.rows])
             found.append(hit(BROKEN, what, *rows, owner=owner))
         found += FaultRows(limits, "focus_briefs", beyond.get(owner, ())).hits(
-            SUSPICIOUS, "focus brief", owner, "cover more messages than there are."
+            SUSPICIOUS, "focus brief", owner, "cover more messages than exist."
         )
         fix = FixId.DELETE_ORPHAN_LINKS
         if owner in lost:
-            found += lost[owner].hits(BROKEN, "source of a focus brief", owner, "are gone.", fix)
+            found += lost[owner].hits(BROKEN, "source of a focus brief", owner, "are missing.", fix)
     return found
 
 
@@ -383,7 +383,7 @@ def _entries_twice(seen: Entries, limits: Limits) -> Iterator[Hit]:
         yield from FaultRows(limits, "messages", message_ids).hits(BROKEN, "message", owner, words)
     for pair in seen.shared:
         where = f"in conversation {pair.one.id} and in {pair.other.id}"
-        yield pair.hit(f"{pair.count:,} entries of a transcript stand {where}.")
+        yield pair.hit(f"{pair.count:,} entries of a transcript are stored {where}.")
 
 
 def _alike(seen: Sequence[Shared], limits: Limits) -> Iterator[Hit]:
@@ -400,7 +400,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         ERROR,
         "session active twice",
         "Are several conversations of one session key active?",
-        why="One conversation of a session key is active. With two, the host writes to one and reads the "
+        why="One conversation of a session key is active. With two, the host may write to one and read the "
         "other.",
         needs=("conversations.session_key", "conversations.active"),
         find=_several_active(BROKEN, lambda one: one.session_key),
@@ -428,7 +428,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         ERROR,
         "rollover split",
         "Was a session split, so that the model lost what came before?",
-        why="When the host starts a new transcript, the engine goes on with the same conversation. Where "
+        why="When the host starts a new transcript, the engine continues the same conversation. Where "
         "it began a new one without a reset by the user, the model has lost what came before.",
         needs=("conversations.session_key", "conversations.active"),
         find=_rollover_splits,
@@ -438,15 +438,16 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         INFO,
         "empty conversation",
         "Is there a conversation without messages?",
-        why="A conversation without messages does no harm; failed starts leave them.",
+        why="A conversation without messages is harmless; failed starts create them.",
         find=_empty,
     ),
     Rule(
         "G6",
         INFO,
         "transcript gone",
-        "Is the transcript of an active sub-agent or cron session gone?",
-        why="Sub-agents and timers end, and their transcripts go; the conversation stays active for nothing.",
+        "Is the transcript of an active sub-agent or cron session missing?",
+        why="Sub-agents and timers end and their transcripts are deleted; the conversation stays active "
+        "without use.",
         needs=("conversation_bootstrap_state",),
         find=_orphan_keys,
     ),
@@ -455,8 +456,8 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         ERROR,
         "frozen conversation",
         "Has the transcript grown past what was read of it?",
-        why="The engine reads a transcript on from where it stopped. Grown far past that, nothing is "
-        "stored any more.",
+        why="The engine continues reading a transcript where it stopped. If the transcript is far longer, "
+        "the engine no longer stores it.",
         needs=("conversation_bootstrap_state",),
         find=_frozen,
     ),
@@ -464,7 +465,7 @@ CHECKS: Final[tuple[Rule[State], ...]] = (
         "G8",
         WARNING,
         "bad checkpoint",
-        "Does the checkpoint of the transcript make no sense?",
+        "Is the checkpoint of the transcript impossible?",
         why="The checkpoint is a place in the transcript. Beyond its end, the engine reads from the wrong "
         "place or not at all. A session in the host's database has no checkpoint.",
         needs=("conversation_bootstrap_state",),
@@ -477,7 +478,8 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         WARNING,
         "stuck maintenance",
         "Is compaction debt stuck?",
-        why="Compaction that is due is done or given up. Marked as running for long, it blocks all others.",
+        why="Due compaction finishes or is given up. If it is marked as running for long, it blocks all "
+        "other compaction.",
         needs=("conversation_compaction_maintenance",),
         unanswered="Whether recorded token counts are stale: they include what the host adds.",
         find=_stuck,
@@ -487,7 +489,7 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         INFO,
         "impossible telemetry",
         "Is telemetry negative or from the future?",
-        why="Telemetry is not negative and not from the future. Nothing is decided by it.",
+        why="Telemetry is never negative or from the future. No decision depends on it.",
         needs=("conversation_compaction_telemetry",),
         find=_impossible_telemetry,
     ),
@@ -507,7 +509,7 @@ ENTRIES: Final[tuple[Rule[Entries], ...]] = (
         "E23",
         WARNING,
         "transcript entry stored twice",
-        "Does an entry of a transcript stand for several messages?",
+        "Is an entry of a transcript stored as several messages?",
         why="An entry of a transcript is stored as one message, in one conversation.",
         needs=("messages.transcript_entry_id",),
         find=_entries_twice,
@@ -519,7 +521,7 @@ ALIKE: Final[tuple[Rule[Sequence[Shared]], ...]] = (
         INFO,
         "conversations alike",
         "Do two conversations share most of their messages?",
-        why="Two conversations with the same messages are a fork, an import done twice, or a copy.",
+        why="Two conversations with the same messages are a fork, a double import, or a copy.",
         needs=("messages.identity_hash",),
         find=_alike,
     ),

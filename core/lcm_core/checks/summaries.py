@@ -155,15 +155,15 @@ def _empty(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     if text.kind is BrokenKind.EMPTY:
         yield hit(BROKEN, f"Summary {text.id} has no text.", row)
     elif text.kind is None and not texts.says_something(text.content):
-        yield hit(SUSPICIOUS, f"The text of summary {text.id} holds no word.", row)
+        yield hit(SUSPICIOUS, f"The text of summary {text.id} contains no words.", row)
     elif text.kind is None and text.node.tokens == 0:
-        yield hit(SUSPICIOUS, f"Summary {text.id} has a text, but counts 0 tokens.", row)
+        yield hit(SUSPICIOUS, f"Summary {text.id} has text but counts 0 tokens.", row)
 
 
 def _no_compression(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     source = text.source_tokens if text.kind is None else None
     if source and text.node.tokens >= source:
-        what = f"Summary {text.id} has {text.node.tokens:,} tokens, what it was made from {source:,}."
+        what = f"Summary {text.id} has {text.node.tokens:,} tokens, its sources {source:,}."
         yield hit(SUSPICIOUS, what, summary_row(text.id))
 
 
@@ -173,16 +173,18 @@ def _quoted_marker(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
         return
     end = content.rstrip(BLANKS)
     if end.endswith(FALLBACK_MARKER) or (end.endswith(" tokens]") and TRUNCATED_MARKER in content[-40:]):
-        why = "and again at its end, where it means that the text was cut off; the engine's doctor misses it"
-        yield hit(SUSPICIOUS, f"Summary {text.id} holds a marker early {why}.", summary_row(text.id))
+        why = (
+            "and again at its end, where it means that the text was truncated; the engine's doctor misses it"
+        )
+        yield hit(SUSPICIOUS, f"Summary {text.id} contains a marker early {why}.", summary_row(text.id))
     else:
-        why = "quotes a marker of the engine, or had a model although it holds one"
+        why = "quotes a marker of the engine, or names a model although it contains one"
         yield hit(BY_DESIGN, f"Summary {text.id} {why}.", summary_row(text.id))
 
 
 def _reasoning(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     if text.kind is None and texts.has_reasoning(text.content):
-        what = f"Summary {text.id} holds what the model thought or said before it."
+        what = f"Summary {text.id} contains reasoning or a preamble of the model."
         yield hit(SUSPICIOUS, what, summary_row(text.id))
 
 
@@ -214,13 +216,13 @@ def _with(
     return find
 
 
-_CAPPED: Final = _fault("were cut off at the hard cap")
-_DIRECTIVES: Final = _fault("lack parts that looked like orders")
-_INJECTED: Final = _fault("hold tags of injected memory or context")
-_BINARY: Final = _fault("hold base64, data URLs or media lines")
+_CAPPED: Final = _fault("were truncated at the hard cap")
+_DIRECTIVES: Final = _fault("lack parts that looked like instructions")
+_INJECTED: Final = _fault("contain tags of injected memory or context")
+_BINARY: Final = _fault("contain base64, data URLs or media lines")
 _LONG: Final = _fault("are more than three times as long as the target")
 _NO_HINT: Final = _fault("do not say what can be expanded", BY_DESIGN)
-_ORDERS: Final = _fault("hold what a model could take for instructions")
+_ORDERS: Final = _fault("contain text that a model could read as instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
 #: Asked of one text after the other.
@@ -309,7 +311,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C8",
         WARNING,
         "no compression",
-        "Is a summary at least as long as what it was made from?",
+        "Is a summary at least as long as its sources?",
         why="A summary should be shorter than its sources; otherwise it only adds to the context.",
         needs=("summaries",),
         unfixed=_BY_MODEL,
@@ -338,9 +340,9 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C13",
         WARNING,
         "injected context",
-        "Does a summary hold tags of injected memory or context?",
-        why="Memory that the host injects belongs to one turn. In a summary it is told as something that "
-        "was said.",
+        "Does a summary contain tags of injected memory or context?",
+        why="Memory that the host injects belongs to one turn. In a summary it looks like part of the "
+        "conversation.",
         needs=("summaries",),
         faults=(_INJECTED,),
         find=_with(_INJECTED, lambda text, limits: texts.has_injected_context(text.content)),
@@ -349,8 +351,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "C14",
         WARNING,
         "binary in the text",
-        "Does a summary hold base64, data URLs or media lines?",
-        why="Encoded data in a summary costs tokens and tells nothing.",
+        "Does a summary contain base64, data URLs or media lines?",
+        why="Encoded data in a summary costs tokens and carries no information.",
         needs=("summaries",),
         faults=(_BINARY,),
         find=_with(_BINARY, lambda text, limits: texts.has_binary(text.content)),
@@ -371,9 +373,9 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "over target",
         "Is a summary more than three times as long as it should be?",
         why="The target for a leaf and for a condensed summary is set in the configuration; three times "
-        "that is odd.",
+        "that is unusual.",
         needs=("summaries",),
-        unanswered="Which target held when it was made; the present one is used.",
+        unanswered="Which target applied when it was made; the current one is used.",
         faults=(_LONG,),
         find=_with(_LONG, _over_target),
     ),
@@ -382,8 +384,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         INFO,
         "no hint for expansion",
         "Does a summary end without saying what can be expanded?",
-        why="The prompt asks for a last line on what can be expanded. A summary without it is whole all "
-        "the same.",
+        why="The prompt asks for a last line on what can be expanded. A summary without it is still "
+        "complete.",
         needs=("summaries",),
         faults=(_NO_HINT,),
         find=_with(_NO_HINT, lambda text, limits: not texts.has_expansion_hint(text.content)),
@@ -391,9 +393,9 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
     TextRule(
         "C20",
         WARNING,
-        "orders to the reader",
-        "Does a summary speak to the model as an instruction would?",
-        why="A summary tells what was said. Sentences that order the reader about may come from outside.",
+        "instructions to the reader",
+        "Does a summary read like an instruction to the model?",
+        why="A summary reports what was said. Sentences that instruct the reader may come from an attacker.",
         needs=("summaries",),
         faults=(_ORDERS,),
         find=_with(_ORDERS, lambda text, limits: texts.gives_orders(text.content)),
@@ -402,7 +404,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "D11",
         WARNING,
         "file ids malformed",
-        "Is a list of file ids no JSON array of strings?",
+        "Is a list of file ids not a JSON array of strings?",
         why="The files of a summary are a JSON array of ids.",
         needs=("summaries", "summaries.file_ids"),
         faults=(_UNREADABLE,),
@@ -487,7 +489,7 @@ class Summaries:
 def _copies(seen: Summaries, limits: Limits) -> Iterator[Hit]:
     for summary_id, copied in seen.copies.items():
         cut = copied is texts.Copy.CUT
-        what = "the beginning of its source, and the rest is lost" if cut else "a copy of its source"
+        what = "the beginning of its source; the rest is lost" if cut else "a copy of its source"
         yield hit(BROKEN if cut else SUSPICIOUS, f"Summary {summary_id} is {what}.", summary_row(summary_id))
 
 
@@ -498,7 +500,7 @@ def _from_bad_ones(seen: Summaries, limits: Limits) -> Iterator[Hit]:
             yield hit(
                 SUSPICIOUS,
                 f"Summary {consumer} was condensed from {counted(len(bad), 'source')} that "
-                f"{'is' if len(bad) == 1 else 'are'} no summary: what was cut off is missing in it too.",
+                f"{'is' if len(bad) == 1 else 'are'} no summary: the truncated part is missing in it too.",
                 *map(summary_row, (consumer, *bad[: limits.rows])),
             )
 
@@ -506,7 +508,7 @@ def _from_bad_ones(seen: Summaries, limits: Limits) -> Iterator[Hit]:
 def _same_texts(seen: Summaries, limits: Limits) -> Iterator[Hit]:
     for same in seen.alike.values():
         if len(same) > 1:
-            what = f"{len(same):,} summaries of conversation {seen.structure.id} hold the same text."
+            what = f"{len(same):,} summaries of conversation {seen.structure.id} have the same text."
             yield hit(SUSPICIOUS, what, *map(summary_row, same[: limits.rows]))
 
 
@@ -524,10 +526,10 @@ def _wrong_file_ids(seen: Summaries, limits: Limits) -> Iterator[Hit]:
             if applies:
                 rows.add("summaries", summary_id)
     for rows, words, fix in (
-        (stray, "list files that neither the database nor the sources know", FixId.RECOMPUTE_FILE_IDS),
-        (unknown, "list files of the sources that the database does not know", None),
+        (stray, "list files that are in neither the database nor the sources", FixId.RECOMPUTE_FILE_IDS),
+        (unknown, "list files of the sources that are not in the database", None),
         (lacking, "do not list files that the sources name", FixId.RECOMPUTE_FILE_IDS),
-        (circling, "do not list files that the sources name, on a circle", None),
+        (circling, "do not list files that the sources name, on a cycle", None),
     ):
         yield from rows.hits(SUSPICIOUS, "summary", seen.structure.id, f"{words}.", fix)
 
@@ -539,7 +541,7 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         WARNING,
         "unmarked copy",
         "Is a summary a copy of its source?",
-        why="A summary that repeats its source word for word is a cut without a mark.",
+        why="A summary that repeats its source verbatim is a truncation without a marker.",
         needs=("summaries",),
         unanswered="A copy whose source was rewritten since.",
         unfixed=_BY_MODEL,
@@ -549,8 +551,8 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "C10",
         WARNING,
         "made from a broken summary",
-        "Was a summary condensed from one that is no summary?",
-        why="Whatever a broken source lacks, a summary made from it lacks, too; repair the source first.",
+        "Was a summary condensed from a broken one?",
+        why="A summary lacks everything that its broken source lacks. Repair the source first (R).",
         needs=("summaries", "summary_parents"),
         unfixed=_BY_MODEL,
         find=_from_bad_ones,
@@ -559,8 +561,8 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "C17",
         WARNING,
         "same text twice",
-        "Do several summaries of a conversation hold the same text?",
-        why="Two summaries with one text were made from the same messages, or one took the other's place.",
+        "Do several summaries of a conversation have the same text?",
+        why="Two summaries with one text were made from the same messages, or one replaced the other.",
         needs=("summaries",),
         find=_same_texts,
     ),
@@ -568,7 +570,7 @@ CHECKS: Final[tuple[Rule[Summaries], ...]] = (
         "D12",
         WARNING,
         "file ids",
-        "Does a list of file ids name an unknown file or lack one of its sources'?",
+        "Does a list of file ids name an unknown file, or omit one of its sources'?",
         why="The files of a summary are those that its text names and those of its sources, each of them "
         "stored.",
         needs=("summaries", "summaries.file_ids", "large_files"),
@@ -612,7 +614,7 @@ def note_left_out(run: Run, wanted: frozenset[str], structure: Structure, count:
     if count > 0:
         why = f"have more than {MOST_CHARACTERS:,} characters, or were removed meanwhile"
         where = f"{count:,} {what} of conversation {structure.id}"
-        run.stop(wanted, f"it did not look into {where}: their texts {why}")
+        run.stop(wanted, f"it did not read {where}: their texts {why}")
 
 
 async def bodies_of(reader: Reader, summary_ids: Sequence[SummaryId]) -> list[Body]:

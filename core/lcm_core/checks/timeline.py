@@ -42,8 +42,8 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
     if odd:
         yield odd.hit(
             SUSPICIOUS,
-            f"{phrase(of_odd, 'number', None, 'are missing')} {between} (between {', '.join(where)}), and no "
-            "messages were deleted there: they were moved.",
+            f"{phrase(of_odd, 'number', None, 'are missing')} {between} (between {', '.join(where)}), and "
+            "no messages were deleted there: they were moved.",
         )
     if pruned:
         what = f"{phrase(of_pruned, 'number', None, 'are missing')} {between}"
@@ -66,8 +66,8 @@ def _times_back(structure: Structure, limits: Limits) -> Iterator[Hit]:
         newest = day if place == structure.copied else max(newest, day)
     for rows, confidence, why in (
         (far, SUSPICIOUS, "times and order contradict each other"),
-        (coarse, BY_DESIGN, "by so little that coarse stamps explain it"),
-        (copied, BY_DESIGN, "those before are copies of another conversation's, as a transplant makes them"),
+        (coarse, BY_DESIGN, "by so little that coarse timestamps explain it"),
+        (copied, BY_DESIGN, "the earlier ones are copies from another conversation, as after a transplant"),
     ):
         if rows:
             where = f"{counted(rows.count, 'message')} of conversation {structure.id}"
@@ -91,7 +91,7 @@ def _stamped_at_import(structure: Structure, limits: Limits) -> Iterator[Hit]:
         if place - start >= _STAMPED and days[start]:
             rows = FaultRows(limits, "messages", structure.messages.ids[start:place])
             words = (
-                f"have one and the same second ({structure.span_text(start, place - 1)}): they "
+                f"have the same second ({structure.span_text(start, place - 1)}): they "
                 "were stamped when they were imported."
             )
             confidence = BY_DESIGN if start <= structure.copied else SUSPICIOUS
@@ -107,7 +107,7 @@ def _one_sided(structure: Structure, limits: Limits) -> Iterator[Hit]:
         if alone < (_ONE_SIDED if users else _WITHOUT_USER):
             continue
         words = (
-            f"stand in a row without any of the user's ({structure.span_text(before + 1, after - 1)}): "
+            f"come in a row without a user message ({structure.span_text(before + 1, after - 1)}): "
             "some may never have been stored."
         )
         rows = FaultRows(limits, "messages", messages.ids[before + 1 : after])
@@ -119,17 +119,18 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "E1",
         WARNING,
         "gaps in seq",
-        "Are numbers missing between messages, or does the first not have 0 or 1?",
-        why="seq counts from 0 or 1 without gaps, except where the host deleted heartbeats. A gap without "
-        "a reason means that messages were renumbered or taken away.",
+        "Are numbers missing between messages, or is the first not 0 or 1?",
+        why="seq counts from 0 or 1 without gaps, except where the host deleted heartbeats. A gap without a "
+        "reason means that messages were renumbered or removed.",
         find=_seq_gaps,
     ),
     Rule(
         "E2",
         WARNING,
         "times out of order",
-        "Do times go back while seq goes on?",
-        why="What was stored later was said later; an import or a clock that was set back breaks that.",
+        "Do times go back while seq increases?",
+        why="Messages are stored in the order of their times; an import, or a clock set back, breaks that "
+        "order.",
         find=_times_back,
     ),
     Rule(
@@ -137,24 +138,25 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         INFO,
         "compaction events",
         "Did 0.1 to 0.6.0 record compactions as messages?",
-        why="0.1 to 0.6.0 stored each compaction as a system message. They are no part of the talk.",
+        why="0.1 to 0.6.0 stored each compaction as a system message. They are not part of the conversation.",
         find=_events,
     ),
     Rule(
         "E24",
         WARNING,
         "stamped at import",
-        "Does a long run of messages have one and the same second?",
-        why="Messages have the time at which they were said. A long run with one second was stamped at "
-        "its import.",
+        "Does a long run of messages have the same second?",
+        why="Messages have the time at which they were said. A long run with the same second got its time "
+        "at import.",
         find=_stamped_at_import,
     ),
     Rule(
         "E25",
         WARNING,
         "one-sided turns",
-        "Is there a long run of messages without any of the user's?",
-        why="People and the model take turns. A long run of one side alone may lack what the other said.",
+        "Is there a long run of messages without a user message?",
+        why="People and the model take turns. In a long run of one side, messages of the other side may be "
+        "missing.",
         unanswered="Entries of the transcript that were never stored: compare the session on disk with it.",
         find=_one_sided,
     ),

@@ -76,8 +76,8 @@ def _check_there(rows: HostRows, session_id: str) -> None:
     there = rows.first("SELECT 1 FROM session_windows WHERE session_id = ?", (session_id,)) is not None
     if not there or is_put_away(rows, session_id):
         raise NotFoundError(
-            f"Session {session_id} is not in {rows.path} any more: the host put it away or deleted it. List "
-            "again.",
+            f"Session {session_id} is not in {rows.path} any more: the host archived or deleted it. List "
+            "the sessions again.",
             code="SESSION_NOT_FOUND",
             details={"session": session_id},
         )

@@ -315,4 +315,4 @@ def from_stream(
         case FilePlace():
             return use(TextLines(file_of(place.path)), *args, **kwargs)
         case HotPlace():
-            raise ValueError(f"{session.session_id} lies in the table of entries")
+            raise ValueError(f"{session.session_id} is in the table of entries")

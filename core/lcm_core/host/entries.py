@@ -62,7 +62,7 @@ def entry_of(
     message: JsonObject = held if isinstance(held, dict) else {}
     kind = string(value.get("type"))
     if kind == MESSAGE and not message and problem is None:
-        problem = "an entry of type message that holds none"
+        problem = "an entry of type message without a message"
     stamp = read_moment(value.get("timestamp")) or read_moment(message.get("timestamp"))
     return SessionEntry(
         number,
@@ -99,13 +99,13 @@ def value_of(row: EventRow) -> tuple[JsonObject, str | None]:
         ConfigurationError: this Python cannot unpack it.
     """
     if row.json is not None and row.packed_size is not None:
-        raise BadLineError("its row holds it twice, as text and packed")
+        raise BadLineError("its row contains it twice, as text and packed")
     if row.json is not None:
         if len(row.json) > ENTRY_LIMIT:
             return peek_object(row.json), _too_long(None)
         return decode_object(row.json), None
     if row.packed_size is None:
-        raise BadLineError("its row holds nothing")
+        raise BadLineError("its row is empty")
     if row.packed is None:
         raise BadLineError(_too_long(row.packed_size))
     return decode_object(unpacked_entry(row.packed, row.size, ENTRY_LIMIT)), None

@@ -123,7 +123,7 @@ class _ReadDatabase:
 
 @dataclass(frozen=True, slots=True)
 class HostListing:
-    """What was found, the newest first (then by agent and id), and what was passed over."""
+    """What was found, the newest first (then by agent and id), and what was skipped."""
 
     sessions: tuple[HostSession, ...]
     problems: tuple[SessionProblem, ...]
@@ -217,7 +217,7 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
             code="SESSION_AMBIGUOUS",
             details={"session": session_id},
         )
-    passed_over = f" {listing.problems[0].path} was passed over." if listing.problems else ""
+    passed_over = f" {listing.problems[0].path} was skipped." if listing.problems else ""
     raise NotFoundError(
         f"There is no session {session_id}.{passed_over} List what is there with `sessions list`.",
         code="SESSION_NOT_FOUND",
@@ -261,7 +261,7 @@ def _take(found: dict[tuple[str | None, str], HostSession], session: HostSession
 def _remarks(database: Path, sessions: AgentSessions) -> Iterator[SessionProblem]:
     if sessions.left_out:
         yield SessionProblem(
-            database, f"{sessions.left_out:,} rows without a usable session id were left out.", is_remark=True
+            database, f"{sessions.left_out:,} rows without a usable session id were skipped.", is_remark=True
         )
     if sessions.schema_number > TRIED_SCHEMA:
         yield SessionProblem(

@@ -74,7 +74,7 @@ def unpacked_entry(data: bytes, size: int | None, limit: int) -> bytes:
     except zstd.ZstdError as error:
         raise BadLineError(f"packed, and its zstd frame is damaged ({error})") from error
     if len(text) != size or not unpacking.eof or unpacking.unused_data:
-        raise BadLineError(f"packed, and its frame does not hold the {size:,} bytes that its row says")
+        raise BadLineError(f"packed, and its frame does not contain the {size:,} bytes that its row says")
     return text
 
 
@@ -91,7 +91,7 @@ def unpacked(name: str, packed: Iterator[bytes], limit: int) -> Iterator[bytes]:
         for piece in _unpack(zstd, name, packed):
             held += len(piece)
             if held > limit:
-                raise _damaged(name, f"it holds more than the {limit:,} bytes that the host may have written")
+                raise _damaged(name, f"it has more than the {limit:,} bytes that the host may have written")
             yield piece
     except zstd.ZstdError as error:
         raise _damaged(name, f"its zstd frame is damaged: {error}") from error

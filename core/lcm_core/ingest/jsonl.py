@@ -197,7 +197,7 @@ def _skip_line(file: BinaryIO, cancelled: Cancelled) -> tuple[int, bool]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise BadLineError(f"not JSON: {name} is no JSON value")
+    raise BadLineError(f"not JSON: {name} is not a JSON value")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
@@ -316,7 +316,7 @@ CIRCLE = "its parents form a circle"
 
 def repeated_id(entry_id: str, line: int) -> str:
     """What is wrong with an entry whose id another line, *line*, had before."""
-    return f"its id {_short(entry_id)} already stands in line {line}"
+    return f"its id {_short(entry_id)} is already in line {line}"
 
 
 def missing_parent(entry_id: str) -> str:

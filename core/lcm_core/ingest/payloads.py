@@ -622,4 +622,4 @@ def _prepare(folder: Path) -> None:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     if folder.is_symlink() or not folder.is_dir():
-        raise PayloadError(f"{folder} is no folder of its own; nothing was imported. Move it away.")
+        raise PayloadError(f"{folder} is not a folder; nothing was imported. Move it away.")

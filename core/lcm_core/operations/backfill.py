@@ -118,7 +118,7 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     hint = f" It has {known}{' …' if len(listed) > _NAMED else ''}." if listed else ""
     passed_over = [one for one in listing.problems if agent in one.path.parts or not listed]
     if passed_over:
-        hint += f" Passed over: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
+        hint += f" Skipped: {passed_over[0].path} ({passed_over[0].reason.rstrip('.')})."
     if listing.databases:
         hint += f" Its {SESSIONS_IN_HOST_DATABASE} ({listing.databases[0]})."
     raise NotFoundError(
@@ -341,14 +341,14 @@ def kept_by_engine(tokens: Sequence[int], budget: int) -> int:
 
 def _kept(keeps: int, count: int, budget: int) -> str:
     newest = "none of" if not keeps else f"the newest {keeps:,} of"
-    return f"the engine itself would keep {newest} these {count:,} messages: what fits into {budget:,} tokens"
+    return f"the engine itself would keep {newest} these {count:,} messages: what fits in {budget:,} tokens"
 
 
 def _check_is_transcript(transcript: HostFile) -> None:
     if transcript.bad_lines and not transcript.entry_count and transcript.header is None:
         first = transcript.problems[0]
         raise TranscriptError(
-            f"{transcript.path} is no transcript: {counted(transcript.bad_lines, 'line')}, and no entry "
+            f"{transcript.path} is not a transcript: {counted(transcript.bad_lines, 'line')}, and no entry "
             f"(line {first.line:,}: {first.reason}). Nothing was imported; give a session's .jsonl file.",
             code="NOT_A_TRANSCRIPT",
         )
@@ -389,20 +389,20 @@ def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present:
         yield f"{counted(transcript.bad_lines, 'line')} of the file cannot be read"
     if transcript.abandoned:
         count = counted(transcript.abandoned, "entry")
-        is_left = agree(transcript.abandoned, "are left out, as the host leaves them out")
+        is_left = agree(transcript.abandoned, "are not imported, as the host ignores them too")
         yield f"{count} on abandoned branches {is_left}"
     for reason, number in sorted(tally.skipped.items()):
         yield f"{counted(number, 'message')} left out: {reason.value}"
     if anchor.left_out:
         yield (
             f"{counted(anchor.left_out, 'message')} between stored ones {agree(anchor.left_out, 'are')} not "
-            "stored and left out: it would come behind newer ones"
+            "imported: it would come behind newer ones"
         )
     if anchor.proof is AnchorProof.NONE:
-        yield "none of the stored messages is in the file, so that nothing says where it belongs"
+        yield "none of the stored messages is in the file, so its place is unknown"
     if anchor.proof is AnchorProof.CONTENT and tally.stored > import_cap(present):
         yield (
-            f"only texts say that these {tally.stored:,} messages are new; the engine itself would believe "
+            f"only texts say that these {tally.stored:,} messages are new; the engine itself would import "
             f"{import_cap(present):,}"
         )
 

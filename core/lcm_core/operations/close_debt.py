@@ -35,13 +35,14 @@ async def plan_close_debt(
     conversation = await get_conversation(reader, conversation_id)
     if not reader.schema.has(MAINTENANCE, "resolution_reason"):
         raise RefusedError(
-            "The engine that wrote this database cannot note that debt is closed (columns resolution_reason "
+            "The engine that wrote this database cannot record that a debt is closed (columns "
+            "resolution_reason "
             "and maintenance_revision are missing). Nothing was changed."
         )
     if conversation.active is not False:
         raise RefusedError(
             f"Conversation {conversation_id} is active: its host pays the debt, or `lcm-tui compact` does. "
-            "Only that of a conversation that has ended can be closed. Nothing was changed."
+            "Only the debt of an ended conversation can be closed. Nothing was changed."
         )
     rows = [
         row
@@ -49,7 +50,7 @@ async def plan_close_debt(
         if row.get("pending")
     ]
     if not rows:
-        raise RefusedError(f"Conversation {conversation_id} owes no compaction. Nothing was changed.")
+        raise RefusedError(f"Conversation {conversation_id} has no compaction debt. Nothing was changed.")
     moment = now or datetime.now(UTC)
     [row] = rows
     revision = row.get(REVISION)
@@ -66,5 +67,5 @@ async def plan_close_debt(
         title=f"Close the compaction debt of conversation {conversation_id}",
         conversation_id=conversation_id,
         edits=(update(MAINTENANCE, row, closed),),
-        warnings=("Nothing is compacted: the note alone goes, and new debt would open it again",),
+        warnings=("Nothing is compacted: only the debt record is closed, and new debt opens it again",),
     )

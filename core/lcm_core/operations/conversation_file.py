@@ -223,7 +223,7 @@ def read_conversation_file(path: Path) -> ConversationFile:
                 if header is None:
                     header = _checked(path, found)
                 elif ended:
-                    raise _refused(path, f"line {number} stands behind its end")
+                    raise _refused(path, f"line {number} comes after its end")
                 elif "end" in found:
                     ended = True
                     _check_counts(path, found["end"], rows)
@@ -241,9 +241,9 @@ def read_conversation_file(path: Path) -> ConversationFile:
             details={"path": str(path)},
         ) from error
     except UnicodeDecodeError as error:
-        raise _refused(path, "it is no text") from error
+        raise _refused(path, "it is not text") from error
     if header is None or not ended:
-        raise _refused(path, "its end is missing: it was cut off")
+        raise _refused(path, "its end is missing: it was truncated")
     owner = header["conversationId"]
     assert isinstance(owner, int)
     _check_owner(path, owner, rows)
@@ -254,15 +254,15 @@ def _parsed(path: Path, number: int, line: str) -> dict[str, object]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _refused(path, f"line {number} is no JSON") from error
+        raise _refused(path, f"line {number} is not JSON") from error
     if not isinstance(found, dict):
-        raise _refused(path, f"line {number} is no object")
+        raise _refused(path, f"line {number} is not an object")
     return found
 
 
 def _checked(path: Path, header: dict[str, object]) -> dict[str, object]:
     if header.get("format") != FORMAT or not isinstance(header.get("conversationId"), int):
-        raise _refused(path, "its first line does not say that it is one")
+        raise _refused(path, "its first line is not the header of an export")
     if header.get("version") != VERSION:
         raise _refused(path, f"it is of version {header.get('version')!r}; this program reads {VERSION}")
     return header
@@ -271,22 +271,22 @@ def _checked(path: Path, header: dict[str, object]) -> dict[str, object]:
 def _row_of(path: Path, number: int, found: dict[str, object]) -> tuple[str, FileRow]:
     table, row = found.get("table"), found.get("row")
     if not isinstance(table, str) or not isinstance(row, dict):
-        raise _refused(path, f"line {number} is no row")
+        raise _refused(path, f"line {number} is not a row")
     try:
         return table, decode_values(row)
     except CodecError as error:
-        raise _refused(path, f"line {number} holds a value that is none") from error
+        raise _refused(path, f"line {number} contains an invalid value") from error
 
 
 def _check_counts(path: Path, end: object, rows: dict[str, list[FileRow]]) -> None:
     if end != {table: len(found) for table, found in rows.items()}:
-        raise _refused(path, "rows are missing in it, or there are too many")
+        raise _refused(path, "it has missing or surplus rows")
 
 
 def _check_owner(path: Path, owner: int, rows: dict[str, list[FileRow]]) -> None:
     """Every row that names a conversation names the one."""
     if len(rows.get("conversations", ())) != 1:
-        raise _refused(path, "it does not hold one conversation")
+        raise _refused(path, "it does not contain exactly one conversation")
     for table, found in rows.items():
         if any(row.get("conversation_id", owner) != owner for row in found):
             raise _refused(path, f"a row of {table} belongs to another conversation")
@@ -294,5 +294,6 @@ def _check_owner(path: Path, owner: int, rows: dict[str, list[FileRow]]) -> None
 
 def _refused(path: Path, reason: str) -> RefusedError:
     return RefusedError(
-        f"{path} is no whole export of a conversation: {reason}. Nothing was changed.", code="FILE_INVALID"
+        f"{path} is not a complete export of a conversation: {reason}. Nothing was changed.",
+        code="FILE_INVALID",
     )

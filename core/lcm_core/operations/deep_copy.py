@@ -134,8 +134,8 @@ def _sources_first(graph: SummaryGraph) -> Iterable[SummaryId]:
     for one in graph.nodes:
         if one not in order or one in graph.sources.get(one, ()):
             raise RefusedError(
-                f"Summary {one} stands on a cycle or above one: there is no end to what it was made from. "
-                "Mend the source first; `lcm-tui doctor` names the edges."
+                f"Summary {one} is part of a cycle or above one: its sources never end. Fix the source "
+                "conversation first; `lcm-tui doctor` names the edges."
             )
     return order
 
@@ -155,13 +155,13 @@ def _check_present(
         row = known.get(one) if isinstance(one, int | str) else None
         if row is None:
             raise RefusedError(
-                f"{kind} {one} is named in what was to be copied of conversation {owner}, and its row is "
-                f"gone: the copy would dangle. Mend it first; `lcm-tui doctor {owner}` shows where."
+                f"{kind} {one} is referenced by the copied rows of conversation {owner}, and its row is "
+                f"missing: the copy would be incomplete. Fix it first; `lcm-tui doctor {owner}` shows where."
             )
         if row["conversation_id"] != owner:
             raise RefusedError(
-                f"{kind} {one} is named in what was to be copied of conversation {owner} and belongs to "
-                f"conversation {row['conversation_id']!r}. Mend it first: see `lcm-tui doctor {owner}`."
+                f"{kind} {one} is referenced by the copied rows of conversation {owner} and belongs to "
+                f"conversation {row['conversation_id']!r}. Fix it first: see `lcm-tui doctor {owner}`."
             )
 
 
@@ -170,8 +170,8 @@ def _check_roots(roots: Sequence[str], graph: SummaryGraph) -> None:
     below = graph.walk(source for root in roots for source in graph.sources.get(SummaryId(root), ()))
     if double := set(roots).intersection(below):
         raise RefusedError(
-            f"Summary {min(double)} and one made from it both stand in the source's context: the copy would "
-            "cover the same twice. Take one of them out first; `lcm-tui doctor` offers it."
+            f"Summary {min(double)} and one made from it are both in the source's context: the copy would "
+            "cover the same messages twice. Remove one of them first; `lcm-tui doctor` has a fix."
         )
 
 
@@ -186,8 +186,8 @@ def _check_sources(
         if summary not in (linked if leaf else made):
             what = "Leaf" if leaf else "Condensed summary"
             raise RefusedError(
-                f"{what} {summary} has no {'source messages' if leaf else 'sources'}: nobody can tell what "
-                "the copy would stand for. Mend it first; `lcm-tui doctor` shows it."
+                f"{what} {summary} has no {'source messages' if leaf else 'sources'}: what the copy covers "
+                "is unknown. Fix it first; `lcm-tui doctor` shows it."
             )
 
 
@@ -202,14 +202,14 @@ def _inverted(consumer: StoredRow, source: StoredRow) -> bool:
 def _id(row: StoredRow, column: str) -> str:
     value = row[column]
     if not isinstance(value, str):
-        raise RefusedError(f"A summary that was to be copied has {value!r} for an id; mend it first.")
+        raise RefusedError(f"A copied summary has {value!r} as its id; fix it first.")
     return value
 
 
 def _number(row: StoredRow, column: str) -> int:
     value = row[column]
     if not isinstance(value, int):
-        raise RefusedError(f"A message that was to be copied has {value!r} for its {column}; mend it first.")
+        raise RefusedError(f"A copied message has {value!r} for its {column}; fix it first.")
     return value
 
 

@@ -100,8 +100,8 @@ def _check_tables(reader: Reader) -> None:
     if gone:
         raise RefusedError(
             f"This database has no table {' and no table '.join(gone)}, so nothing can be dissolved: it is "
-            "damaged. Restore a backup (`lcm-tui restore`), or let the host start once, which makes it anew "
-            "without its rows."
+            "damaged. Restore a backup (`lcm-tui restore`), or start the host once: it creates the table "
+            "again, without its rows."
         )
 
 
@@ -109,7 +109,7 @@ def _title(nodes: Mapping[str, _Node], roots: Sequence[str], count: int, keep: b
     what = f"summary {roots[0]}" if len(roots) == 1 else f"{len(roots)} summaries of the context"
     below = f" with {len(nodes) - len(roots)} below" if len(nodes) > len(roots) else ""
     sources = f"{count} {'summary' if count == 1 else 'summaries'}"
-    return f"Dissolve {what}{below} into {sources}{', kept in the DAG' if keep else ''}"
+    return f"Dissolve {what}{below} into {sources}{', kept in the database' if keep else ''}"
 
 
 # -- what is to be dissolved -----------------------------------------------------------------------------
@@ -120,7 +120,7 @@ async def _nodes(
 ) -> dict[str, _Node]:
     """The chosen nodes and the condensed ones that follow from *levels*."""
     if not summary_ids or levels < 1:
-        raise RefusedError("There is nothing to dissolve: name a summary, and one level or more.")
+        raise RefusedError("Nothing to dissolve: name a summary, and at least one level.")
     found: dict[str, _Node] = {}
     for level in range(levels):
         wanted = list(dict.fromkeys(summary_ids))
@@ -145,13 +145,10 @@ async def _node(reader: Reader, conversation_id: ConversationId, summary_id: Sum
             f"{conversation_id}."
         )
     if summary.kind != "condensed":
-        raise RefusedError(
-            f"Summary {summary_id} is a leaf: it was made from messages, and only condensed summaries "
-            "can be dissolved."
-        )
+        raise RefusedError(f"Summary {summary_id} is a leaf: only condensed summaries can be dissolved.")
     edges = await summary_store.edges_of(reader, [summary_id])
     if not edges:
-        raise RefusedError(f"Summary {summary_id} has no sources: there is nothing to put in its place.")
+        raise RefusedError(f"Summary {summary_id} has no sources: nothing can replace it.")
     [row] = await rows_by(reader, "summaries", "summary_id", [summary_id])
     return _Node(Cells.of(row), tuple(edge.source for edge in edges))
 
@@ -163,19 +160,19 @@ def _roots(nodes: Mapping[str, _Node], listing: Listing, conversation_id: int) -
         count = listing.refs.count(summary_id)
         if count > 1:
             raise RefusedError(
-                f"Summary {summary_id} stands {count} times in the context of conversation "
-                f"{conversation_id}: take the extra ones out first."
+                f"Summary {summary_id} is {count} times in the context of conversation "
+                f"{conversation_id}: remove the duplicates first."
             )
         if not count and summary_id not in below:
             raise RefusedError(
                 f"Summary {summary_id} is not in the context of conversation {conversation_id}: "
-                "only what the model sees can be dissolved."
+                "only summaries in the context can be dissolved."
             )
     roots = [str(ref) for ref in listing.refs if ref in nodes]
     if not roots:
         raise RefusedError(
             f"None of these summaries is in the context of conversation {conversation_id}: "
-            "only what the model sees can be dissolved."
+            "only summaries in the context can be dissolved."
         )
     return roots
 
@@ -187,8 +184,8 @@ def _restored(root: str, nodes: Mapping[str, _Node], used: set[str]) -> list[str
         summary_id = waiting.pop()
         if summary_id in used:
             raise RefusedError(
-                f"Summary {summary_id} would come back into the context twice: more than one summary was "
-                "made from it, or it stands on a cycle."
+                f"Summary {summary_id} would be in the context twice: more than one summary was made from "
+                "it, or it is part of a cycle."
             )
         used.add(summary_id)
         if summary_id in nodes:
@@ -214,18 +211,18 @@ async def _check_sources(
     for source, node in sources.items():
         if source not in present:
             raise RefusedError(
-                f"Source {source} of summary {node.summary_id} is gone: dissolving it would lose what only "
-                "the summary still covers."
+                f"Source {source} of summary {node.summary_id} is missing: dissolving would lose what only "
+                "the summary covers."
             )
         if present[source].conversation_id != conversation_id:
             raise RefusedError(
                 f"Source {source} of summary {node.summary_id} belongs to conversation "
-                f"{present[source].conversation_id}: it cannot stand in this context."
+                f"{present[source].conversation_id}: it cannot be in this context."
             )
         if source in held:
             raise RefusedError(
-                f"Source {source} of summary {node.summary_id} is in the context already: it would stand "
-                "there twice."
+                f"Source {source} of summary {node.summary_id} is already in the context: it would be there "
+                "twice."
             )
 
 
@@ -236,8 +233,8 @@ async def _check_consumers(reader: Reader, nodes: Mapping[str, _Node]) -> None:
         staying = [consumer for consumer in others if consumer not in nodes]
         if staying:
             raise RefusedError(
-                f"Summary {staying[0]} is made from {summary_id}: it would lose its source. "
-                "Keep the node in the DAG (--keep), or dissolve that one first."
+                f"Summary {staying[0]} is made from {summary_id}: it would lose its source. Keep the "
+                "summary in the database (--keep), or dissolve that one first."
             )
 
 
@@ -252,7 +249,7 @@ async def _check_messages(reader: Reader, nodes: Mapping[str, _Node], listing: L
             if lost:
                 raise RefusedError(
                     f"Summary {node.summary_id} alone covers message {min(lost)}, though it is condensed: "
-                    "dissolving it would lose that message. Keep the node in the DAG (--keep)."
+                    "dissolving it would lose that message. Keep the summary in the database (--keep)."
                 )
 
 
@@ -273,7 +270,7 @@ def _splice(listing: Listing, row: Cells, restored: Sequence[str], stamp: str) -
     """What takes a row's place, on the list as earlier splices leave it."""
     owner, summary_id = row["conversation_id"], row["summary_id"]
     if not (isinstance(owner, int) and isinstance(summary_id, str)):
-        raise TypeError("a summary stands in the context of a conversation")
+        raise TypeError("a summary is in the context of a conversation")
     start = listing.refs.index(summary_id)
     inserted = [context_item(owner, source, stamp) for source in restored]
     return splice_at(listing, owner, start, [row.but(ordinal=listing.ordinals[start])], inserted)

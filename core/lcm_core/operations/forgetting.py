@@ -43,8 +43,8 @@ def forgetting_means(database: Path, conversations: Sequence[ConversationId]) ->
     Looks into folders, so call it in a thread.
     """
     return (
-        "This cannot be undone: every row goes, what lcm-tui noted about it goes, nothing is exported, and "
-        "the file is written anew",
+        "This cannot be undone: every row and all records of lcm-tui about it are deleted, nothing is "
+        "exported, and the file is rewritten (VACUUM)",
         "Large files, transcripts of the host, copies in other conversations and backups are not touched",
         *(f"An export is at {path}" for path in known_exports(default_folder(), conversations)),
         *(f"A backup is at {one.path}" for one in known_backups(database)),

@@ -178,8 +178,8 @@ async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> N
             f"`lcm-tui history undo --batch {batch} --apply`" if batch else f"`lcm-tui prune {half} --delete`"
         )
         raise RefusedError(
-            f"An earlier import of {file.path} was stopped, or is not done yet: conversation {half} holds a "
-            f"part of it. Take that back with {take}, then import it again; nothing was changed.",
+            f"An earlier import of {file.path} was stopped or is still running: conversation {half} "
+            f"contains a part of it. Undo that with {take}, then import it again; nothing was changed.",
             code="IMPORT_BEGUN",
         )
 
@@ -226,13 +226,15 @@ class _Importing:
             ids[table] = {one: new() if one in used else str(one) for one in names}
         made = cls(file, columns, owner, messages, ids)
         if there:
-            made.said.append(f"Conversation {number} is taken here, so it gets a new number")
+            made.said.append(f"Conversation {number} already exists here, so the import gets a new number")
         if taken:
-            made.said.append("Some messages' ids are taken here, so all messages get new ones")
+            made.said.append("Some message ids already exist here, so all messages get new ids")
         for table, renamed in ids.items():
             count = sum(old != new for old, new in renamed.items())
             if count:
-                made.said.append(phrase(count, _NOUNS[table], None, "get a new id, for the old one is taken"))
+                made.said.append(
+                    phrase(count, _NOUNS[table], None, "get a new id, because the old one already exists")
+                )
         return made
 
     @property
@@ -303,10 +305,12 @@ class _Importing:
         for table in (*_ORDER[1:], *rest):
             count = len(self.file.rows.get(table, ()))
             if count and (table.startswith(_FORBIDDEN) or not self.columns.get(table)):
-                self.said.append(f"{counted(count, 'row')} of {table} left out: there is no such table here")
+                self.said.append(
+                    f"{counted(count, 'row')} of {table} not imported: this database has no such table"
+                )
             elif count and table in PREPARED and self.renames:
                 self.said.append(
-                    f"{counted(count, 'row')} of {table} left out: what the engine has prepared is of the "
+                    f"{counted(count, 'row')} of {table} not imported: prepared compactions belong to the "
                     "original conversation"
                 )
             elif count:
@@ -414,9 +418,12 @@ class _Importing:
         yield from self.said
         if self.lost:
             names = ", ".join(sorted(self.lost))
-            yield f"This version does not record {names}: those values are left out"
+            yield f"This version does not record {names}: those values are not imported"
         if self.stray:
-            yield f"{counted(self.stray, 'row')} left out that refer to what is not in the file"
+            yield (
+                f"{counted(self.stray, 'row')} not imported because they refer to rows that are not in "
+                "the file"
+            )
 
 
 _NOUNS: Final = {
@@ -456,12 +463,12 @@ async def _conversation(
     others = await rows_by(reader, "conversations", "session_key", [key])
     if not reader.schema.has("conversations", "active"):
         if others:
-            importing.said.append("Another conversation has its session key: it comes in without one")
+            importing.said.append("Another conversation has its session key: it is imported without one")
             return {**row, "session_key": None}
         return row
     if row.get("active", 1) == 0 or not any(one["active"] == 1 for one in others):
         return row
-    importing.said.append("Another conversation of its session is active: it comes in as an archived one")
+    importing.said.append("Another conversation of its session is active: it is imported as archived")
     wanted: FileRow = {
         "active": 0,
         "archived_at": iso_z(now),

@@ -86,7 +86,7 @@ async def plan_merge(
         RefusedError: its session is not split, was split on purpose, or the cause is not known.
     """
     if not conversations:
-        raise RefusedError("There is nothing to merge: name a conversation.")
+        raise RefusedError("Nothing to merge: name a conversation.")
     for conversation_id in conversations:
         await get_conversation(reader, conversation_id)
     if not records_archiving(reader):
@@ -124,8 +124,8 @@ def _title(split: SplitSession) -> str:
     messages = counted(sum(one.messages for one in split.older), "message")
     summaries = counted(sum(one.summaries for one in split.older), "summary")
     return (
-        f"Merge conversation {older} into {split.active.id}, of one session: {messages} and {summaries} come "
-        "before its own"
+        f"Merge conversation {older} into {split.active.id}, of one session: {messages} and {summaries} "
+        "are placed before its own"
     )
 
 
@@ -187,8 +187,8 @@ def _check(split: SplitSession, assume_rollover: bool) -> None:
     if split.certainty is Certainty.UNSURE and not assume_rollover:
         older = ", ".join(str(one.id) for one in split.older)
         raise RefusedError(
-            f"Session {split.session_key} is not merged. {split.reason} When you know that nobody reset it "
-            f"after conversation {older}, say so: --assume-rollover, or 1 in the app."
+            f"Session {split.session_key} is not merged. {split.reason} If you know that it was not reset "
+            f"after conversation {older}, use --assume-rollover, or 1 in the app."
         )
 
 
@@ -384,12 +384,14 @@ class _MergeEdits:
         """What becomes of more than its place."""
         own = sum(seq != new for _, seq, new in self._new_numbers(self.target))
         if own:
-            words = "get another number (seq) while the host may be at work: best when the session is idle"
+            words = "get a new number (seq); the host may be running: best when the session is idle"
             yield phrase(own, "message", self.target, words)
         for column in UNIQUE_COLUMNS:
             count = sum(column in lost for lost in self.losing.values())
             if count:
-                yield phrase(count, "older message", None, f"lose the {column}, for a newer one has the same")
+                yield phrase(
+                    count, "older message", None, f"lose the {column}, because a newer one has the same"
+                )
 
 
 async def _losing(reader: Reader, ids: Sequence[ConversationId]) -> dict[MessageId, dict[str, str]]:

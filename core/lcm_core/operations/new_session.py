@@ -67,7 +67,9 @@ async def plan_new_session(
         allows=frozenset(
             _missed(conversation_id, item) for item, leaves in zip(items, leaving, strict=True) if leaves
         ),
-        warnings=(f"The model no longer sees what leaves; {stays} stay, and every row",) if edits else (),
+        warnings=(f"The model no longer sees the removed items; {stays} stay, and every row",)
+        if edits
+        else (),
     )
 
 
@@ -132,7 +134,7 @@ async def _followed(
     begun = await next_conversation_id(reader)
     row = conversation_row(reader.schema, begun, following, sql_utc(now))
     edits.append(insertion("conversations", row))
-    return _append(begun, "Begin a conversation", edits)
+    return _append(begun, "Start a conversation", edits)
 
 
 def _archive(holding: Holding, cause: str, now: datetime) -> Edit:

@@ -153,8 +153,8 @@ async def plan_archive(
     """
     if not reader.schema.has("conversations", "active"):
         raise RefusedError(
-            "This database was written by an engine before 0.6, which archives no conversation. Delete what "
-            "is not wanted any more; nothing was changed."
+            "This database was written by an engine before 0.6, which archives no conversation. Delete "
+            "unwanted conversations instead; nothing was changed."
         )
     moment = now or datetime.now(UTC)
     edits: list[RowChange] = []
@@ -173,10 +173,10 @@ async def plan_archive(
         }
         edits.append(update("conversations", row, wanted))
     ids = [one.conversation_id for one in live]
-    warnings = ["The host begins a new, empty conversation at the next message of an archived session"]
+    warnings = ["The host starts a new, empty conversation at the next message of an archived session"]
     if left := [one for one in dict.fromkeys(conversations) if one not in ids]:
         warnings.append(
-            f"{_named(left).capitalize()}, archived already, {'is' if len(left) == 1 else 'are'} left"
+            f"{_named(left).capitalize()}, already archived, {'is' if len(left) == 1 else 'are'} left"
         )
     return Plan(
         kind="archive",
@@ -275,16 +275,18 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     ]
     if needed:
         raise RefusedError(
-            f"Conversation {one} cannot be deleted, for other conversations use its rows: {listed(needed)}. "
+            f"Conversation {one} cannot be deleted because other conversations use its rows: "
+            f"{listed(needed)}. "
             "Archive it instead, or delete the other one first; nothing was changed."
         )
     found = [
-        f"{use.used} goes with conversation {one}; {use.user} of conversation {use.conversation_id} names it"
+        f"{use.used} is deleted with conversation {one}; {use.user} of conversation {use.conversation_id} "
+        "names it"
         for use in uses
     ]
     files = len(await owned_keys(reader, "large_files", "file_id", one))
     if files:
-        words = f"stay on the disk when conversation {one} is gone, and no row names them any more"
+        words = f"stay on disk after conversation {one} is gone, and no row names them any more"
         found.append(phrase(files, "large file", None, words))
     return tuple(found)
 

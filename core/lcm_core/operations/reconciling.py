@@ -146,7 +146,7 @@ async def reconcile(
     return _new_epoch(file, texts, counts, known, holding)
 
 
-_UNPROVEN: Final = "no stored message was found in the transcript"
+_UNPROVEN: Final = "the transcript contains no stored message"
 
 
 def _capped(new: int, cap: int) -> str:

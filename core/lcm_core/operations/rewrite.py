@@ -91,9 +91,9 @@ async def plan_rewrite(
     if base is not None and not material.is_source_of(base):
         raise SourceChangedError(summary_id)
     if not text.strip(BLANKS):
-        raise RefusedError(f"An empty text is no summary: {summary_id} stays as it is.", code="EMPTY_TEXT")
+        raise RefusedError(f"An empty text is not a summary: {summary_id} is not changed.", code="EMPTY_TEXT")
     if text == before:
-        raise RefusedError(f"Summary {summary_id} says exactly that already.", code="SAME_TEXT")
+        raise RefusedError(f"Summary {summary_id} already has exactly this text.", code="SAME_TEXT")
     tokens = estimate(text, rendering.rules.estimator)
     known = await known_files(reader)
     listed, added = _listed(material, known, rendering.rules.source)
@@ -247,8 +247,8 @@ class _Above:
             yield f"{phrase(direct, 'summary', None, 'depend on the old text and will be marked stale')}"
         if self.wrong:
             yield (
-                f"the token counter of {counted(len(self.wrong), 'consumer')} was wrong before and stays so: "
-                "`lcm-tui doctor` mends it (D3)"
+                f"the token counter of {counted(len(self.wrong), 'consumer')} was wrong before and is not "
+                "changed: `lcm-tui doctor` fixes it (D3)"
             )
 
 

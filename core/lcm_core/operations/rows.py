@@ -128,8 +128,8 @@ async def over_budget(
     if total <= budget:
         return []
     return [
-        f"The context would hold {total:,} tokens and exceed the budget of {budget:,}: the engine would "
-        f"leave the oldest items out{more}"
+        f"The context would have {total:,} tokens and exceed the budget of {budget:,}: the engine would "
+        f"leave out the oldest items{more}"
     ]
 
 
@@ -146,8 +146,8 @@ def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
         if batch.active:
             raise RefusedError(
                 f"{what[0].upper()}{what[1:]}: the engine is preparing a compaction with it "
-                f"(batch {batch.batch_id}, {batch.status}). Let the host run "
-                "until it has published the batch or given it up, then try again. Nothing was changed.",
+                f"(batch {batch.batch_id}, {batch.status}). Let the host run until it has published or "
+                "discarded the batch, then try again. Nothing was changed.",
                 code="BATCH_ACTIVE",
             )
 

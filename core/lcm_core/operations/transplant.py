@@ -99,7 +99,7 @@ async def plan_transplant(
         *copy.warnings(),
         *await _out_of_time(reader, whole, target),
         *await _under_briefs(reader, target),
-        *await over_budget(reader, context.refs, budget, added=added, more=", and those are the copies"),
+        *await over_budget(reader, context.refs, budget, added=added, more=", and those are copied"),
     ]
     return Plan(
         kind="transplant",
@@ -133,7 +133,7 @@ async def _choose(
     roots = list(dict.fromkeys(str(one) for one in items.summary_ids if one is not None))
     if not roots:
         raise RefusedError(
-            f"The context of conversation {source} holds no summary: there is nothing to transplant. "
+            f"The context of conversation {source} contains no summary: nothing to transplant. "
             "Raw messages are not copied."
         )
     whole = await load_subtree(reader, source, roots)
@@ -144,7 +144,7 @@ async def _choose(
     if not chosen:
         raise RefusedError(
             f"Conversation {target} holds every summary of the context of conversation {source} already, or "
-            "what it was made from: there is nothing left to transplant."
+            "its sources: nothing left to transplant."
         )
     if chosen != roots:
         whole = await load_subtree(reader, source, chosen)
@@ -219,17 +219,17 @@ def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence
 
 def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:
     if chosen.skipped:
-        words = "are left out, for the target has the text or all messages"
+        words = "are skipped: the target has the text or all messages"
         yield phrase(chosen.skipped, "summary", None, words)
     if chosen.in_part:
-        words = "give way to the sources that the target lacks, for it has the others"
+        words = "are replaced by the sources that the target lacks"
         yield phrase(chosen.in_part, "summary", None, words)
     if chosen.below:
         yield phrase(
             chosen.below,
             "summary",
             None,
-            "below have a text that the target has too, and are copied with what was made from them",
+            "below have a text that the target also has; they are copied with the summaries made from them",
         )
     raw = sum(one is not None for one in items.message_ids)
     if raw:

@@ -134,7 +134,7 @@ def verify(
     given = _CITATION.fullmatch(citation.strip())
     if given is None:
         raise UsageError(
-            "That is no id and no citation; they look like msg#12, sum_... or msg#12@0123456789ab.",
+            "That is neither an id nor a citation; they look like msg#12, sum_... or msg#12@0123456789ab.",
             code="INVALID_CITATION",
             details={"value": citation[:80]},
         )
@@ -265,7 +265,7 @@ def _position(cursor: str | None) -> tuple[int, int]:
     given = _CURSOR.fullmatch(cursor)
     if given is None:
         raise UsageError(
-            "The cursor cannot be used: take the one of the page before, or leave --cursor out.",
+            "The cursor cannot be used: use the one printed by the previous page, or omit --cursor.",
             code="INVALID_CURSOR",
             details={"option": "cursor", "value": cursor[:80]},
         )

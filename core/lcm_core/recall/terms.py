@@ -107,7 +107,7 @@ def _pattern(text: str) -> regex.Pattern[str]:
     try:
         return regex.compile(text, regex.VERSION0 | regex.IGNORECASE)
     except (regex.error, RecursionError, MemoryError, OverflowError, ValueError) as error:
-        raise _refused(f"is no regular expression: {error}", text) from None
+        raise _refused(f"is not a regular expression: {error}", text) from None
 
 
 def _refused(problem: str, text: str) -> UsageError:

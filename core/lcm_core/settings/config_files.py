@@ -106,7 +106,7 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         document: dict[str, Json] = tomllib.loads(content)
     except FileNotFoundError:
         if expected:
-            message = f"LCM_TUI_CONFIG names {path}, where there is no file; the defaults apply."
+            message = f"LCM_TUI_CONFIG names {path}, which does not exist; the defaults apply."
             diagnostics.append(Diagnostic(Problem.MISSING_FILE, str(path), message))
         return UserFile()
     except (OSError, ValueError, RecursionError) as error:
@@ -244,7 +244,7 @@ def _document(path: Path, *, regular_only: bool) -> JsonObject:
 
     document = json5.loads(decoded) if decoded.strip() else {}
     if not isinstance(document, Mapping):
-        raise ValueError("it does not hold an object")
+        raise ValueError("it does not contain an object")
     return document
 
 

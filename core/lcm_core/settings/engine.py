@@ -276,7 +276,7 @@ def first_valid(
             return Sourced(key.parse(value), source, name)
         except ValueError as error:
             if key.otherwise is not None and isinstance(value, str):
-                then = f"{key.otherwise} stands for it, as for the engine"
+                then = f"{key.otherwise} is used instead, as in the engine"
                 diagnostics.append(invalid_value(name, value, str(error), then))
                 return Sourced(key.otherwise, source, name)
             diagnostics.append(invalid_value(name, value, str(error)))

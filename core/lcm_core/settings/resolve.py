@@ -191,7 +191,7 @@ def _session_store(given: Json, home: Path, notes: list[Diagnostic]) -> Sourced[
 
     path = expand(store.value, home)
     if not path.is_absolute():
-        message = f"{_STORE} is a relative path; it is taken from the current folder."
+        message = f"{_STORE} is a relative path; it is resolved from the current folder."
         notes.append(Diagnostic(Problem.RELATIVE_PATH, _STORE, message))
     of_agents = next((at for at, part in enumerate(path.parts) if _AGENT in part), None)
     if of_agents is not None:
@@ -251,7 +251,7 @@ def _path(
     path = expand(str(found.value), home)
     if found.source is SettingSource.PLUGIN_CONFIG and not path.is_absolute():
         # The host takes it from its own working folder, which nobody can know here.
-        message = f"{found.name} is a relative path; it is taken from the current folder."
+        message = f"{found.name} is a relative path; it is resolved from the current folder."
         notes.append(Diagnostic(Problem.RELATIVE_PATH, found.name, message))
     return Sourced(path, found.source, found.name)
 

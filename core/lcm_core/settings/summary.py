@@ -123,7 +123,7 @@ def _table(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, Sourced[A
         parse = _FIELDS.get(name)
         if parse is None:
             known = ", ".join(_FIELDS)
-            message = f"{where} is no setting that lcm-tui knows; known are {known}."
+            message = f"{where} is not a known setting; known are {known}."
             diagnostics.append(Diagnostic(Problem.UNKNOWN_KEY, where, message))
         elif one := parsed(where, value, parse, SettingSource.USER_CONFIG, diagnostics):
             found[name] = one

@@ -236,6 +236,6 @@ def time_zone(value: Json) -> str:
     except (KeyError, ValueError, OSError):
         found = next((one for one in available_timezones() if one.lower() == name.lower()), None)
         if found is None:
-            raise ValueError("which is no time zone that this machine knows") from None
+            raise ValueError("which is not a time zone known on this machine") from None
         return found
     return name

@@ -212,8 +212,8 @@ def _snapshot(row: Row) -> Snapshot:
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise DatabaseError(
-            f"Snapshot {row['id']} of conversation {row['conversation_id']} is damaged ({error}). The next "
-            "assemblies of an engine that runs take its place.",
+            f"Snapshot {row['id']} of conversation {row['conversation_id']} is damaged ({error}). A running "
+            "engine replaces it with its next assemblies.",
             code="SNAPSHOT_DAMAGED",
         ) from error
 
@@ -227,11 +227,11 @@ def _item(cells: Sequence[Json]) -> SnapshotItem:
 
 def _zone(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"{value!r} is no time zone")
+        raise ValueError(f"{value!r} is not a time zone")
     return value
 
 
 def _number(value: object) -> int | None:
     if value is not None and not isinstance(value, int):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return value

@@ -132,7 +132,7 @@ def read_host(
     """
     if sqlite3.sqlite_version_info < _NEEDED:
         raise DatabaseError(
-            f"{path} holds OpenClaw's sessions, and SQLite {sqlite3.sqlite_version} of this Python cannot "
+            f"{path} contains OpenClaw's sessions, but SQLite {sqlite3.sqlite_version} of this Python cannot "
             "open it: run lcm-tui with a Python whose SQLite is 3.37 or later.",
             code="SQLITE_TOO_OLD",
             details={"path": str(path), "sqlite": sqlite3.sqlite_version},

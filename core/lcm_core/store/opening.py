@@ -345,7 +345,9 @@ def _read_header(path: Path) -> tuple[bytes, int]:
                 f"{path} is a folder. Give the database file in it, for example --db {path / 'lcm.db'}."
             )
         if not stat.S_ISREG(found.st_mode):
-            raise DatabaseError(f"{path} is no regular file. Give the path of the engine's lcm.db with --db.")
+            raise DatabaseError(
+                f"{path} is not a regular file. Give the path of the engine's lcm.db with --db."
+            )
         if not found.st_size:
             raise DatabaseError(_emptiness(path))
         with path.open("rb") as file:
@@ -378,8 +380,8 @@ def _emptiness(path: Path) -> str:
     if wal is None or not wal.st_size:
         return f"{path} is empty: no engine has written to it yet. Check the path."
     return (
-        f"{path} is empty, but there is a WAL beside it: something cut the file off. Restore a backup, and "
-        f"copy {path.name}-wal before SQLite opens the file: it would remove that."
+        f"{path} is empty, but it has a WAL: the file was truncated. Restore a backup, and copy "
+        f"{path.name}-wal before SQLite opens the file: SQLite would delete it."
     )
 
 
@@ -413,7 +415,7 @@ def explain(error: sqlite3.Error, path: Path) -> DatabaseError:
         )
     if name == "SQLITE_READONLY_ROLLBACK":
         return DatabaseError(
-            f"{path} holds a change that its writer left half done, and reading must not take it back. "
+            f"{path} contains an unfinished change, which a reader must not roll back. "
             "Start the host once, or open a copy of it and its -journal with sqlite3."
         )
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):

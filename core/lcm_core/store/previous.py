@@ -226,7 +226,7 @@ async def _covering(
 
 def _consumed(leaves: list[SummaryId], tops: list[SummaryId]) -> dict[SummaryId, str]:
     """Why leaves that are not among the *tops* were not given, though they cover what comes just before."""
-    reason = f"had been condensed into {tops[0]} by then" if tops else "lies below a cycle of the graph"
+    reason = f"had been condensed into {tops[0]} by then" if tops else "is below a cycle"
     return {leaf: reason for leaf in leaves if leaf not in tops}
 
 
@@ -303,11 +303,11 @@ async def _candidate(
 def _overlap(subject: _Subject, summary: Summary, covers: SeqRange | None) -> str | None:
     """Why a summary does not cover only what ends before the subject starts, or None when it does."""
     if subject.covers is not None and covers is not None:
-        return None if covers.last < subject.covers.first else "covers what comes after the start of this one"
+        return None if covers.last < subject.covers.first else "covers messages after the start of this one"
     ends, starts = parse_utc(summary.latest_at), parse_utc(subject.summary.earliest_at)
     if ends is None or starts is None:
-        return "nothing tells whether what it covers comes before"
-    return None if ends <= starts else "covers what comes after the start of this one"
+        return "whether it covers earlier messages is unknown"
+    return None if ends <= starts else "covers messages after the start of this one"
 
 
 async def _taken_out(
@@ -338,4 +338,4 @@ async def _taken_out(
         subject.covers.first,
         subject.conversation_id,
     )
-    return None if hole is None else f"had been taken out of the context by then, with message {hole} on"
+    return None if hole is None else f"had been removed from the context by then, with message {hole} on"

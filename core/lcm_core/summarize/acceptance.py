@@ -200,21 +200,21 @@ def judge_text(
     tokens, source_tokens = estimate(text, estimator), estimate(source, estimator)
     faults: list[tuple[DraftFault, str]] = []
     if stop_reason == HELD_KEY:
-        said = "The answer held the key that it was asked with, and is not kept: the source may hold it too."
+        said = "The answer contained the API key and was discarded: the source may contain it too."
         return DraftVerdict(tokens, (DraftFault.HELD_KEY,), (), (said,))
     if stop_reason == StopReason.REFUSAL:
         faults.append((DraftFault.REFUSED, "The model refused to answer."))
     elif not finished:
         faults.append((DraftFault.CUT_OFF, f"The model did not finish ({stop_reason}): the end is missing."))
     if not text.strip(BLANKS):
-        faults.append((DraftFault.EMPTY, "There is no text."))
+        faults.append((DraftFault.EMPTY, "The text is empty."))
     else:
         faults += [(fault, sentence) for fault, holds, sentence in _FAULTS if holds(text)]
         if tokens >= source_tokens:
             faults.append(
                 (
                     DraftFault.NOT_SMALLER,
-                    f"It is no smaller than its source ({tokens:,} of {source_tokens:,} tokens).",
+                    f"It is not shorter than its source ({tokens:,} of {source_tokens:,} tokens).",
                 )
             )
         elif texts.copied(text, [source]) is not None:
@@ -224,7 +224,7 @@ def judge_text(
             faults.append((DraftFault.REVERSED, reversal_sentence(turned)))
     cautions: list[tuple[DraftCaution, str]] = []
     if tokens > target_tokens:
-        sentence = f"It is longer than was asked for ({tokens:,} of {target_tokens:,} tokens)."
+        sentence = f"It is longer than requested ({tokens:,} of {target_tokens:,} tokens)."
         cautions.append((DraftCaution.OVER_TARGET, sentence))
     if text.strip(BLANKS):
         cautions += [(caution, sentence) for caution, holds, sentence in _CAUTIONS if holds(text)]
@@ -309,8 +309,8 @@ _FAULTS: Final[tuple[tuple[DraftFault, Callable[[str], bool], str], ...]] = (
         "It holds a mark that says that something was cut; one in the source is copied.",
     ),
     (DraftFault.NO_WORDS, _has_no_words, "There are no words in it."),
-    (DraftFault.ROLE, _speaks_as_another, "It speaks as somebody in the conversation: it goes on with it."),
-    (DraftFault.REASONING, _holds_reasoning, "It holds what the model thought or said before the summary."),
+    (DraftFault.ROLE, _speaks_as_another, "It continues the conversation instead of summarising it."),
+    (DraftFault.REASONING, _holds_reasoning, "It contains reasoning or a preamble of the model."),
     (DraftFault.REFUSED, texts.is_refusal, "It reads like a refusal."),
     (DraftFault.ERROR, texts.is_error, "It is the message of an error."),
 )
@@ -320,6 +320,10 @@ _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = 
         lambda text: not texts.has_expansion_hint(text),
         "The last line does not say what can be expanded.",
     ),
-    (DraftCaution.ORDERS, texts.gives_orders, "It holds a sentence that a model could take for an order."),
-    (DraftCaution.BINARY, texts.has_binary, "It holds what looks like a file in text form."),
+    (
+        DraftCaution.ORDERS,
+        texts.gives_orders,
+        "It contains a sentence that a model could read as an instruction.",
+    ),
+    (DraftCaution.BINARY, texts.has_binary, "It contains what looks like a file encoded as text."),
 )

@@ -286,15 +286,16 @@ class CallBudget:
         """
         if self.max_calls is not None and self.spent.calls >= self.max_calls:
             raise LimitReachedError(
-                f"The limit of {self.max_calls} calls is reached, those of earlier runs of this batch "
-                "counted: what is done is kept, the rest was not asked.",
+                f"The limit of {self.max_calls} calls is reached, including earlier runs of this batch: "
+                "finished drafts are kept, the rest was not started.",
                 details={"maxCalls": self.max_calls},
             )
         spent = (self.spent.usage.cost_usd or 0.0) + self._reserved
         if self.max_cost is not None and spent + most > self.max_cost:
             raise LimitReachedError(
                 f"The next call could pass the limit of ${self.max_cost:g} (spent, in earlier runs of this "
-                f"batch too, or in flight: ${spent:.4f}): what is done is kept, the rest was not asked.",
+                f"batch too, or in flight: ${spent:.4f}): finished drafts are kept, the rest was not "
+                "started.",
                 details={"maxCost": self.max_cost, "spent": spent},
             )
         self.spent = replace(self.spent, calls=self.spent.calls + 1)

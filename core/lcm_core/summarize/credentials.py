@@ -333,7 +333,8 @@ def _usable(secret: str, origin: str, problem: str) -> str:
         raise CredentialError(f"{origin} {problem}: there is no key in it.", details={"origin": origin})
     if not (secret.isascii() and secret.isprintable() and " " not in secret):
         raise CredentialError(
-            f"{origin} holds no key: there are characters in it that no key has.", details={"origin": origin}
+            f"{origin} does not contain a key: it has characters that are not allowed in a key.",
+            details={"origin": origin},
         )
     return secret
 
@@ -390,7 +391,7 @@ def _of_profile(profile: Mapping[str, Json]) -> tuple[KeyKind, str, str]:
         return (
             kind,
             "",
-            "refers to a key that is kept elsewhere" if f"{field}Ref" in profile else "holds no key",
+            "refers to a key that is kept elsewhere" if f"{field}Ref" in profile else "contains no key",
         )
     expires = profile.get("expires")
     if (
@@ -402,4 +403,4 @@ def _of_profile(profile: Mapping[str, Json]) -> tuple[KeyKind, str, str]:
     try:
         return kind, _usable(secret, "it", "is empty"), ""
     except CredentialError:
-        return kind, "", "holds no key"
+        return kind, "", "contains no key"

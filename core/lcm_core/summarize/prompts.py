@@ -114,7 +114,7 @@ class PromptTemplates:
                 return built_in
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise PromptError(
-                f"The prompt {path} cannot be read ({reason}): mend or remove it.",
+                f"The prompt {path} cannot be read ({reason}): fix or remove it.",
                 details={"path": str(path)},
             ) from None
         version = _version_of(text)
@@ -256,7 +256,7 @@ def _rendered(template: PromptTemplate, values: Mapping[str, object]) -> tuple[s
         system, user = "", text
     if not user.strip():
         raise PromptError(
-            f"The prompt {template.path or template.name} comes out empty: mend or remove it.",
+            f"The prompt {template.path or template.name} is empty: fix or remove it.",
             details={"path": str(template.path or template.name)},
         )
     return system.strip(), user.strip()

@@ -52,7 +52,7 @@ async def test_a_check_that_this_version_cannot_answer_says_why(database_file: D
 async def test_whole_file_checks_can_be_left_out(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         report = await run_checks(database, whole_file=False, limits=LIMITS)
-    left_out = {result.check.id for result in report.not_run if "was not asked for" in result.reason}
+    left_out = {result.check.id for result in report.not_run if "runs only on request" in result.reason}
     assert left_out == {"F1", "F2", "F3", "F4", "F5", "F6", "G13"}
 
 
@@ -63,7 +63,7 @@ async def test_one_conversation_gets_its_own_findings_only(database_file: Databa
     assert {one.conversation_id for one in report.findings()} == {3}
     inside = {one for one in whole.findings() if one.conversation_id == 3}
     assert inside == set(report.findings())
-    assert "one conversation was asked for" in report.result("G13").reason
+    assert "not one conversation" in report.result("G13").reason
 
 
 async def test_stale_search_rows_of_one_conversation(database_file: DatabaseFactory) -> None:
@@ -197,7 +197,7 @@ async def test_a_check_that_gets_no_further_gives_up_and_leaves_the_others_their
             limits=limits,
             progress=lambda progress: stages_seen.append(progress.stage),
         )
-    gave_up = "it got no further for 0.1 s"
+    gave_up = "it made no progress for 0.1 s"
     for check, where in (("A4", " in conversation 1"), ("C1", " in conversation 1"), ("F1", "")):
         assert report.result(check).state is CheckState.NOT_RUN
         assert report.result(check).reason == f"{gave_up}{where} and gave up (check_seconds)"

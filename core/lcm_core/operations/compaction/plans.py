@@ -397,8 +397,9 @@ class HostCompactsError(RefusedError):
 
     def __init__(self, conversation_id: int, since: str) -> None:
         super().__init__(
-            f"The host compacts conversation {conversation_id} itself, since {since}; two at once could take "
-            "messages out of its context. Nothing more was changed: wait until it has finished, or stop it.",
+            f"The host compacts conversation {conversation_id} itself, since {since}; two compactions at "
+            "once could remove messages from its context. Nothing more was changed: wait until the host has "
+            "finished, or stop it.",
             code="HOST_COMPACTS",
         )
 

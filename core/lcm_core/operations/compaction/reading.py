@@ -134,22 +134,20 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
         found.append(STOP_THE_HOST)
     elif not locks.notes_compactions:
         found.append(
-            "The engine of this file does not note when it compacts: stop the host first, for what it has "
-            "begun would take out messages that no summary covers"
+            "This engine version does not record when it compacts: stop the host first; a compaction it has "
+            "started could remove messages that no summary covers"
         )
     if (await get_conversation(reader, conversation_id)).active is False:
-        found.append("This conversation is archived: its engine does not go on with it")
+        found.append("This conversation is archived: its engine no longer uses it")
     for row in await rows_by(reader, MAINTENANCE, "conversation_id", [conversation_id]):
         if row.get("running"):
             since = row.get("last_started_at")
             when = f", since {since}" if isinstance(since, str) else ""
-            found.append(f"The host noted that it compacts this conversation itself{when}")
+            found.append(f"The host is compacting this conversation itself{when}")
     if any(batch.active for batch in await batches_of(reader, conversation_id)):
         found.append("The host has planned a compaction of this conversation itself: stop the host first")
     elif locks.prepares_compactions:
-        found.append(
-            "How a 1.x engine goes on behind a compaction of ours was not tried: stop the host first"
-        )
+        found.append("A 1.x engine after a compaction by lcm-tui is untested: stop the host first")
     return tuple(found)
 
 

@@ -349,5 +349,5 @@ async def refuse_fallback(draft: PassDraft) -> PassDraft:
     kind = "message" if draft.chunk.due.is_leaf else "summary"
     raise SummarizerError(
         f"No model gave a text shorter than {kind} {refs[0]} to {refs[-1]} ({draft.chunk.tokens:,} tokens), "
-        "and it is forbidden to cut it. What was made before stays."
+        "and truncating is switched off. Earlier passes stay."
     )

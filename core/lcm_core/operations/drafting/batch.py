@@ -132,7 +132,7 @@ class Batch:
         it breaks the calls off, and their items wait again.
         """
         if self._running is not None:
-            raise RefusedError("This batch is running already.")
+            raise RefusedError("This batch is already running.")
         self._running = asyncio.current_task()
         self._begun, self._drafted = self._clock(), 0
         self._stopping, self.failed = False, None
@@ -210,9 +210,9 @@ class Batch:
         summary_id = material.summary.summary_id
         proposed = next((one for one in drafts if one.may_be_taken), None)
         number = None if proposed is None else proposed.number
-        why = "" if proposed else "No answer can stand as a draft: choose one by its number, edit, or skip."
+        why = "" if proposed else "Every draft was rejected: choose one by its number, edit, or skip."
         if proposed is not None and proposed.text == material.base.content:
-            why = "The draft says exactly what stands there already: there is nothing to decide."
+            why = "The draft is identical to the current text: nothing to decide."
             self._set(replace(self.item(summary_id), state=ItemState.SKIPPED, chosen=number, why=why))
             return
         self._set(replace(self.item(summary_id), state=ItemState.REVIEW, chosen=number, why=why))
@@ -223,7 +223,7 @@ class Batch:
         """Why a rule does not take the proposed draft of an item, each a sentence; empty when it does."""
         draft = self.item(summary_id).draft
         if draft is None:
-            return ("No answer can stand as a draft.",)
+            return ("Every draft was rejected.",)
         return await objections_to(rule, draft, await self.material(summary_id), self.setting)
 
     async def _judge(self, material: Material, draft: Draft, rule: AcceptanceRule) -> LcmError | None:
@@ -288,7 +288,7 @@ class Batch:
         item = self.item(summary_id)
         draft = item.draft if number is None else item.numbered(number)
         if draft is None:
-            raise RefusedError(f"Summary {summary_id} has no draft that could be taken.", code="NO_DRAFT")
+            raise RefusedError(f"Summary {summary_id} has no draft to accept.", code="NO_DRAFT")
         async with self._committing:
             try:
                 done = await self._commit(item, draft)
@@ -423,9 +423,9 @@ def why_not_asked(item: BatchItem, material: Material, kind: str) -> tuple[ItemS
     """
     if not material.source.text:
         lost = "are gone" if material.source.gone else "say nothing"
-        return ItemState.FAILED, f"Its sources {lost}: there is nothing to make a text from."
+        return ItemState.FAILED, f"Its sources {lost}: there is nothing to summarise."
     if kind == "repair" and _is_sound_now(item, material):
-        return ItemState.SKIPPED, "It is not broken any more: something else has mended it meanwhile."
+        return ItemState.SKIPPED, "It is no longer broken: another change repaired it meanwhile."
     return None
 
 

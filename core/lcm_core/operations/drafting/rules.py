@@ -112,7 +112,7 @@ def parse_rule(words: str) -> AcceptanceRule:
             caution = True
         else:
             raise UsageError(
-                f"A rule is made of these conditions: {EXAMPLES}; {part!r} is none of them.",
+                f"A rule combines these conditions: {EXAMPLES}; {part!r} is not one of them.",
                 details={"option": "accept"},
             )
     return AcceptanceRule(invented, share, better, caution, rules)

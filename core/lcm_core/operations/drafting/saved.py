@@ -303,7 +303,7 @@ class DraftsWriter:
         except OSError:
             self._file.close()
             raise RefusedError(
-                f"Another lcm-tui works on these drafts: {self.path}. Wait until it has ended.",
+                f"Another lcm-tui process is using these drafts: {self.path}. Wait until it has ended.",
                 code="DRAFTS_IN_USE",
             ) from None
 
@@ -319,8 +319,8 @@ class DraftsWriter:
 
 def _unwritable(path: Path, error: OSError) -> DiskFullError:
     return DiskFullError(
-        f"The drafts cannot be kept in {path} ({error.strerror}), so no call is made. Make room there and go "
-        "on with --resume.",
+        f"The drafts cannot be kept in {path} ({error.strerror}), so no call is made. Free space there and "
+        "continue with --resume.",
         code="DRAFTS_UNWRITABLE",
         details={"path": str(path)},
     )
@@ -347,7 +347,7 @@ def read_saved(path: Path) -> SavedDrafts:
     try:
         header = _header(lines[0])
     except (ValueError, DamagedError):
-        raise RefusedError(f"{path} is no file of drafts of this program.", code="DRAFTS_INVALID") from None
+        raise RefusedError(f"{path} is not a drafts file of lcm-tui.", code="DRAFTS_INVALID") from None
     items: dict[SummaryId, BatchItem] = {}
     for item, spent in _items(lines[1:]):
         items[item.summary_id] = item

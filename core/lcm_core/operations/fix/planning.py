@@ -147,8 +147,8 @@ async def _rows_of_nobody(reader: Reader, requests: Requests, done: _Done) -> No
             if len(gone) < len(rows):
                 kept = len(rows) - len(gone)
                 done.left.append(
-                    f"{phrase(kept, noun, None, 'tell')} what belongs in the place of a summary that is gone "
-                    "and stands in a context: fix that (A2) first, or together"
+                    f"{phrase(kept, noun, None, 'tell')} what replaces a missing summary that a context "
+                    "still refers to: fix that (A2) first, or together"
                 )
 
 
@@ -216,7 +216,7 @@ class _Fixing:
         now, lost = await recounted(self.reader, now, self.fixes[FixId.RECOMPUTE_TOKENS])
         if lost:
             self.done.left.append(
-                f"{counted(len(lost), 'message')} of conversation {self.before.id} cannot be counted again: "
+                f"{counted(len(lost), 'message')} of conversation {self.before.id} cannot be recounted: "
                 "what the host sent is not in the database"
             )
         counts: dict[SqlValue, Mapping[str, SqlValue]] = {
@@ -251,7 +251,7 @@ class _Fixing:
         rows = items_of(await context_rows(self.reader, now.id))
         if rows is None:
             self.done.left.append(
-                f"the context of conversation {now.id} has items that no undo could write again (A15, or "
+                f"the context of conversation {now.id} has items that an undo could not restore (A15, or "
                 "ordinals and references of another type), so nothing is changed in it"
             )
             return
@@ -267,7 +267,7 @@ class _Fixing:
     def _count_items(self, new: NewContext, renumbered: int) -> None:
         count = self.done.count
         count("drop", "dangling item", new.dangling)
-        count("put", "source of a gone summary", new.sources, "in its place")
+        count("put", "source of a missing summary", new.sources, "in its place")
         count("drop", "item", new.foreign, "of another conversation")
         count("drop", "duplicate item", new.repeated)
         count("drop", "covered item", new.covered)

@@ -54,7 +54,7 @@ def http_client(choice: ModelChoice, headers: Mapping[str, str], timeout: float)
 
     async def only_ours(request: httpx2.Request) -> None:
         if host_of(str(request.url)) != choice.host:
-            raise WireError(FailureKind.REQUEST, "it would have gone to another address", unsent=True)
+            raise WireError(FailureKind.REQUEST, "it redirects to another address", unsent=True)
         body = await request.aread()
         request.headers = httpx2.Headers(
             {

@@ -159,8 +159,8 @@ def _named(settings: SummarySettings, *, has_key: bool) -> tuple[Provider, str]:
     provider = PROVIDERS.get(name)
     if provider is None:
         raise ModelError(
-            f"There is no provider {name!r} ({settings.provider.name}); there are {', '.join(PROVIDERS)}. A "
-            "server that speaks OpenAI's language is --provider openai with its --base-url.",
+            f"There is no provider {name!r} ({settings.provider.name}); there are {', '.join(PROVIDERS)}. "
+            "For an OpenAI-compatible server use --provider openai with --base-url.",
             details={"provider": name},
         )
     return provider, model if name == "openrouter" else model.removeprefix(f"{name}/")
@@ -201,15 +201,15 @@ def _check_address(base_url: str, name: str) -> None:
         parts = urlsplit(base_url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, half an IPv6 address
-        raise ModelError(f"{name} is no http or https address.", details={"setting": name}) from None
+        raise ModelError(f"{name} is not an http or https address.", details={"setting": name}) from None
     if MASK in base_url or parts.username is not None or parts.query:
         raise ModelError(
-            f"{name} holds a password or a query: leave it out, a key is given by LCM_TUI_SUMMARY_API_KEY or "
+            f"{name} contains a password or a query: remove it; give the key by LCM_TUI_SUMMARY_API_KEY or "
             "--api-key-env.",
             details={"setting": name},
         )
     if not usable:
-        raise ModelError(f"{name} is no http or https address.", details={"setting": name})
+        raise ModelError(f"{name} is not an http or https address.", details={"setting": name})
 
 
 def host_of(base_url: str) -> str:

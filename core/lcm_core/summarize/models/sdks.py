@@ -77,7 +77,7 @@ def _of_connection(cause: BaseException) -> WireError:
 def _told(document: Mapping[str, Json]) -> WireError:
     """The failure that an answer reports after it began well."""
     said = server_message(document)
-    return WireError(failure_kind(200, said), said.message or "the server told an error")
+    return WireError(failure_kind(200, said), said.message or "the server reported an error")
 
 
 def _headers(choice: ModelChoice, own: OwnHeaders | None, secret: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ class FailureKind(StrEnum):
     RATE = "rate"  #: too many requests: none should go out for a while
     BUSY = "busy"  #: overloaded: later
     LOST = "lost"  #: no connection, or it broke: at once
-    MALFORMED = "malformed"  #: what came back is no answer
+    MALFORMED = "malformed"  #: the response is not an answer
     TOO_LONG = "too long"  #: more came back than any answer has
 
 
@@ -96,7 +96,7 @@ class WireError(Exception):
 
 def no_answer(why: str = "") -> WireError:
     """What came back is no answer; *why* in a few words, if there is more to say."""
-    return WireError(FailureKind.MALFORMED, f"what came back is no answer{why and f' ({why})'}")
+    return WireError(FailureKind.MALFORMED, f"the response is not an answer{why and f' ({why})'}")
 
 
 class Wire(Protocol):
@@ -139,7 +139,7 @@ class AnswerBuilder:
             raise no_answer("a text was expected")
         self._room -= len(text)
         if self._room < 0:
-            raise WireError(FailureKind.TOO_LONG, "the answer is longer than any that was asked for")
+            raise WireError(FailureKind.TOO_LONG, "the answer is longer than requested")
         self._blocks[-1].append(text)
 
     def count(self, input_tokens: int | None, output_tokens: int | None) -> None:

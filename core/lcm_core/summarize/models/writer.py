@@ -381,14 +381,14 @@ def _hopeless(
             )
         case FailureKind.RATE | FailureKind.BUSY if asks_for > LONGEST_WAIT:
             return ProviderUnavailableError(
-                f"{who} asks for a pause of {_duration(asks_for)} ({words}): go on after that, or use "
+                f"{who} asks for a pause of {_duration(asks_for)} ({words}): continue after that, or use "
                 "another provider.",
                 code="RATE_LIMITED",
                 details={**details, "retryAfter": asks_for if math.isfinite(asks_for) else None},
             )
         case FailureKind.RATE:
             return ProviderUnavailableError(
-                f"{who} refuses every call for now ({words}): go on later, with fewer calls at a time.",
+                f"{who} rejects every call for now ({words}): continue later with fewer calls at a time.",
                 code="RATE_LIMITED",
                 details=details,
             )
