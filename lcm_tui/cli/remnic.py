@@ -13,7 +13,7 @@ from lcm_core.change.commit import commit
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.plan import Plan
 from lcm_core.change.schema_new import create_database
-from lcm_core.errors import ExitCode, FileMissingError, LcmError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
 from lcm_core.remnic import journal
 from lcm_core.remnic.exporting import Export, Exported
 from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
@@ -57,6 +57,7 @@ _ROWS = {
     What.SEARCH: "searchRows",
 }
 _NOTHING = "Nothing to import: Remnic has all of it."
+_STOPPED = "Stopped. What was done stays; run the same command again to go on."
 _UNDONE = "Nothing was changed; --apply does it."
 
 
@@ -254,7 +255,7 @@ def _imported(
         except LcmError as error:
             if not report.written:
                 raise
-            failed = error
+            failed = CancelledError(_STOPPED) if isinstance(error, CancelledError) else error
         finally:
             meter.clear()
         if failed is None and not report.written:
@@ -273,9 +274,9 @@ def _imported(
         if writer.search_failed:
             blocks.append(Note(f"Some search rows could not be written: {writer.search_failed}."))
     if failed is not None:
-        blocks.append(
-            Note(f"The import stopped: {failed.message} What was written stays; run it again to go on.")
-        )
+        blocks.append(Note(f"The import is incomplete. {failed.message}"))
+        if not isinstance(failed, CancelledError):
+            blocks.append(Note("What was written stays. Run the same command again to go on."))
     return run.answer("remnic.import", document, blocks).in_part(failed)
 
 
@@ -439,6 +440,8 @@ def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:
                 told=lambda done, of: meter.show("Undoing", done, of),
                 stopped=stopped,
             )
+        except CancelledError:
+            raise CancelledError(_STOPPED) from None
         finally:
             meter.clear()
     document = _undo_document(path, one, found, applied=True)

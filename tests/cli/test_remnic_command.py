@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lcm_core.remnic.write import RemnicWriter
 from lcm_core.settings import Settings
 
 from tests.cli.support import run
@@ -117,3 +121,26 @@ def test_the_app_gets_a_copy_that_goes_with_it(
     assert run("remnic", "open", "--remnic", remnic).code == 0
     assert not seen[0].parent.exists()
     assert all_rows(remnic) == before
+
+
+def test_an_import_that_is_stopped_says_what_it_did(
+    database_file: DatabaseFactory, remnic: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source, transact, number = database_file("1.0-next"), RemnicWriter.transact, [0]
+    words = ("remnic", "import", "--src", source, "--remnic", remnic, "--apply", "--yes")
+
+    def interrupted(self: RemnicWriter, make: Any) -> Any:
+        number[0] += 1
+        if number[0] == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return transact(self, make)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RemnicWriter, "transact", interrupted)
+        stopped = run(*words)
+    assert stopped.code == 10
+    assert "run the same command again" in stopped.out
+    assert "nothing was changed" not in stopped.out.lower()
+    assert 0 < len(all_rows(remnic)["lcm_messages"]) < 268
+    assert run(*words).code == 0
+    check_import(source, remnic)

@@ -17,14 +17,14 @@ from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.copying import Stop
 from lcm_core.change.errors import ReadOnlyError
 from lcm_core.change.plan import Cell, Cells, Symbol
-from lcm_core.errors import LcmError, RefusedError
+from lcm_core.errors import DatabaseBusyError, RefusedError
 from lcm_core.remnic import schema
 from lcm_core.remnic.journal import Came, Changed, Journal, Written, digest_of
 from lcm_core.remnic.records import Step, What
 from lcm_core.store.connecting import Rows, SqlValue, quoted
 
 
-class MovedOnError(LcmError):
+class MovedOnError(DatabaseBusyError):
     """A row is not as it was found, or came meanwhile: what is to be done is planned anew."""
 
     default_code = "REMNIC_MOVED_ON"
@@ -104,7 +104,7 @@ class RemnicWriter:
         after = {name: _value(cell, {}) for name, cell in step.after.values}
         place = update_row(self.writer, step.table, step.key, before, after)
         if place is None:
-            raise MovedOnError(f"Row {step.key} of {step.table} changed. Nothing of it was written.")
+            raise MovedOnError(f"Row {step.key} of {step.table} changes all the time. Try again later.")
         if step.table in schema.SEARCH and (column := schema.SEARCH[step.table][1]) in after:
             self._search(step.table, place, before[column], after[column])
         return Changed(step.table, step.key, before, after)
