@@ -53,6 +53,11 @@ _PLAIN = """SELECT conversation_id FROM conversations AS c WHERE NOT EXISTS (
   UNION ALL SELECT x.summary_id FROM summaries AS x WHERE x.conversation_id = c.conversation_id
   AND (x.summary_id IN (SELECT parent_summary_id FROM summary_parents))
     = (x.summary_id IN (SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL)))"""
+#: Leaves that leave out a message of their range, which Remnic's two numbers cannot say.
+_GAPS = """SELECT summary_id FROM (SELECT l.summary_id, m.conversation_id AS owner, count(*) AS n,
+    min(m.seq) AS first, max(m.seq) AS last FROM summary_messages AS l JOIN messages AS m USING (message_id)
+  GROUP BY l.summary_id) AS leaf WHERE n <> (SELECT count(*) FROM messages AS m
+  WHERE m.conversation_id = leaf.owner AND m.seq BETWEEN leaf.first AND leaf.last)"""
 
 
 @pytest.mark.parametrize("version", sampled(("0.1.2", "0.15.3", "1.0-next"), ("1.0-next",)))
@@ -77,10 +82,15 @@ def test_without_what_was_kept_the_columns_of_remnic_come_back(
             WHERE m.message_id = context_items.message_id)""",
     }
     with opened_read(source) as db:
-        plain = ", ".join(str(row[0]) for row in db.execute(_PLAIN))
+        gaps = ", ".join(repr(row[0]) for row in db.execute(_GAPS))
+        held = f"SELECT conversation_id FROM summaries WHERE summary_id IN ({gaps})"
+        plain = ", ".join(str(row[0]) for row in db.execute(f"{_PLAIN} AND conversation_id NOT IN ({held})"))
     assert plain
     for table, columns in kept.items():
-        where = f" WHERE conversation_id IN ({plain})" if table == "context_items" else ""
+        where = {
+            "context_items": f" WHERE conversation_id IN ({plain})",
+            "summary_messages": f" WHERE summary_id NOT IN ({gaps})",
+        }.get(table, "")
         sides = []
         for path in (source, back):
             with opened_read(path) as db:
