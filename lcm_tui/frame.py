@@ -166,7 +166,7 @@ class CommandScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
-        yield TitleBar()
+        yield TitleBar(self.position)
         with Rows(id="body"):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
@@ -181,6 +181,19 @@ class CommandScreen(Screen[None]):
     def _highlighted_a_line(self) -> None:
         if self._action("open") is not None:
             self.refresh_bars()
+        else:
+            self._placed_otherwise()
+
+    @on(LineView.Scrolled)
+    def _placed_otherwise(self) -> None:
+        self.query_one(TitleBar).refresh_changed()
+
+    def position(self) -> str:
+        """Where in its list the cursor stands: in the one with the keys, else in the first."""
+        focused = self.focused
+        if not isinstance(focused, LineView):
+            focused = next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
+        return "" if focused is None else focused.position
 
     def compose_body(self) -> ComposeResult:
         """What the screen is about."""

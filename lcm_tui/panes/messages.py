@@ -28,6 +28,8 @@ AHEAD = 20
 class MessageList(LineView[int]):
     """A window over the messages of one conversation or transcript; a key is a message's place in it."""
 
+    COUNTED: ClassVar[bool] = False
+
     class Wanted(Message):
         """The window is near an end, and more lies there."""
 

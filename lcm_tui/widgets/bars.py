@@ -59,6 +59,11 @@ class TitleBar(_Bar):
     note: reactive[str] = reactive("", layout=False)
     live: reactive[Sequence[Line]] = reactive(((),), layout=False)  #: the same, shorter and shorter
 
+    def __init__(self, position: Callable[[], str] = str) -> None:
+        """*position* says where in the list below the cursor stands; "" for nowhere."""
+        super().__init__()
+        self._position = position
+
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them."""
         where = safe_line(self.where)
@@ -66,7 +71,10 @@ class TitleBar(_Bar):
         noted = cell_width(note)
         # The end of a long name says less than a note: what is longer than half the line gives way to one.
         needed = min(cell_width(where), width // 2 if note else SHORTEST_PLACE) + noted
-        right = next((line for line in self.live if _width(line) + needed + 3 <= width), self.live[-1])
+        position = self._position()
+        placed = (Span(position, "dim"), Span("  ")) if position else ()
+        shorter = [(*placed, *line) for line in self.live]
+        right = next((line for line in shorter if _width(line) + needed + 3 <= width), self.live[-1])
         room = max(width - _width(right) - 3, 8)
         where = clip(where, max(room - noted, min(room, width // 2)) if note else room)
         note = clip(note, room - cell_width(where))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from lcm_core.diff import Diff, compare_texts
 from textual import events
@@ -26,6 +26,8 @@ WIDE: Final = 110
 
 class DiffView(LineView[Piece]):
     """The lines of a diff; comparing and laying out happen in a thread, drawing line by line."""
+
+    COUNTED: ClassVar[bool] = False
 
     class Laid(Message):
         """Another diff, another layout, or other changes are taken."""

@@ -42,6 +42,8 @@ class LineView(Scroller, Generic[K]):
 
     #: Whether a click opens a line at once; else the first one selects it.
     OPENS_AT_ONCE: ClassVar[bool] = False
+    #: Whether the title bar says which of its keys is selected.
+    COUNTED: ClassVar[bool] = True
 
     class Highlighted(Message):
         """The cursor stands on another key."""
@@ -106,6 +108,7 @@ class LineView(Scroller, Generic[K]):
         self._painted: dict[int, tuple[Row, Strip]] = {}  #: what stands on the screen, by line
         self._strips: LRUCache[Row, Strip] = LRUCache(CACHED_STRIPS)
         self._fresh: dict[K, object] = {}  #: marked keys, each with what will take its mark away
+        self._unseen: set[K] = set()  #: new keys that were not in sight yet
 
     # -- what the owner asks and says ---------------------------------------------------------------
 
@@ -123,6 +126,31 @@ class LineView(Scroller, Generic[K]):
     def visible_keys(self) -> Sequence[K]:
         """The keys of which at least one line is in sight."""
         return self.keys_near(0)
+
+    @property
+    def position(self) -> str:
+        """Which of the keys is selected, "3 of 42", and what is new below those in sight, "37 new ↓"."""
+        place, total = self.counted_keys() if self.COUNTED else (0, 0)
+        counted = f"{place:,} of {total:,}" if place else ""
+        below = self.new_below
+        return " · ".join(filter(None, (counted, f"{below:,} new ↓" if below else "")))
+
+    def counted_keys(self) -> tuple[int, int]:
+        """Which key is selected, from 1 on, 0 on a line that is none; and how many there are."""
+        return (self.cursor + 1 if self.keys else 0), len(self.keys)
+
+    @property
+    def new_below(self) -> int:
+        """How many keys came below those in sight and were not in sight since."""
+        self._see()
+        return len(self._unseen)
+
+    def _see(self) -> None:
+        if self._unseen:
+            last = self._place_at(self._top + self._height - 1)
+            self._unseen = {
+                key for key in self._unseen if (place := self.index_of(key)) is not None and place > last
+            }
 
     def keys_near(self, pages: int) -> Sequence[K]:
         """The keys in sight and those so many pages above and below."""
@@ -231,7 +259,10 @@ class LineView(Scroller, Generic[K]):
         if keys:
             mark = object()
             self._fresh.update(dict.fromkeys(keys, mark))
+            self._unseen.update(keys)
             self._repaint()
+            if self.new_below:
+                self.post_message(self.Scrolled(self))
             self.set_timer(NEW_SECONDS, partial(self._unmark, mark))
 
     # -- moving -------------------------------------------------------------------------------------
@@ -343,6 +374,7 @@ class LineView(Scroller, Generic[K]):
         """Tell the owner that other lines came into sight."""
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
+            self._see()
             self.post_message(self.Scrolled(self))
 
     def _on_resize(self, event: events.Resize) -> None:

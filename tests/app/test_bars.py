@@ -25,6 +25,13 @@ def said(where: str, note: str, width: int) -> str:
     return "".join(span.text for span in bar.compose_line(width))
 
 
+def test_the_position_in_a_list_has_room_before_the_size_of_the_file():
+    bar = TitleBar(lambda: "3 of 42")
+    bar.where, bar.note, bar.live = "Conversations", "8", LIVE
+    text = "".join(span.text for span in bar.compose_line(56)).rstrip()
+    assert text.endswith("3 of 42  live changed 10:11:12")
+
+
 def test_with_room_everything_stands_there():
     text = said(LONG, "searching for lock …", 160)
     assert text.startswith(f" {LONG}  searching for lock …   ")

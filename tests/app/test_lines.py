@@ -194,6 +194,19 @@ async def test_other_colours_are_drawn_after_the_theme_changed():
         assert colours() != dark
 
 
+async def test_the_position_counts_and_says_what_is_new_below_until_it_was_in_sight():
+    async with showing(range(40)) as (pilot, app):
+        assert app.view.position == "1 of 40"
+        app.view.replace(range(42))
+        app.view.mark_fresh([0, 40, 41])
+        await pilot.press("down")
+        assert app.view.position == "2 of 42 · 2 new ↓"
+        await pilot.press("end", "home")
+        assert app.view.position == "1 of 42"
+        app.view.replace([])
+        assert app.view.position == ""
+
+
 async def test_an_empty_view_says_so_and_takes_every_key():
     async with showing([]) as (pilot, app):
         assert rows(app.view)[0] == "nothing here"

@@ -108,6 +108,12 @@ class ItemList(LineView[RowKey]):
 
     # -- what is selected --------------------------------------------------------------------------------
 
+    def counted_keys(self) -> tuple[int, int]:
+        """The items, without the lines between them."""
+        key = self.selected
+        place = self.place_of(key) if key is not None and stands_for_item(key) else None
+        return (0 if place is None else place + 1), len(self.known.view.items)
+
     @property
     def item(self) -> ItemId:
         """The item under the cursor; None on a line between items."""

@@ -34,6 +34,10 @@ class SentList(LineView[MessageKey]):
         self._marks = marks
         self._ledger: Ledger | None = None
 
+    def counted_keys(self) -> tuple[int, int]:
+        """The messages, without the line above them."""
+        return self.cursor, max(len(self.keys) - 1, 0)
+
     def show_sent(self, ledger: Ledger) -> None:
         """Show an assembly in place of the one before; while the list is hidden, only keep it."""
         self._ledger = ledger

@@ -21,6 +21,7 @@ FEW, MORE, TALL = 5, 7, 30
 class PanelLines(LineView[PanelKey]):
     """Lines that a single click opens."""
 
+    COUNTED: ClassVar[bool] = False
     OPENS_AT_ONCE = True
     DEFAULT_CSS = """
     PanelLines { background: $surface; }

@@ -61,6 +61,11 @@ class HitList(LineView[RowKey]):
             key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
         return self._hits.get(key) if isinstance(key, HitKey) else None
 
+    def counted_keys(self) -> tuple[int, int]:
+        """The hits, without the headings; what was searched before when nothing is searched."""
+        rows = [place for place, key in enumerate(self.keys) if not isinstance(key, OwnerKey)]
+        return (rows.index(self.cursor) + 1 if self.cursor in rows else 0), len(rows)
+
     @property
     def recent(self) -> str | None:
         """The selected recent search."""
