@@ -120,7 +120,7 @@ def _elsewhere(items: ContextItems, place: int) -> str:
     others = [other for other in places[: MOST_NAMED + 1] if other != place][:MOST_NAMED]
     more = len(places) - 1 - len(others)
     named = ", ".join(f"{items.ordinals[other]:,}" for other in others)
-    return f"duplicate: also at {named}{f' and {more:,} other places' if more else ''} too"
+    return f"duplicate: also at {named}{f' and {more:,} other places' if more else ''}"
 
 
 def _mismatch(items: ContextItems, place: int) -> str:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         log.exception("unexpected")
         where = f"The details are in {logfile.log_path()}." if handler.written else "No log could be written."
-        words = f"Something unexpected went wrong ({type(error).__name__}). {where}"
+        words = f"Unexpected error ({type(error).__name__}). {where}"
         return _fail(LcmError(words), given, invocation)
 
 

@@ -77,9 +77,9 @@ def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> lis
             [
                 ("Model", model.words),
                 *((name, words) for name, words in told.items() if words),
-                ("Calls", f"{once.calls:,}; at most {most.calls:,}, with repeats"),
+                ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries"),
                 ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
-                ("Cost", f"{cost} when the first call answers"),
+                ("Cost", f"{cost} if the first call answers"),
                 ("Cost at most", most_text(most.cost_usd)),
             ]
         )
@@ -109,7 +109,7 @@ class AskWork:
         inquiry = Inquiry(database, settings, self.question, self.limits, within)
         await inquiry.gather(for_model=self.model is not None)
         if self.model is None:
-            why = "No model was asked: name one with --provider or --model. This is the evidence found."
+            why = "No model was called: name one with --provider or --model. This is the evidence found."
             return self._answer(named, inquiry.evidence, why)
         asking = opened(self.model)
         try:
@@ -125,7 +125,7 @@ class AskWork:
         data = {"writer": model_document(model), **forecast_document(forecast, most)}
         blocks = forecast_blocks(model, forecast, most)
         if not self._agreed(blocks, model):
-            why = "No model was asked: agree with --yes. This is the evidence found."
+            why = "No model was called: confirm with --yes. This is the evidence found."
             return self._answer(named, inquiry.evidence, why, data, blocks)
         line = ProgressLine(bar=False)
         try:
@@ -142,7 +142,7 @@ class AskWork:
             return self.yes
         output.print_aside(blocks, self.run.presentation)
         try:
-            ask(f"Ask {model.words}?")
+            ask(f"Call {model.words}?")
         except CancelledError:
             return False
         return True
@@ -159,10 +159,10 @@ class AskWork:
         if asked.answer is not None:
             blocks.append(Prose(asked.answer, title=f"Answer of {asked.model}"))
             blocks.append(
-                Facts([("Citations", ", ".join(asked.citations) or "none: check the answer with care")])
+                Facts([("Citations", ", ".join(asked.citations) or "none: check the answer yourself")])
             )
             if asked.is_cut:
-                blocks.append(Note("The answer was too long and was cut."))
+                blocks.append(Note("The answer was too long and was truncated."))
             blocks += [Note(f"Citation removed: {one.citation} ({one.why}).") for one in asked.dropped]
         elif asked.failed is not None:
             blocks.append(Note(f"{asked.failed.message} This is the evidence found."))
@@ -201,5 +201,5 @@ def agreed_model(
         forecast = query_forecast(found, given, settings)
         return forecast_blocks(model, forecast, at_most(found, forecast))
 
-    show_and_ask(shown, f"Ask {model.words}?", run.presentation, yes=yes)
+    show_and_ask(shown, f"Call {model.words}?", run.presentation, yes=yes)
     return found

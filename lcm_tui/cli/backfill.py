@@ -138,8 +138,8 @@ class _Work:
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} holds {shown.present:,} messages, and none of the "
-                f"newest is in {self.place}: nothing says where the file's messages belong. Nothing was "
-                "changed; give the file that the conversation was made from.",
+                f"newest is in {self.place}: where the file's messages belong is unknown. Nothing was "
+                "changed; give the transcript of this conversation.",
                 code="NO_ANCHOR",
             )
         self.files.expect(shown.appends)
@@ -186,8 +186,8 @@ class _Work:
 
 def _nothing(shown: Backfill) -> str:
     if shown.is_new:
-        return "The transcript holds no message that is stored: there is nothing to import."
-    return f"Conversation {shown.conversation_id} has all of it: there is nothing to import."
+        return "The transcript has no messages to store: there is nothing to import."
+    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
 
 
 def _document(disk: DiskSession, place: Path, shown: Backfill) -> Document:

@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 _PANEL: Final = "Compaction"
 
 Recompact: TypeAlias = Annotated[
-    bool, Option("--recompact", "Compact it after the import, also when it had all of it.")
+    bool, Option("--recompact", "Compact the conversation after the import, even if nothing was missing.")
 ]
 SingleRoot: TypeAlias = Annotated[
     bool,
-    Option("--single-root", "Compact it down to one summary, with no fresh tail unless --tail names one."),
+    Option("--single-root", "Compact it to one summary, without a fresh tail unless --tail sets one."),
 ]
 TransplantTo: TypeAlias = Annotated[
     ConversationId | None,
-    Option("--transplant-to", "Then copy its summaries in front of another one.", CONVERSATION, "CONV"),
+    Option(
+        "--transplant-to",
+        "Then copy its summaries to the front of another conversation.",
+        CONVERSATION,
+        "CONV",
+    ),
 ]
 
 
@@ -33,19 +38,17 @@ def _number(flag: str, words: str, least: int) -> Option:
     return Option(flag, words, WholeNumber(least), "N", section=_PANEL)
 
 
-LeafTarget: TypeAlias = Annotated[
-    int | None, _number("--leaf-target-tokens", "Tokens that a leaf is to have at most.", 1)
-]
+LeafTarget: TypeAlias = Annotated[int | None, _number("--leaf-target-tokens", "Maximum tokens of a leaf.", 1)]
 CondensedTarget: TypeAlias = Annotated[
-    int | None, _number("--condensed-target-tokens", "Tokens that a condensed summary is to have.", 1)
+    int | None, _number("--condensed-target-tokens", "Target tokens of a condensed summary.", 1)
 ]
 LeafFanout: TypeAlias = Annotated[
-    int | None, _number("--leaf-fanout", "Leaves that are condensed together at least.", 2)
+    int | None, _number("--leaf-fanout", "Minimum number of leaves to condense together.", 2)
 ]
 CondensedFanout: TypeAlias = Annotated[
-    int | None, _number("--condensed-fanout", "Condensed summaries that are condensed further at least.", 2)
+    int | None, _number("--condensed-fanout", "Minimum number of condensed summaries to condense further.", 2)
 ]
-HardFanout: TypeAlias = Annotated[int | None, _number("--hard-fanout", "The same under pressure.", 2)]
+HardFanout: TypeAlias = Annotated[int | None, _number("--hard-fanout", "The same minimum under pressure.", 2)]
 
 Rules: TypeAlias = Annotated[str | None, rules_option(section=_PANEL)]
 

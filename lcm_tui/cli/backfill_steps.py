@@ -68,10 +68,10 @@ class Steps:
             await conversation_store.get_conversation(reader, target)
             if target == shown.conversation_id:
                 raise RefusedError(
-                    f"Conversation {target} cannot be transplanted into itself: name another one."
+                    f"Conversation {target} cannot be transplanted into itself: name another target."
                 )
             data["transplantTo"] = target
-            words = f"Then the summaries of its context are copied in front of conversation {target}."
+            words = f"Then the summaries of its context are copied to the front of conversation {target}."
             blocks.append(Note(words))
         return AfterImportForecast(data, blocks)
 

@@ -37,9 +37,9 @@ LONG_SECONDS = 10.0
 
 
 _HOW = {
-    Access.IMMUTABLE: "as a file at rest; nothing was locked or left beside it",
-    Access.READ_ONLY: "in one read transaction beside whoever writes",
-    Access.COPY: "through a private copy, for its WAL cannot be read in place",
+    Access.IMMUTABLE: "as a file at rest; no lock and no extra files",
+    Access.READ_ONLY: "in one read transaction, while others may write",
+    Access.COPY: "through a private copy, because its WAL cannot be read in place",
 }
 
 
@@ -52,7 +52,7 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
     long = estimate.seconds > LONG_SECONDS or estimate.bytes > OFFER_BYTES
     if long and not yes and can_ask():
         size, time = bytes_text(estimate.bytes), seconds_text(estimate.seconds)
-        ask(f"Copy {size} to {target}; it takes about {time}. Go on?", default=True)
+        ask(f"Copy {size} to {target}; it takes about {time}. Continue?", default=True)
     meter = CopyMeter()
     with interruptible() as stopped:
         try:
@@ -94,7 +94,7 @@ def _backup_blocks(made: Backup) -> list[Block]:
     if not made.problems:
         return [Facts(facts)]
     columns = (Column("What is wrong", grows=True),)
-    note = Note("The copy is what the database is: the database itself is damaged. Keep both.")
+    note = Note("The copy equals the database: the database itself is damaged. Keep both.")
     return [Facts(facts), Table(columns, [(line,) for line in made.problems]), note]
 
 
@@ -124,10 +124,13 @@ def _question(run: Run, preview: RestorePreview) -> str:
     until = _time(run, preview.backup)
     backup = f"{preview.backup.path} ({preview.backup.messages:,} messages, the last of {until})"
     if preview.missing:
-        return f"There is no {run.settings.database.value}. Make it of {backup}?"
+        return f"There is no {run.settings.database.value}. Create it from {backup}?"
     now = preview.database
     what = f" ({now.messages:,} messages, the last of {_time(run, now)})" if now else ""
-    return f"Replace what {run.settings.database.value} holds{what} by {backup}? A copy of it is kept."
+    return (
+        f"Replace what {run.settings.database.value} holds{what} by {backup}? A copy of the old database "
+        "is kept."
+    )
 
 
 def _time(run: Run, contents: Contents) -> str:
@@ -182,21 +185,21 @@ def _preview_blocks(run: Run, preview: RestorePreview) -> list[Block]:
     ]
     blocks: list[Block] = [Table((Column(""), Column("Now", grows=True), Column("Backup", grows=True)), rows)]
     if preview.missing:
-        blocks.append(Note("There is no database: the backup would be copied to its place."))
+        blocks.append(Note("There is no database: the backup would be copied there."))
     else:
         blocks.append(
             Note(
-                "What is there would be kept in a copy beside it, which alone holds what the host stored "
-                f"since the backup. {preview.room:,} bytes must be free. Files outside the database stay as "
-                "they are."
+                "The current database would be copied to a file next to it; only that copy has what the "
+                f"host stored since the backup. {preview.room:,} bytes must be free. Files outside the "
+                "database do not change."
             )
         )
     if preview.unreadable:
         blocks.append(Note(f"The database cannot be read now: {preview.unreadable}"))
     if preview.holders:
         who = ", ".join(holder.text for holder in preview.holders)
-        blocks.append(Note(f"To be stopped before, for they have the database open: {who}."))
-    blocks.append(Note("The backup is whole. Nothing was changed; --apply does it."))
+        blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
+    blocks.append(Note("The backup is complete. Nothing was changed; --apply restores it."))
     return blocks
 
 
@@ -205,6 +208,6 @@ def _restored_blocks(done: Restored) -> list[Block]:
         ("Restored", str(done.path)),
         ("Size", f"{done.bytes:,} bytes"),
         ("Took", f"{done.seconds:.1f} s"),
-        ("What was there", None if done.kept is None else str(done.kept)),
+        ("Previous database", None if done.kept is None else str(done.kept)),
     ]
     return [Facts(facts), Note("The host can be started again.")]

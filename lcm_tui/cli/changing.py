@@ -34,8 +34,8 @@ from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, warning_notes
 
 ABOUT_SQL = (
-    "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, so that an "
-    "error ends it with nothing changed. Unlike --apply it leaves no entry in the history."
+    "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, "
+    "so that an error stops it without a change. Unlike --apply it leaves no entry in the history."
 )
 
 
@@ -156,7 +156,7 @@ class _Changing:
         number = len(self.state.ahead)
         show_and_ask(
             lambda: [*self._again(), *self._preview_blocks(shown)],
-            "Make this change?" if number == 1 else f"Make these {number} changes?",
+            "Apply this change?" if number == 1 else f"Apply these {number} changes?",
             self.run.presentation,
             yes=self.flags.yes,
             ask=self.ask,
@@ -179,7 +179,7 @@ class _Changing:
             except LcmError as error:
                 self.state = self.state.stop(error, attempts=ATTEMPTS if self.flags.yes else None)
             except KeyboardInterrupt:
-                words = "Cancelled during a commit, which was made whole or not at all"
+                words = "Cancelled during a commit, which either completed or changed nothing"
                 said = f"{words}: `{PROGRAM} history list` says which."
                 self.state = self.state.fail(CancelledError(said))
 
@@ -242,7 +242,7 @@ class _Changing:
         blocks = self._preview_blocks(shown)
         if self.flags.sql:
             blocks.append(Note(ABOUT_SQL))
-        return [*blocks, Note("Nothing was changed; --apply does it.")]
+        return [*blocks, Note("Nothing was changed; --apply makes the change.")]
 
     def _preview_blocks(self, shown: _Shown) -> list[Block]:
         blocks: list[Block] = [*shown.proposal.blocks]
@@ -252,7 +252,7 @@ class _Changing:
             blocks += preview_blocks(shown.preview, self.budget)
         if len(shown.plans) > 1:
             titles = some([f"{number}  {plan.title}" for number, plan in enumerate(shown.plans, 1)])
-            title = "Committed one by one, each an operation of its own"
+            title = "Committed one by one, each a separate operation"
             blocks.append(Prose("\n".join(titles), title=title))
         return blocks
 
@@ -265,14 +265,14 @@ class _Changing:
         else:
             blocks += self._batch_blocks(done)
         if failed is not None:
-            made = f"{len(done):,} of {self.state.total:,} changes were made and stay"
+            made = f"{len(done):,} of {self.state.total:,} changes were applied and stay"
             blocks.append(Note(f"{made}. The next was not: {failed.message}"))
         return blocks
 
     def _again(self) -> list[Block]:
         if not self.state.why:
             return []
-        return [Note(f"The database moved on, so this was planned again: {listed(self.state.why)}.")]
+        return [Note(f"The database changed, so this was planned again: {listed(self.state.why)}.")]
 
     def _batch_blocks(self, done: Sequence[Done]) -> Iterator[Block]:
         columns = (Column("Operation"), Column("Tokens", right=True), Column("Done", grows=True))
@@ -280,7 +280,7 @@ class _Changing:
         yield Table(columns, rows)
         yield from (Note(f"{warning}.") for warning in {one.committed.search for one in done} if warning)
         if undo := self._undo_batch():
-            yield Facts([("To take all of it back", undo)])
+            yield Facts([("To undo all of it", undo)])
 
     def _done_facts(self, done: Done) -> Iterator[tuple[str, Cell]]:
         committed = done.committed
@@ -289,7 +289,7 @@ class _Changing:
         yield "Rows", rows_text(done.rows)
         yield "Tokens in context", f"{committed.tokens:+,}"
         if committed.id:
-            yield "To take it back", self._undo(committed)
+            yield "To undo", self._undo(committed)
         if committed.search is not None:
             yield "Search", committed.search
 

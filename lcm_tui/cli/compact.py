@@ -104,9 +104,9 @@ class CompactWork:
         seen = shown.forecast
         if self.target is not None and seen.tokens_after > self.target:
             about = f"~{seen.tokens_after:,}" if seen.passes else f"{seen.tokens_after:,}"
-            blocks.append(Note(f"That is {about} tokens: no pass brings the context under {self.target:,}."))
+            blocks.append(Note(f"That is {about} tokens: no pass brings the context below {self.target:,}."))
         if seen.passes:
-            blocks.append(Note("No call was made and nothing was changed; --apply does it."))
+            blocks.append(Note("No call was made and nothing was changed; --apply runs the passes."))
         return self.run.answer("compact", {**compact_report.document(shown), "applied": False}, blocks)
 
     # -- doing -------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class CompactWork:
             with interruptible() as stopped:
                 asyncio.run(self._apply(shown, done, stopped))
         except KeyboardInterrupt:
-            done.failed = CancelledError("Cancelled; the passes that were made stay.")
+            done.failed = CancelledError("Cancelled. Finished passes stay.")
         except LcmError as error:
             if not done.made:
                 raise
@@ -158,7 +158,7 @@ class CompactWork:
                 done.steps.append(step)
                 self._tell(done, step)
                 if stopped():
-                    raise CancelledError("Cancelled; the passes that were made stay.")
+                    raise CancelledError("Cancelled. Finished passes stay.")
         finally:
             done.batch = runner.batch
             await runner.note()
@@ -195,7 +195,7 @@ class CompactWork:
         if isinstance(done.result, UnderResult) and done.failed is None:
             data["reached"] = done.result.success
             if not done.result.success:
-                words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it under"
+                words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it below"
                 blocks.append(Note(f"{words} {self.target or self.budget:,}."))
         return self.run.answer("compact", data, blocks).in_part(done.failed)
 

@@ -46,7 +46,7 @@ def show(run: Run) -> Answer:
         "withoutEffect": list(view.without_effect),
     }
     settings = run.settings
-    missing = "" if settings.config_found else " (there is none)"
+    missing = "" if settings.config_found else " (does not exist)"
     facts: list[tuple[str, Cell]] = [
         ("Host's config", f"{settings.config_file.value}{missing}"),
         ("Plugin's block", settings.plugin_place or None),
@@ -60,7 +60,7 @@ def show(run: Run) -> Answer:
     ]
     blocks: list[Block] = [Facts(facts), Table(columns, rows)]
     if view.diagnostics:
-        blocks.append(Prose("\n".join(note.message for note in view.diagnostics), title="Passed over"))
+        blocks.append(Prose("\n".join(note.message for note in view.diagnostics), title="Skipped"))
     return run.answer("config.show", data, blocks)
 
 

@@ -207,7 +207,7 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
 
 
 def _stands_for(over: FocusOverlay) -> str:
-    return f", stands for {counted(len(over.covered), 'summary', 'summaries')} at ordinal {over.at_ordinal}"
+    return f", replaces {counted(len(over.covered), 'summary', 'summaries')} at ordinal {over.at_ordinal}"
 
 
 def _table(run: Run, found: ShownContext) -> Table:
@@ -235,7 +235,7 @@ def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
         if item.ordinal == found.tail.first_ordinal:
             notes.append("fresh tail begins")
         if found.overlay is not None and item.summary_id in found.overlay.covered:
-            notes.append("under the focus brief")
+            notes.append("replaced by the focus brief")
         yield (
             str(item.ordinal),
             item.summary_id or f"message {item.message_id}",

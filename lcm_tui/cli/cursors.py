@@ -43,12 +43,12 @@ def decode(resource: str, cursor: str) -> Position:
         raise _refused(f"it belongs to another list than {resource}", cursor)
     timestamp, row_id = content.get("timestamp"), content.get("id")
     if not (timestamp is None or isinstance(timestamp, str)):
-        raise _refused("it holds no time", cursor)
+        raise _refused("it contains no time", cursor)
     if resource in _NUMBERED:
         if not isinstance(row_id, int) or isinstance(row_id, bool) or abs(row_id) >= 2**63:
-            raise _refused("it holds no id of that list", cursor)
+            raise _refused("it contains no id of that list", cursor)
     elif not isinstance(row_id, str):
-        raise _refused("it holds no id of that list", cursor)
+        raise _refused("it contains no id of that list", cursor)
     return Position(timestamp, row_id)
 
 
@@ -64,7 +64,8 @@ def _content(cursor: str) -> object:
 
 def _refused(reason: str, cursor: str) -> UsageError:
     return UsageError(
-        f"The cursor cannot be used: {reason}. Take the one of the page before, or leave --cursor out.",
+        f"The cursor cannot be used: {reason}. Use the cursor printed by the previous page, or omit "
+        "--cursor.",
         code="INVALID_CURSOR",
         details={"option": "cursor", "value": cursor[:80]},
     )

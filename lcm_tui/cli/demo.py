@@ -37,7 +37,7 @@ def demo(run: Run) -> Outcome:
             code = run_the_app(settings, demo=True)
             if code:
                 return code
-            note = Note(f"The demonstration lay in {folder}; it is gone now.")
+            note = Note(f"The demo was in {folder}; it is deleted.")
             return Answer("demo", {"temporaryFolder": str(folder), "removed": True}, [note], {})
         return _printed_demo(Run(settings, run.presentation), folder)
     finally:
@@ -58,7 +58,7 @@ def leave_copy(run: Run, folder: Path) -> Answer:
         raise RefusedError(f"A state folder lies in {folder} already. Name another folder.") from None
     except OSError as error:
         raise RefusedError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
-    note = Note(f"The demonstration lies in {folder}; try `{PROGRAM} --db {home.database} status`.")
+    note = Note(f"The demo is in {folder}; try `{PROGRAM} --db {home.database} status`.")
     return run.answer("demo", {"database": str(home.database), "stateDir": str(home.state_dir)}, [note])
 
 
@@ -80,7 +80,7 @@ def _printed_demo(run: Run, folder: Path) -> Answer:
         [
             *status_blocks(run, status),
             *context_blocks(run, context),
-            Note(f"This was the demonstration: a temporary copy in {folder}, which is gone again."),
+            Note(f"This was the demo: a temporary copy in {folder}, which is now deleted."),
         ],
         {},
     )

@@ -171,7 +171,7 @@ def _selected(report: Report, wanted: Sequence[str]) -> tuple[Finding, ...]:
         elif ":" in name:
             these = [one for one in report.findings() if finding_key(one) == name]
             if not these:
-                raise NotFoundError(f"The doctor finds nothing with the id {name}.", details={"id": name})
+                raise NotFoundError(f"No finding has the id {name}.", details={"id": name})
         else:
             ids = {check.id for check in choose([name])}
             these = [one for one in report.findings() if one.check in ids]
@@ -190,7 +190,7 @@ def _suspicious(report: Report) -> frozenset[str]:
 
 def _no_fix(name: str, finding: Finding) -> RefusedError:
     if finding.fix is FixId.MERGE_SPLIT:
-        return RefusedError(f"{name}: split sessions are put together by `lcm-tui merge`.")
+        return RefusedError(f"{name}: use `lcm-tui merge` to rejoin split sessions.")
     return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {CHECKS[finding.check].unfixed}")
 
 
@@ -248,10 +248,10 @@ class _Fixing:
         rows = [(f"{one.check} {one.sentence}",) for one in self.findings]
         blocks: list[Block] = [Table(columns, rows)] if rows else []
         if fixes.search:
-            blocks.append(Note(f"Search tables are brought in step after it: {', '.join(fixes.search)}."))
-        nothing = "No row has to change." if fixes.search else "There is nothing to fix."
+            blocks.append(Note(f"Search tables are updated afterwards: {', '.join(fixes.search)}."))
+        nothing = "No row changes." if fixes.search else "There is nothing to fix."
         if not fixes.plan and fixes.search and not self.flags.apply:
-            nothing += " --apply brings the search tables in step."
+            nothing += " --apply updates the search tables."
         if not fixes.plan:  # else they are warnings of the plan
             nothing += "".join(f" Left: {one}." for one in fixes.left)
         return Proposal([fixes.plan], data, blocks, nothing)
@@ -274,7 +274,7 @@ def _passed_blocks(passed: frozenset[str]) -> list[Block]:
         return []
     found = counted(len(passed), "suspicious finding has", "suspicious findings have")
     checks = ", ".join(sorted({one.partition(":")[0] for one in passed}))
-    return [Note(f"`all` takes what is broken only; {found} a fix too: name a check ({checks}) to take it.")]
+    return [Note(f"`all` fixes broken findings only; {found} a fix too: name a check ({checks}) to fix it.")]
 
 
 def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> list[Block]:
@@ -287,5 +287,5 @@ def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> li
         title = f"{counted(len(left), 'finding is', 'findings are')} still there"
         blocks.append(Table((Column("Id"), Column("What", grows=True)), rows, title))
     else:
-        blocks.append(Note("The doctor finds none of what was to be fixed any more."))
+        blocks.append(Note("None of the selected findings exists any more."))
     return blocks

@@ -77,7 +77,7 @@ def sarif_text(report: Report, database: Path, failing: Collection[Finding]) -> 
                     *(_notification(places, one, one.reason) for one in report.not_run),
                     *(
                         _notification(
-                            places, one, f"{one.finding_count} findings, of which the first are results."
+                            places, one, f"{one.finding_count} findings; only the first are listed."
                         )
                         for one in report.results
                         if one.finding_count > len(one.findings)

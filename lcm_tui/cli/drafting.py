@@ -68,15 +68,17 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
     ways = {"--draft": flags.draft, "--from-drafts": flags.from_drafts, "--resume": flags.resume or None}
     given = [name for name, value in ways.items() if value is not None]
     if "--from-drafts" in given and len(given) > 1:
-        raise UsageError("--from-drafts goes with neither --draft nor --resume.", details={"option": "draft"})
+        raise UsageError(
+            "--from-drafts cannot be used with --draft or --resume.", details={"option": "draft"}
+        )
     if flags.draft is not None and flags.change.apply:
         raise UsageError(
-            "--draft and --apply exclude each other: --from-drafts FILE --apply comes after it.",
+            "--draft and --apply exclude each other: run --from-drafts FILE --apply afterwards.",
             details={"option": "draft"},
         )
     if flags.change.sql and (flags.from_drafts is None or flags.change.apply):
         raise UsageError(
-            f"{command} --sql goes with --from-drafts FILE, without --apply: only drafts have texts to show.",
+            f"{command} --sql requires --from-drafts FILE and excludes --apply.",
             details={"option": "sql"},
         )
     rule = None if flags.accept is None else parse_rule(flags.accept)
@@ -133,7 +135,7 @@ class _Work:
         waiting = counted(found[0].open_items, "summary", "summaries")
         said = Note(
             f"A {self.command} of this database that was begun at {found[0].header.made_at} was stopped with "
-            f"{waiting} undecided: --resume goes on with it, and pays for no draft twice."
+            f"{waiting} undecided: --resume continues it and pays for no draft twice."
         )
         return replace(
             selection,
@@ -186,11 +188,12 @@ class _Work:
             if made:
                 few = ", ".join(made[:NAMED]) + (" …" if len(made) > NAMED else "")
                 number = counted(len(made), "summary has a draft", "summaries have drafts")
-                blocks.append(Note(f"{number} that nobody has decided on: {few}."))
+                blocks.append(Note(f"{number} not yet decided: {few}."))
             blocks.append(Note(drafts_view.spent_words(kept.header.spent)))
         blocks.append(
             Note(
-                "No call was made and nothing was changed; --draft FILE makes the drafts, --apply takes them."
+                "No call was made and nothing was changed; --draft FILE writes the drafts, --apply applies "
+                "them."
             )
         )
         return self.run.answer(self.command, data, blocks)
@@ -218,8 +221,8 @@ class _Work:
     def _agree(self, selection: Selection, kept: SavedDrafts | None) -> None:
         if self.flags.draft is None and self.rule is None and not self._asks:
             raise RefusedError(
-                "Nobody can be asked here which drafts to take: say it with --accept RULE "
-                f"({EXAMPLES}), or make them with --draft FILE."
+                f"Not a terminal, cannot ask which drafts to accept: use --accept RULE ({EXAMPLES}), or "
+                "write them with --draft FILE."
             )
         harmless = self.flags.draft is not None and not self.model.chosen.choice.base_url
         show_and_ask(
@@ -347,12 +350,12 @@ class _Work:
         if item.why:
             blocks.append(Note(item.why))
         output.print_aside(blocks, self.run.presentation)
-        wanted = _decision(f"Take this text for {item.summary_id}?")  # no call is in flight that could wait
+        wanted = _decision(f"Use this text for {item.summary_id}?")  # no call is in flight that could wait
         if wanted == "y":
             with contextlib.suppress(LcmError):  # the item says why, and stays
                 await batch.take(item.summary_id, draft.number)
         elif wanted == "n":
-            batch.skip(item.summary_id, "Left as it is.")
+            batch.skip(item.summary_id, "Skipped.")
         return wanted != "q"
 
     async def _written(self, batch: Batch, file: Path) -> Document:

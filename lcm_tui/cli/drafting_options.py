@@ -17,27 +17,25 @@ EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no ca
 
 Draft: TypeAlias = Annotated[
     Path | None,
-    Option("--draft", "Make the calls and write drafts there, for a look at them.", FilePath(), "FILE"),
+    Option("--draft", "Call the model and write the drafts to this file for review.", FilePath(), "FILE"),
 ]
 FromDrafts: TypeAlias = Annotated[
     Path | None,
-    Option("--from-drafts", "Take the drafts of such a file that say so.", FilePath(), "FILE"),
+    Option("--from-drafts", "Apply the drafts marked in such a file.", FilePath(), "FILE"),
 ]
-Resume: TypeAlias = Annotated[
-    bool, Option("--resume", "Go on with what was stopped; with --apply or --draft.")
-]
+Resume: TypeAlias = Annotated[bool, Option("--resume", "Continue a stopped batch; with --apply or --draft.")]
 Accept: TypeAlias = Annotated[
     str | None,
-    Option("--accept", f"What this batch takes by itself, such as: {EXAMPLES}.", Raw(), "RULE"),
+    Option("--accept", f"Accept drafts that meet this rule, such as: {EXAMPLES}.", Raw(), "RULE"),
 ]
 InFlight: TypeAlias = Annotated[
     int,
-    Option("--in-flight", f"Calls at the same time; {IN_FLIGHT} by default.", WholeNumber(1, 64), "N"),
+    Option("--in-flight", f"Maximum parallel calls; {IN_FLIGHT} by default.", WholeNumber(1, 64), "N"),
 ]
 ShowPrompts: TypeAlias = Annotated[
-    bool, Option("--show-prompts", "Show each prompt whole, without sending it.")
+    bool, Option("--show-prompts", "Show each full prompt without sending it.")
 ]
-NoPrevious: TypeAlias = Annotated[bool, Option("--no-previous", "Give no previous context.")]
+NoPrevious: TypeAlias = Annotated[bool, Option("--no-previous", "Omit the previous context.")]
 
 
 @dataclass(frozen=True, slots=True)

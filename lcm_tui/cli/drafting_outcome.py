@@ -22,7 +22,7 @@ from lcm_tui.views import drafts as drafts_view
 from lcm_tui.views.blocks import Block, Note, counted
 from lcm_tui.writing import Modelling
 
-STOPPED = "Stopped. What was committed stays and the drafts are kept: --resume goes on with them."
+STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Selection:
     items: Sequence[BatchItem]
     data: Document = field(default_factory=dict)
     blocks: Sequence[Block] = ()
-    nothing: str = "There is nothing to rewrite."
+    nothing: str = "Nothing to rewrite."
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ async def tell(
         outcome.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
     if outcome.file is not None:
         take = run.line(command, "--from-drafts", str(outcome.file), "--apply")
-        words = f"Drafts are in {outcome.file}: set take to true where you want them, then `{take}`."
+        words = f"Drafts are in {outcome.file}: set take to true for the drafts to apply, then `{take}`."
         outcome.blocks.append(Note(f"{words} Nothing was changed."))
 
 
@@ -101,20 +101,21 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     failed, items = outcome.failed, outcome.items
     if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
         raise failed
-    kept = " The drafts are kept: --resume goes on with them." if outcome.kept else ""
+    kept = " The drafts are saved: --resume continues." if outcome.kept else ""
     if isinstance(failed, ProviderUnavailableError):
         failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
     left = sum(item.state not in SETTLED for item in items)
     if failed is None and outcome.file is None and left:
         failed = CancelledError(
-            f"{left:,} of {len(items):,} summaries were not committed; each says why.{kept}",
+            f"{left:,} of {len(items):,} summaries were not applied; the reason is listed.{kept}",
             code="BATCH_IN_PART",
         )
     if failed is None and outcome.file is not None:
         without = sum(not item.drafts for item in items)
         if without:
             failed = CancelledError(
-                f"{without:,} of {len(items):,} summaries have no draft; each says why.", code="BATCH_IN_PART"
+                f"{without:,} of {len(items):,} summaries have no draft; the reason is listed.",
+                code="BATCH_IN_PART",
             )
     blocks = [*selection.blocks, *outcome.blocks]
     if failed is not None:

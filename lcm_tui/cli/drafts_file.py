@@ -82,10 +82,10 @@ def refuse_existing(path: Path) -> None:
         RefusedError: there is one, or no folder for it.
     """
     if path.exists():
-        raise RefusedError(f"{path} is there already: name another file for the drafts.")
+        raise RefusedError(f"{path} already exists: name another file for the drafts.")
     if not path.parent.is_dir():
         raise FileMissingError(
-            "folder", path.parent, "Make it, or give the drafts another path.", code="FOLDER_NOT_FOUND"
+            "folder", path.parent, "Create it, or use another path.", code="FOLDER_NOT_FOUND"
         )
 
 
@@ -122,7 +122,7 @@ def read_drafts(path: Path, command: str) -> Reviewed:
             f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"
         ) from None
     except (ValueError, RecursionError):
-        raise _invalid(path, "it is no JSON") from None
+        raise _invalid(path, "it is not JSON") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _invalid(path, "it was not written by --draft")
     if document.get("version") != _VERSION:
@@ -135,13 +135,15 @@ def read_drafts(path: Path, command: str) -> Reviewed:
     except (DamagedError, KeyError, TypeError, AttributeError) as error:
         raise _invalid(path, f"{error} is missing or damaged") from None
     if made_by != command:
-        raise UsageError(f"{path} holds drafts of {made_by}: lcm-tui {made_by} --from-drafts takes them.")
+        raise UsageError(
+            f"{path} contains drafts of {made_by}: lcm-tui {made_by} --from-drafts applies them."
+        )
     taken = frozenset(item.summary_id for item, take in pairs if take)
     return Reviewed(batch, made_by, tuple(item for item, _ in pairs), taken)
 
 
 def _invalid(path: Path, why: str) -> UsageError:
-    return UsageError(f"{path} is no file of drafts ({why}).", details={"option": "from-drafts"})
+    return UsageError(f"{path} is not a drafts file ({why}).", details={"option": "from-drafts"})
 
 
 def _read(document: dict[str, Json]) -> tuple[BatchItem, bool]:

@@ -59,7 +59,7 @@ class Taking:
             if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
         ]
         if not items:
-            note = Note(f"No draft in {self.path} is to be taken: set take to true, or give --accept RULE.")
+            note = Note(f"No draft in {self.path} is marked: set take to true, or use --accept RULE.")
             data: Document = {"items": [], "applied": False, "file": str(self.path)}
             return self.run.answer(self.command, data, [note])
         if self.flags.sql:
@@ -70,7 +70,7 @@ class Taking:
             return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
         if not self.flags.apply:
             return self._forecast(items, reviewed)
-        ask_before_change(f"Take {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
+        ask_before_change(f"Apply {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
         outcome = Outcome(data={"file": str(self.path)})
         with interruptible() as stopped:
             asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
@@ -82,7 +82,7 @@ class Taking:
         ]
         data: Document = {"file": str(self.path), "applied": False, "items": documents}
         number = counted(len(items), "draft", "drafts")
-        note = Note(f"{number} would be taken; nothing was changed, --apply does it.")
+        note = Note(f"{number} would be applied; nothing was changed, --apply applies them.")
         return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
 
     async def _script(
@@ -173,7 +173,7 @@ class Taking:
             batch = Batch(database, items, setting(database.schema), writer, how, batch_id=reviewed.batch)
             for item in batch.items:
                 if stopped():
-                    outcome.failed = CancelledError("Cancelled; what was committed stays.")
+                    outcome.failed = CancelledError("Cancelled. Applied drafts stay.")
                     break
                 await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
             await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)

@@ -16,6 +16,4 @@ class NobodyToAskError(RefusedError):
     """What has to be agreed to, where no terminal is there to ask at."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "Nobody can be asked without a terminal, so nothing was changed: add --yes to agree."
-        )
+        super().__init__("Not a terminal, cannot ask for confirmation; nothing changed. Re-run with --yes.")

@@ -153,7 +153,7 @@ def _table(run: Run, schema: Schema, files: Sequence[LargeFile], stored: Sequenc
         )
         for file, place in zip(files, stored, strict=True)
     ]
-    return Table(columns, rows, empty="There are no large files here.")
+    return Table(columns, rows, empty="No large files.")
 
 
 def _blocks(run: Run, found: _Shown, stored: StoredFile, text: FileText | None) -> list[Block]:
@@ -174,7 +174,7 @@ def _blocks(run: Run, found: _Shown, stored: StoredFile, text: FileText | None) 
     ]
     blocks: list[Block] = [
         Facts(facts),
-        Prose(file.exploration_summary or "None was made.", title="Exploration summary"),
+        Prose(file.exploration_summary or "No exploration summary.", title="Exploration summary"),
     ]
     if text is not None:
         blocks.append(
@@ -183,5 +183,5 @@ def _blocks(run: Run, found: _Shown, stored: StoredFile, text: FileText | None) 
             else Prose(text.text, title="Content")
         )
         if not text.complete and not text.binary:
-            blocks.append(Note(f"Cut after {text.bytes_read:,} of {text.size:,} bytes."))
+            blocks.append(Note(f"Truncated after {text.bytes_read:,} of {text.size:,} bytes."))
     return blocks

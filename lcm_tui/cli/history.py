@@ -133,7 +133,7 @@ async def operation_beginning(reader: Reader, wanted: str) -> str:
     """
     if not wanted:
         raise UsageError(
-            "The id of an operation is empty. Give it, or its beginning.", code="INVALID_COMMAND"
+            "The id of an operation is empty. Give the id, or a unique prefix.", code="INVALID_COMMAND"
         )
     found = await reader.run(beginning, wanted, CANDIDATES + 1)
     return the_one(wanted, found, "operations", "operationId") if found else wanted
@@ -212,13 +212,13 @@ def prune(
     owner, count = run.read(_load_prunable, named, newest, limit)
     number = counted(count, "operation", "operations")
     if not flags.apply or not count:
-        what = f"To be forgotten, and no longer to be undone: {number}."
-        blocks = [Note(what), Note("Nothing was changed; --apply does it.")]
+        what = f"To be removed from the history, and then not undoable: {number}."
+        blocks = [Note(what), Note("Nothing was changed; --apply removes them.")]
         if not count:
-            blocks = [Note("No operation is to be forgotten.")]
+            blocks = [Note("No operation matches.")]
         return run.answer("history.prune", {"applied": False, "operations": count}, blocks)
     ask_before_change(
-        f"Forget {number} for good? What they did stays; it can no longer be undone.", yes=flags.yes
+        f"Forget {number} permanently? The changes stay but can no longer be undone.", yes=flags.yes
     )
     with interruptible() as stopped:
         gone = prune_history(

@@ -254,7 +254,7 @@ class Text(Kind[str]):
         except UnicodeEncodeError:
             raise UsageError(f"{typed} is not valid UTF-8.", details={"option": typed}) from None
         if not self.empty and not value.strip():
-            raise UsageError(f"{typed} is empty; give it a value or leave it out.", details={"option": name})
+            raise UsageError(f"{typed} is empty; give it a value or omit it.", details={"option": name})
         return value
 
 

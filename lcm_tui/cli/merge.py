@@ -31,7 +31,7 @@ def merge(
     if not conversations:
         if flags.apply:
             raise UsageError(
-                "merge --apply needs a conversation; without one it lists what is split.",
+                "merge --apply needs a conversation; without one, merge lists split sessions.",
                 details={"option": "apply"},
             )
         found = run.read(split_sessions)

@@ -41,8 +41,8 @@ def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
 
 
 def _question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
-    stop = f" {holding[0].text} has it open: stop it first." if holding else ""
-    return f"Bring {name} ({migration.version}) to the present schema, after a backup?{stop}"
+    stop = f" {holding[0].text} has the database open: stop it first." if holding else ""
+    return f"Migrate {name} ({migration.version}) to the current schema, after a backup?{stop}"
 
 
 def _document(migration: Migration, holding: Sequence[Holder]) -> Document:
@@ -71,29 +71,29 @@ def _done_document(done: Migrated, backup: Backup) -> Document:
 def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[Block]:
     facts: list[tuple[str, Cell]] = [("Written by LCM", migration.version)]
     if not migration:
-        return [Facts(facts), Note("It has the present schema: there is nothing to do.")]
+        return [Facts(facts), Note("The schema is current: nothing to do.")]
     named = (
-        ("Tables to make", migration.tables),
+        ("Tables to create", migration.tables),
         ("Columns to add", migration.columns),
-        ("Indexes to make", migration.indexes),
+        ("Indexes to create", migration.indexes),
         ("Indexes to drop", migration.dropped),
         ("Search tables", migration.search_tables),
-        ("Values to work out", migration.steps),
+        ("Values to compute", migration.steps),
     )
     blocks: list[Block] = [Facts(facts)]
     blocks += (Prose(", ".join(names), title=f"{title} ({len(names)})") for title, names in named if names)
     if holding:
         who = ", ".join(holder.text for holder in holding)
-        blocks.append(Note(f"To be stopped before, for they have the database open: {who}."))
-    blocks.append(Note("A host of an older version goes on with the file; a backup is made first."))
-    blocks.append(Note("Nothing was changed; --apply does it."))
+        blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
+    blocks.append(Note("A host of an older version can still use the file; a backup is made first."))
+    blocks.append(Note("Nothing was changed; --apply migrates it."))
     return blocks
 
 
 def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[Block]:
     facts: list[tuple[str, Cell]] = [
         ("Was written by LCM", done.migration.version),
-        ("Tables made", len(done.migration.tables)),
+        ("Tables created", len(done.migration.tables)),
         ("Columns added", len(done.migration.columns)),
         *((name.capitalize(), count) for name, count in done.rows),
         ("Backup", str(backup.path)),

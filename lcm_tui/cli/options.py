@@ -43,7 +43,7 @@ Watch: TypeAlias = Annotated[
     int | None,
     Option(
         "--watch",
-        "Show it again every N seconds, until ctrl-C or until --fail-on is so.",
+        "Repeat every N seconds, until ctrl-C or until --fail-on applies.",
         WholeNumber(1, 86_400),
         "SECONDS",
     ),
@@ -73,7 +73,7 @@ Summaries: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
         "--summary",
-        "This summary, or the beginning of its id; may be given several times.",
+        "This summary, or a unique prefix of its id; may be given several times.",
         StoredText(),
         "ID",
         several=True,
@@ -81,7 +81,7 @@ Summaries: TypeAlias = Annotated[
     ),
 ]
 SummaryArgument: TypeAlias = Annotated[
-    str, Argument("SUMMARY_ID", "The summary, or the beginning of its id.")
+    str, Argument("SUMMARY_ID", "The summary, or a unique prefix of its id.")
 ]
 
 
@@ -120,7 +120,7 @@ class ConversationOptions:
         """
         if self.conversation is not None and (self.conversation_id or self.session_key):
             raise UsageError(
-                f"{command} takes the conversation once: as an argument or as an option.",
+                f"{command} needs the conversation once: as an argument or as an option.",
                 code="INVALID_COMMAND",
                 details={"command": command},
             )
@@ -152,7 +152,7 @@ ConversationOrSummaryArgument: TypeAlias = Annotated[
     ConversationId | str | None,
     Argument(
         "CONVERSATION_ID",
-        "The conversation, or a summary by its whole id or the beginning of it; or use options.",
+        "The conversation, or a summary by its id or a unique prefix; or use options.",
         ConversationOrSummary(),
     ),
 ]
@@ -192,11 +192,16 @@ class SummaryOptions:
 # -- lists -----------------------------------------------------------------------------------------------
 
 Limit: TypeAlias = Annotated[
-    int, Option("--limit", "Rows at most; 50 by default.", WholeNumber(1, MAX_LIMIT), "1..500")
+    int, Option("--limit", "Maximum number of rows; 50 by default.", WholeNumber(1, MAX_LIMIT), "1..500")
 ]
 Cursor: TypeAlias = Annotated[
     str | None,
-    Option("--cursor", "The next page, as the last one named it; empty: the first.", StoredText(), "CURSOR"),
+    Option(
+        "--cursor",
+        "The next page: the cursor printed by the previous page; empty: the first page.",
+        StoredText(),
+        "CURSOR",
+    ),
 ]
 After: TypeAlias = Annotated[
     datetime | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
@@ -212,19 +217,21 @@ Since: TypeAlias = Annotated[
     datetime | None,
     Option("--recency", "The last N seconds, minutes, ...", Recency(), "N[smhdw]", section=FILTERS),
 ]
-IncludeContent: TypeAlias = Annotated[bool, Option("--include-content", "Whole texts beside the previews.")]
+IncludeContent: TypeAlias = Annotated[
+    bool, Option("--include-content", "Full texts in addition to the previews.")
+]
 Depth: TypeAlias = Annotated[
     int | None, Option("--depth", "Only this depth.", WholeNumber(0), "N", section=FILTERS)
 ]
 Budget: TypeAlias = Annotated[
-    int | None, Option("--budget", "The token budget that shares are taken of.", Tokens(), "TOKENS")
+    int | None, Option("--budget", "The token budget for shares.", Tokens(), "TOKENS")
 ]
 
 Tail: TypeAlias = Annotated[
     int | None,
     Option(
         "--tail",
-        "Newest messages to leave alone; else as configured.",
+        "Number of newest messages to protect (default: as configured).",
         WholeNumber(0),
         "N",
         earlier=("--fresh-tail",),
@@ -295,7 +302,7 @@ RULE_NAMES: Final = Choice("0.1", "0.15")
 
 def prompt_option(
     flag: str = "--prompt",
-    words: str = "Choose by this prompt, as prompt-aware eviction does.",
+    words: str = "Apply prompt-aware eviction with this prompt.",
     *,
     section: str,
 ) -> Option:
@@ -305,13 +312,13 @@ def prompt_option(
 
 def no_clamp_option(*, section: str) -> Option:
     """What is sent without the engine's last step."""
-    words = "Without the hard limit: what the engine's assembler gives, before the engine cuts it."
+    words = "Without the hard limit: the assembler's output before the engine's final trim."
     return Option("--no-clamp", words, section=section)
 
 
 def rules_option(
     flag: str = "--rules",
-    words: str = "The rules of another engine than the one that wrote the file.",
+    words: str = "Use the rules of another engine version.",
     *,
     section: str = "Options",
 ) -> Option:
@@ -324,29 +331,31 @@ RuleSet: TypeAlias = Annotated[str | None, rules_option()]
 # -- models ----------------------------------------------------------------------------------------------
 
 Provider: TypeAlias = Annotated[
-    str | None, Option("--provider", "Who writes: extractive needs no key and no network.", Text(), "NAME")
+    str | None,
+    Option("--provider", "Summary provider (default: extractive, offline, no key).", Text(), "NAME"),
 ]
-Model: TypeAlias = Annotated[str | None, Option("--model", "Which model.", Text(), "NAME")]
+Model: TypeAlias = Annotated[str | None, Option("--model", "The model.", Text(), "NAME")]
 BaseUrl: TypeAlias = Annotated[
-    str | None, Option("--base-url", "A server that speaks the same language.", Text(), "URL")
+    str | None, Option("--base-url", "The URL of an API-compatible server.", Text(), "URL")
 ]
 KeyVariable: TypeAlias = Annotated[
-    str | None, Option("--api-key-env", "The variable that holds the key.", Text(), "NAME")
+    str | None, Option("--api-key-env", "The environment variable with the key.", Text(), "NAME")
 ]
 KeyFile: TypeAlias = Annotated[
-    Path | None, Option("--api-key-file", "The file that holds the key.", FilePath(), "PATH")
+    Path | None, Option("--api-key-file", "The file with the key.", FilePath(), "PATH")
 ]
 MaxCalls: TypeAlias = Annotated[
-    int | None, Option("--max-calls", "No more calls than that.", WholeNumber(0), "N")
+    int | None, Option("--max-calls", "Maximum number of calls.", WholeNumber(0), "N")
 ]
 MaxCost: TypeAlias = Annotated[
-    float | None, Option("--max-cost", "No call that could cost more than that.", Dollars(), "USD")
+    float | None, Option("--max-cost", "Maximum cost: no call starts that could exceed it.", Dollars(), "USD")
 ]
 PromptFolder: TypeAlias = Annotated[
     Path | None,
     Option(
         "--prompt-dir",
-        "A folder of your own prompts, or one for all depths; else the folder beside our config.",
+        "A folder with your prompts, or one prompt for all depths (default: the folder next to the lcm-tui "
+        "config).",
         FilePath(text=True),
         "PATH",
     ),
@@ -368,12 +377,10 @@ class ModelOptions:
 
 # -- changing --------------------------------------------------------------------------------------------
 
-Apply: TypeAlias = Annotated[bool, Option("--apply", "Do it, after asking.")]
-DryRun: TypeAlias = Annotated[bool, Option("--dry-run", "Only show what would happen; so without --apply.")]
-Yes: TypeAlias = Annotated[bool, Option("--yes", "Agree without being asked.")]
-Sql: TypeAlias = Annotated[
-    bool, Option("--sql", "Print the SQL it stands for, and nothing else on standard output.")
-]
+Apply: TypeAlias = Annotated[bool, Option("--apply", "Apply the change (default: preview only).")]
+DryRun: TypeAlias = Annotated[bool, Option("--dry-run", "Preview only (the default).")]
+Yes: TypeAlias = Annotated[bool, Option("--yes", "Confirm without asking.")]
+Sql: TypeAlias = Annotated[bool, Option("--sql", "Print only the SQL of the change to standard output.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,8 @@ def unwritten(stream: TextIO, error: OSError) -> LcmError:
     """What is said when *stream* takes nothing more; it is silenced."""
     silence(stream)
     return LcmError(
-        f"The output could not be written ({error.strerror or error}). What the command did is done; "
-        "give its output another place.",
+        f"The output could not be written ({error.strerror or error}). The command has finished; write its "
+        "output elsewhere.",
         code="OUTPUT_FAILED",
     )
 

@@ -55,9 +55,7 @@ def list_(run: Run, prompt_dir: Path | None) -> Answer:
         "variables": dict(VARIABLES),
         "warnings": list(warnings),
     }
-    variables = Facts(
-        [(name, words) for name, words in VARIABLES.items()], title="Names that a prompt may use"
-    )
+    variables = Facts([(name, words) for name, words in VARIABLES.items()], title="Placeholders of a prompt")
     return run.answer("prompts.list", data, [Table(columns, rows), variables, *map(Note, warnings)])
 
 
@@ -130,7 +128,10 @@ def export(run: Run, prompts: Sequence[str], to: Path | None, *, force: bool) ->
     for path, template in targets:
         _write(path, template.text, replace=force)
     data: Document = {"folder": str(folder), "written": [str(path) for path, _ in targets]}
-    note = Note("A file in the folder of your prompts is used from now on; remove it to go back.")
+    note = Note(
+        "Files in the folder of your prompts are used from now on; remove a file to use the built-in prompt "
+        "again."
+    )
     return run.answer(
         "prompts.export", data, [Table((Column("Written"),), [(str(path),) for path, _ in targets]), note]
     )

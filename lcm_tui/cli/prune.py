@@ -74,7 +74,7 @@ def _listed(run: Run, criteria: Criteria) -> Answer:
     found = run.read(select, criteria)
     blocks: list[Block] = [candidates_table(run, found)]
     if found:
-        blocks.append(Note("Add --archive, --delete or --forget to see what that would do."))
+        blocks.append(Note("Add --archive, --delete or --forget to preview the result."))
     return run.answer("prune", {"items": [candidate_document(one) for one in found]}, blocks)
 
 
@@ -83,7 +83,7 @@ def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         found = await select(reader, criteria)
         made = await plan_archive(reader, [one.id for one in found])
         data: Document = {"action": Action.ARCHIVE.value, "items": [candidate_document(one) for one in found]}
-        nothing = "They are archived already." if found else "No conversation is meant."
+        nothing = "They are already archived." if found else "No conversation matches."
         return changing.Proposal((made,), data, [candidates_table(run, found)], nothing)
 
     return changing.run_change(run, "prune", plan, flags)
@@ -97,7 +97,7 @@ def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         now = datetime.now(UTC)
         plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found]
         data: Document = {"action": Action.NEW_SESSION.value, "retainDepth": depth}
-        nothing = f"Nothing in a context is a message or of a depth below {depth}."
+        nothing = f"No context contains messages or summaries of a depth below {depth}."
         return changing.Proposal(plans, data, [candidates_table(run, found)], nothing)
 
     return changing.run_change(run, "prune", plan, flags)
@@ -165,8 +165,8 @@ class _Pruning:
         elif self.chosen:
             blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
         if not deletion.complete:
-            blocks.append(Note("These are the rows of the first of them; the rest follows in the same way."))
-        nothing = "No conversation is meant."
+            blocks.append(Note("The rows of the first one are shown; the others are similar."))
+        nothing = "No conversation matches."
         return changing.Proposal(
             deletion.plans, data, blocks, nothing, brief=True, more=not deletion.complete
         )
@@ -175,9 +175,11 @@ class _Pruning:
         """Have the number typed."""
         ids = [one.id for one in self.chosen or ()]
         if len(ids) == 1:
-            ask_to_type(f"Type the number of the conversation to forget it for good ({ids[0]}):", str(ids[0]))
+            ask_to_type(
+                f"Type the number of the conversation to erase it permanently ({ids[0]}):", str(ids[0])
+            )
         else:
-            question = f"Type how many conversations are to be forgotten for good ({len(ids)}):"
+            question = f"Type how many conversations to erase permanently ({len(ids)}):"
             ask_to_type(question, str(len(ids)))
 
     def before_commit(self, plan: Plan) -> None:
@@ -210,10 +212,10 @@ class _Pruning:
             with interruptible() as stopped:
                 done = scrub(path, wait=answering.BUSY_SECONDS, stopped=stopped)
             facts = [
-                ("Operations taken out of the history", str(self.traces.operations)),
-                ("Files of drafts taken or emptied", str(len(self.traces.drafts))),
+                ("Operations removed from the history", str(self.traces.operations)),
+                ("Drafts files removed or emptied", str(len(self.traces.drafts))),
                 ("Full-text tables merged", ", ".join(done.merged) or "none"),
-                ("File written anew", "yes" if done.rewritten else "no"),
+                ("File rewritten (VACUUM)", "yes" if done.rewritten else "no"),
                 ("Write-ahead log emptied", "yes" if done.truncated else "no"),
             ]
             document: Document = {
@@ -236,9 +238,9 @@ class _Pruning:
                 blocks.append(Facts([("The file", f"{bytes_text(before)}, now {bytes_text(after)}")]))
             except LcmError as error:
                 document |= {"problems": [error.message]}
-                blocks.append(Note(f"The file was not written anew: {error.message}"))
+                blocks.append(Note(f"The file was not rewritten: {error.message}"))
         else:
-            blocks.append(Note("The room is free inside the file; --vacuum gives it back to the disk."))
+            blocks.append(Note("The space is free inside the file; --vacuum returns it to the disk."))
         return document, blocks
 
 

@@ -51,7 +51,7 @@ def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "
         texts = bytes_text(sum(one.bytes or 0 for one in rest))
         messages, summaries = (sum(one.messages for one in rest), sum(one.summaries for one in rest))
         rows.append((None, f"and {len(rest):,} more", None, messages, summaries, texts, None))
-    return Table(columns, rows, title, empty="No conversation is meant.")
+    return Table(columns, rows, title, empty="No conversation matches.")
 
 
 def _row(run: Run, one: ConversationSize) -> tuple[Cell, ...]:
@@ -82,17 +82,17 @@ def space_answer(run: Run, space: SpaceUse) -> Answer:
         Column("Texts", right=True),
     )
     blocks.append(Table(columns, ages, "By age"))
-    blocks.append(Note("Choose some with --older-than 90d, --larger-than 50MB, --empty and the like."))
+    blocks.append(Note("Select conversations with --older-than 90d, --larger-than 50MB, --empty and others."))
     return run.answer("prune", _document(space), blocks)
 
 
 def _tables(space: SpaceUse) -> list[Block]:
     if space.file.tables is None:
-        return [Note("This SQLite cannot tell how large the tables are (it has no dbstat).")]
+        return [Note("This SQLite cannot measure tables (no dbstat).")]
     columns = (
         Column("Table"),
         Column("Size", right=True),
-        Column("Of it indexes", right=True),
+        Column("Of that, indexes", right=True),
         Column("Share", right=True),
     )
     whole = max(space.file.bytes, 1)
@@ -100,7 +100,7 @@ def _tables(space: SpaceUse) -> list[Block]:
         (one.name, bytes_text(one.bytes), bytes_text(one.indexes), f"{100 * one.bytes / whole:.0f} %")
         for one in space.file.tables
     ]
-    return [Table(columns, rows, "Tables, with their indexes and what search keeps")]
+    return [Table(columns, rows, "Tables, with indexes and search data")]
 
 
 def _document(space: SpaceUse) -> Document:

@@ -115,7 +115,7 @@ def bring_up_index(run: Run) -> None:
         )
     except OSError as error:
         raise RefusedError(
-            f"The index cannot be made ({reason_of(error)}); leave out --index to search without.",
+            f"The index cannot be created ({reason_of(error)}); omit --index to search without it.",
             code="NO_INDEX",
         ) from error
     finally:
@@ -126,7 +126,7 @@ def forget_searches(run: Run) -> Answer:
     """The index and the recent searches of the database are removed."""
     removed = forget(run.settings.database.value)
     data: JsonObject = {"removed": removed}
-    told = f"Removed {counted(removed, 'file')} of the cache." if removed else "There was nothing to forget."
+    told = f"Removed {counted(removed, 'file')} of the cache." if removed else "Nothing to remove."
     return run.answer("grep", data, [Note(told)])
 
 
@@ -186,8 +186,8 @@ def _hit_lines(run: Run, hit: Hit) -> str:
 def _near_words(term: str, found: int, spellings: Sequence[str]) -> str:
     if found:
         return f'"{term}" alone is in {found:,}.'
-    like = f" Words that look like it: {', '.join(spellings)}." if spellings else ""
-    return f'"{term}" is nowhere.{like}'
+    like = f" Similar words: {', '.join(spellings)}." if spellings else ""
+    return f'"{term}" was not found.{like}'
 
 
 def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:
@@ -235,7 +235,7 @@ def describe(run: Run, name: str) -> Answer:
     data: JsonObject
     if document is None:
         data = {"id": name, "citation": None, "verdict": str(verdict)}
-        gone = run.answer("describe", data, [Note(f"{name} is gone: nothing of this id is in the database.")])
+        gone = run.answer("describe", data, [Note(f"{name} is missing: this id is not in the database.")])
         return replace(gone, exit_code=ExitCode.NOT_FOUND)
     facts: list[tuple[str, str | int | None]] = [
         ("Citation", cite(document)),

@@ -20,14 +20,14 @@ EXIT_CODES = (
     (0, "done"),
     (1, "an error of the program itself"),
     (2, "the command line is wrong"),
-    (3, "what was named is not there, a file or database too"),
+    (3, "not found, including a file or database"),
     (4, "configuration or credentials"),
     (5, "the database cannot be opened or written"),
     (6, "the doctor, or --fail-on, found something"),
-    (7, "the database kept moving on"),
+    (7, "the database kept changing"),
     (8, "another process keeps a lock"),
-    (9, "refused, or nobody could be asked"),
-    (10, "cancelled, or a batch was done in part"),
+    (9, "refused, or confirmation was not possible"),
+    (10, "cancelled, or a batch was completed in part"),
 )
 _HEAD = """# Commands
 
@@ -45,7 +45,7 @@ def man_page() -> str:
     """The same as a man page (roff, section 1)."""
     lines = [
         f'.TH LCM\\-TUI 1 "" "{PROGRAM} {version(PROGRAM)}"',
-        *(".SH NAME", f"{_roff(PROGRAM)} \\- see, check and mend what an LCM agent remembers"),
+        *(".SH NAME", f"{_roff(PROGRAM)} \\- inspect and repair an LCM agent's memory"),
         *(".SH SYNOPSIS", f".B {_roff(PROGRAM)}", "[OPTIONS] [COMMAND [ARGUMENTS]]"),
         *(".SH DESCRIPTION", "Without a command the app opens on the database."),
         *(".SH COMMON OPTIONS", *_roff_options(_shown(declared_in(CommonOptions)))),
@@ -64,7 +64,7 @@ def man_page() -> str:
 
 
 def _common() -> Iterator[str]:
-    yield "Options of every command; they may stand before or behind its words:\n"
+    yield "Options of every command; they may come before or after the command:\n"
     yield from _table(_shown(declared_in(CommonOptions)))
 
 

@@ -44,14 +44,14 @@ COMMANDS: Final = (
 GROUPS: Final = {
     "conversations": "The conversations of the database.",
     "messages": "The messages of a conversation.",
-    "summaries": "The summaries: lists, one with what stands around it, its previous context.",
+    "summaries": "The summaries: lists, one with its sources and uses, its previous context.",
     "context": "The context of a conversation: what the model sees.",
     "files": "The large files that messages refer to.",
     "sessions": "The sessions of the host, in its databases and in files.",
     "remnic": "Remnic's LCM store: look into it, fill it from the database, compare both, bring it back.",
     "history": "What lcm-tui changed in this database; undo and redo.",
     "config": "The settings: what the files say, what applies, and why.",
-    "prompts": "The prompts: what a model is asked, and your own versions of it.",
+    "prompts": "List, show and override the summary prompts.",
 }
 #: First words, each once.
 FIRST_WORDS: Final = tuple(dict.fromkeys(path.split()[0] for path in COMMANDS))

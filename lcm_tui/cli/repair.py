@@ -58,7 +58,7 @@ class Search:
             items,
             self._document(found),
             [] if self.contaminated else list(_spoiled_blocks(found)),
-            "No summary is broken: there is nothing to repair.",
+            "No broken summaries: nothing to repair.",
         )
 
     async def _found(self, reader: Reader) -> list[RepairList]:
@@ -119,7 +119,7 @@ def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[Block]:
     if rows:
         columns = (Column("Summary"), Column("Depth", right=True), Column("Made from", grows=True))
         number = counted(len(rows), "summary", "summaries")
-        title = f"Not chosen: {number} made from broken ones, without a mark of it (--contaminated)"
+        title = f"Not included: {number} made from broken ones (include with --contaminated)"
         yield Table(columns, rows[:MOST], title=title)
         if len(rows) > MOST:
             yield Note(f"{len(rows) - MOST:,} more are not shown; --json shows them all.")

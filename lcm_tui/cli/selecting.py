@@ -49,7 +49,9 @@ async def summary_beginning(reader: Reader, wanted: str) -> SummaryId:
         UsageError: there are several.
     """
     if not wanted:
-        raise UsageError("The id of a summary is empty. Give it, or its beginning.", code="INVALID_COMMAND")
+        raise UsageError(
+            "The id of a summary is empty. Give the id, or a unique prefix.", code="INVALID_COMMAND"
+        )
     found = await summary_ids_beginning(reader, wanted, CANDIDATES + 1)
     if not found:
         raise NotFoundError(

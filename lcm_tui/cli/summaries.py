@@ -179,11 +179,11 @@ def _choice(title: str, choice: PreviousChoice) -> list[Block]:
         for node in choice.nodes
     ]
     passed: list[tuple[str, Cell]] = [
-        (one.summary_id, f"passed over: {one.reason}") for one in choice.passed_over
+        (one.summary_id, f"skipped: {one.reason}") for one in choice.passed_over
     ]
     return [
-        Facts([("Rests on", choice.assumption), *nodes, *passed], title=title),
-        Prose(choice.text or "Nothing is given.", title=f"{title}: text"),
+        Facts([("Based on", choice.assumption), *nodes, *passed], title=title),
+        Prose(choice.text or "No previous context.", title=f"{title}: text"),
     ]
 
 
@@ -246,7 +246,7 @@ def _blocks(run: Run, found: _Shown) -> list[Block]:
     if found.gone:
         facts.append(("Missing sources", ", ".join(found.gone)))
     blocks: list[Block] = [Facts(facts), Prose(found.summary.content, title="Text")]
-    blocks.append(_table(run, found.consumers, title="Consumers", empty="Nothing was made from it."))
+    blocks.append(_table(run, found.consumers, title="Consumers", empty="No summary uses it."))
     if found.sources or record.kind != "leaf":
         blocks.append(_table(run, found.sources, title="Sources"))
     if found.messages or record.kind == "leaf":

@@ -51,5 +51,5 @@ def _listed(found: Sequence[Duplicate]) -> list[Block]:
     columns = (Column("Of the source"), Column("In the target as"), Column("Stands"))
     return [
         Table(columns, rows, title="The same text in both"),
-        Note("Nothing was changed. --skip-duplicates leaves out those in the context."),
+        Note("Nothing was changed. --skip-duplicates skips those in the context."),
     ]

@@ -337,7 +337,7 @@ def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
     for argument in arguments:
         if option and argument.startswith("-") and len(argument) > 1:
             raise UsageError(
-                f"{option} needs a value; one that begins with a dash is joined to it: {option}={argument}.",
+                f"{option} needs a value; join a value that begins with a dash: {option}={argument}.",
                 details={"option": option.lstrip("-"), "value": argument},
             )
         if not option and argument == "--":

@@ -28,7 +28,7 @@ class Text:
     def problem(self, value: Json) -> str | None:
         """What is wrong with a value; None: nothing."""
         if not isinstance(value, str):
-            return "must be a text"
+            return "must be a string"
         if self.words and value not in self.words:
             return f"must be one of {', '.join(self.words)}"
         if not value.strip():

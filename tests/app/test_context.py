@@ -251,7 +251,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
 async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 2)
-        await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model gets it")
+        await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model receives it")
         await pilot.press("j")
         await wait_for(pilot, lambda: "248, counting rule of 0.8+" in screen.text.text)
         assert "Finding: def computeDigest" in screen.text.text

@@ -17,7 +17,7 @@ from tests.conftest import DatabaseFactory
 MISTAKES = [
     (["bogus"], "INVALID_COMMAND", "Unknown command: bogus."),
     (["stauts"], "INVALID_COMMAND", "Unknown command: stauts. Did you mean status?"),
-    (["undo"], "INVALID_COMMAND", "Unknown command: undo. Did you mean history undo?"),
+    (["undo"], "INVALID_COMMAND", "Unknown command: undo. Did you mean history undo or remnic undo?"),
     (["conversations", "bogus"], "INVALID_COMMAND", "Unknown command: conversations bogus."),
     (
         ["history", "udno"],
@@ -42,7 +42,11 @@ MISTAKES = [
         "INVALID_ARGUMENT",
         "--count is not supported by summaries.list.",
     ),
-    (["doctor", "--fix", "A1", "--fail-on", "error"], "INVALID_ARGUMENT", "--fail-on belongs to the checks"),
+    (
+        ["doctor", "--fix", "A1", "--fail-on", "error"],
+        "INVALID_ARGUMENT",
+        "--fail-on cannot be used with --fix",
+    ),
     (["conversations", "list", "--limit"], "INVALID_ARGUMENT", "--limit needs a value."),
     (["conversations", "list", "--json=yes"], "INVALID_ARGUMENT", "--json takes no value."),
     (
@@ -70,7 +74,7 @@ MISTAKES = [
         "INVALID_SELECTOR",
         "cannot be combined",
     ),
-    (["messages", "list", "1", "--conversation-id", "1"], "INVALID_COMMAND", "takes the conversation once"),
+    (["messages", "list", "1", "--conversation-id", "1"], "INVALID_COMMAND", "needs the conversation once"),
     (
         ["messages", "list", "--session-key", " "],
         "MISSING_SELECTOR",
@@ -80,7 +84,7 @@ MISTAKES = [
     (
         ["messages", "list", "--session-key", "--limit", "3"],
         "INVALID_ARGUMENT",
-        "--session-key needs a value; one that begins with a dash is joined to it: --session-key=--limit.",
+        "--session-key needs a value; join a value that begins with a dash: --session-key=--limit.",
     ),
     (["bogus", "--nonsense"], "INVALID_ARGUMENT", "Unknown option --nonsense."),
     (["messages", "list", "1", "--role", "robot"], "INVALID_ARGUMENT", "--role must be one of"),
@@ -344,7 +348,7 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
         ),
         (["transplant", "x", "5"], "SOURCE must be a whole number of at least 1."),
         (["transplant", "5"], "transplant needs an argument: lcm-tui transplant SOURCE TARGET."),
-        (["summaries", "show", ""], "The id of a summary is empty. Give it, or its beginning."),
+        (["summaries", "show", ""], "The id of a summary is empty. Give the id, or a unique prefix."),
     ],
 )
 def test_what_is_wrong_with_an_argument_goes_by_its_name(

@@ -60,7 +60,7 @@ def test_without_a_model_the_evidence_is_shown_and_nobody_asked(
         data = ask(memory, "--json").data
         assert not server.received  # a key names no model
     assert shown.code == 0
-    assert "No model was asked" in shown.out
+    assert "No model was called" in shown.out
     assert "7443" in shown.out
     assert "\x1b" not in shown.out
     assert (data["answer"], data["model"], data["calls"]) == (None, None, 0)

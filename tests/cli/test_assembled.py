@@ -113,9 +113,9 @@ def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--prompt", "x"), "--prompt goes with --assembled."),
-        (("--no-clamp",), "--no-clamp goes with --assembled."),
-        (("--export", "json"), "--export goes with --assembled."),
+        (("--prompt", "x"), "--prompt requires --assembled."),
+        (("--no-clamp",), "--no-clamp requires --assembled."),
+        (("--export", "json"), "--export requires --assembled."),
         (("--assembled", "--rules", "9"), "--rules must be 0.1 or 0.15."),
         (("--assembled", "--export", "pdf"), "--export must be json or markdown."),
     ],

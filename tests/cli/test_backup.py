@@ -85,7 +85,7 @@ def test_a_backup_lies_beside_its_database(database_copy: DatabaseFactory):
     }
     assert result.err == ""
     people = run("--db", path, "--quick-check", "backup").out
-    assert "nothing was locked or left beside it" in people
+    assert "no lock and no extra files" in people
     assert "every page" in people
 
 
@@ -137,7 +137,7 @@ def test_a_restore_is_shown_and_changes_nothing(saved: tuple[Path, Path]):
     assert (data["missing"], data["unreadable"], data["holders"]) == (False, None, [])
     assert data["roomBytes"] == 2 * 3731456
     people = run("restore", backup, "--db", path).out
-    assert "Nothing was changed; --apply does it." in people
+    assert "Nothing was changed; --apply restores it." in people
     assert path.read_bytes() == content
     assert known_backups(path) == ()
 
@@ -189,7 +189,7 @@ def test_a_missing_and_an_unreadable_database_are_shown_as_such(saved: tuple[Pat
     path.unlink()
     shown = run("restore", backup, "--db", path)
     assert (shown.code, path.exists()) == (0, False)
-    assert "would be copied to its place" in shown.out
+    assert "would be copied there" in shown.out
     assert run("restore", backup, "--db", path, "--apply", "--yes", "--json").data["kept"] is None
     assert messages(path) == 865
 

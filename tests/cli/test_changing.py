@@ -123,7 +123,7 @@ def test_without_apply_nothing_is_locked_or_written(path: Path):
         other.execute("ROLLBACK")
     assert told.exit_code is ExitCode.DONE
     assert (told.data["applied"], told.data["operationId"]) == (False, None)
-    assert text(told).endswith("Nothing was changed; --apply does it.")
+    assert text(told).endswith("Nothing was changed; --apply makes the change.")
 
 
 def test_what_is_printed_for_machines_is_the_plan(path: Path):
@@ -184,7 +184,7 @@ def test_what_is_applied_can_be_taken_back(database_copy: DatabaseFactory, versi
     assert (told.data["applied"], told.data["operationId"]) == (True, operation)
     assert told.data["undo"] == f"lcm-tui history undo {operation} --apply --db {path}"
     assert told.data["searchIndex"] is None
-    assert f"To take it back    lcm-tui history undo {operation} --apply" in text(told)
+    assert f"To undo    lcm-tui history undo {operation} --apply" in text(told)
     assert dump(path) != before
     undo = str(told.data["undo"]).split()[1:]
     assert run(*undo, "--yes").code == 0
@@ -230,7 +230,7 @@ def test_options_that_exclude_each_other():
 
 def test_without_a_terminal_nobody_agrees(path: Path, capsys: pytest.CaptureFixture[str]):
     before = folder(path)
-    with pytest.raises(LcmError, match="add --yes") as refused:
+    with pytest.raises(LcmError, match="with --yes") as refused:
         run_change(run_on(path), "test", dissolving(one_each(path)[0]), ChangeFlags(apply=True))
     assert refused.value.exit_code is ExitCode.REFUSED
     assert folder(path) == before
@@ -250,7 +250,7 @@ def test_a_person_sees_the_preview_before_the_question(
     told = run_change(run_on(path), "test", wanted, ChangeFlags(apply=True))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.index("Ordinals in conversation") < err.index("Make this change? [y/N]")
+    assert err.index("Ordinals in conversation") < err.index("Apply this change? [y/N]")
     assert told.data["applied"] is True
     assert "Ordinals" not in text(told)
 
@@ -284,7 +284,7 @@ def test_a_stale_plan_is_made_again_and_shown_again(
     answering(monkeypatch, slow, "y\n")
     told = run_change(run_on(path), "test", dissolving((conversation, summary)), ChangeFlags(apply=True))
     shown = capsys.readouterr().err
-    assert shown.count("Make this change?") == 2
+    assert shown.count("Apply this change?") == 2
     assert f"planned again: summaries {summary}: content was" in shown
     assert told.data["applied"] is True
     assert len(operations(path)) == 1
@@ -308,7 +308,7 @@ def test_with_yes_a_stale_plan_is_made_again_three_times(path: Path, monkeypatch
     calls[0] = 99  # the first writer stops
     told = run_change(run_on(path), "test", dissolving((conversation, summary)), APPLY)
     assert told.data["applied"] is True
-    assert "The database moved on, so this was planned again" in text(told)
+    assert "The database changed, so this was planned again" in text(told)
 
 
 def test_what_somebody_else_has_done_is_not_done_again(path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -368,7 +368,7 @@ def test_ctrl_c_while_the_lock_is_waited_for_gives_the_change_up(
 def test_several_plans_are_shown_as_one_and_committed_one_by_one(path: Path):
     before, wanted = dump(path), one_each(path)
     shown: Any = run_change(run_on(path), "test", dissolving(*wanted), ChangeFlags())
-    assert "Committed one by one, each an operation of its own\n1  Dissolve" in text(shown)
+    assert "Committed one by one, each a separate operation\n1  Dissolve" in text(shown)
     assert shown.data["rows"]["summaries"] == {"insert": 0, "update": 0, "delete": len(wanted)}
     told = run_change(run_on(path), "test", dissolving(*wanted), APPLY)
     done = operations(path)
@@ -378,7 +378,7 @@ def test_several_plans_are_shown_as_one_and_committed_one_by_one(path: Path):
     batch = told.data["batch"]
     assert column(path, "SELECT DISTINCT batch FROM lcm_tui_operations") == [batch]
     assert told.data["undo"] == f"lcm-tui history undo --batch {batch} --apply --db {path}"
-    assert f"To take all of it back  {told.data['undo']}" in text(told)
+    assert f"To undo all of it  {told.data['undo']}" in text(told)
     undone = run(*str(told.data["undo"]).split()[1:], "--yes", "--json")
     assert [part["applied"] for part in undone.data["plans"]] == [True] * len(wanted)
     assert dump(path) == before
@@ -416,7 +416,7 @@ def failing_at(number: int, error: BaseException) -> Callable[[Plan], None]:
     ("error", "words"),
     [
         (RefusedError("The third is refused."), "The next was not: The third is refused."),
-        (KeyboardInterrupt(), "made whole or not at all"),
+        (KeyboardInterrupt(), "either completed or changed nothing"),
     ],
 )
 def test_a_batch_that_fails_in_part_says_what_was_done(path: Path, error: BaseException, words: str):
@@ -429,7 +429,7 @@ def test_a_batch_that_fails_in_part_says_what_was_done(path: Path, error: BaseEx
     assert told.data["applied"] is False
     assert told.envelope["ok"] is False
     assert told.envelope["error"]["code"] in ("REFUSED", "CANCELLED")
-    assert f"2 of {len(wanted)} changes were made and stay. " in text(told)
+    assert f"2 of {len(wanted)} changes were applied and stay. " in text(told)
     assert words in text(told)
 
 

@@ -221,7 +221,7 @@ def test_warns_of_a_host_that_is_at_it(database: Path) -> None:
     )
     archived, running = compact(database)["warnings"]
     assert archived.startswith("This conversation is archived")
-    assert "compacts this conversation itself, since 2026-03-06T12:00:00.000Z" in running
+    assert "is compacting this conversation itself, since 2026-03-06T12:00:00.000Z" in running
     assert f"Warning: {archived}." in run("compact", 1, "--db", database).out
 
 
@@ -250,7 +250,7 @@ def test_what_takes_it_back_names_the_same_database(openclaw_home: Path) -> None
 def test_a_target_that_no_pass_reaches_is_said(database: Path) -> None:
     wishes = ("--until-under", 300, "--tail", 0, "--chunk", 1400)
     shown = run("compact", 1, "--db", database, *wishes)
-    assert "no pass brings the context under 300" in shown.out
+    assert "no pass brings the context below 300" in shown.out
     done = compact(database, *wishes, "--apply", "--yes")
     standing = """SELECT sum(coalesce(m.token_count, s.token_count)) FROM context_items AS c
         LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)

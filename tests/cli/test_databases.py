@@ -152,7 +152,7 @@ def test_gaps_repetitions_and_strangers_are_named_in_place(database_copy: Databa
         6: "foreign",
     }
     text = run("context", "show", "2", "--db", path).out
-    for words in ("stands at 5 too", "stands at 1 too", "belongs to conversation 1", "ordinal 8 is missing"):
+    for words in ("also at 5", "also at 1", "belongs to conversation 1", "ordinal 8 is missing"):
         assert words in text
 
 

@@ -194,7 +194,7 @@ def test_a_refusal_exits_with_9(path: Path):
             assert (result.code, result.error["code"]) == (9, "REFUSED")
             assert words in result.error["message"]
     nobody = dissolve(path, "--apply", "--json")
-    assert (nobody.code, "add --yes" in nobody.error["message"]) == (9, True)
+    assert (nobody.code, "with --yes" in nobody.error["message"]) == (9, True)
     change_behind(
         path,
         f"""CREATE TRIGGER along AFTER DELETE ON summaries BEGIN
@@ -215,7 +215,7 @@ def test_a_person_who_says_no_exits_with_10(path: Path):
         code, shown = at_a_terminal(typed, *command)
         assert code == 10
         assert "Ordinals in conversation" in shown
-        assert "Make this change? [y/N]" in shown
+        assert "Apply this change? [y/N]" in shown
         assert "Cancelled; nothing was changed." in shown
     assert dump(path) == rows
     code, _ = at_a_terminal("y\n", *command)

@@ -177,7 +177,7 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     change_behind(path, "DELETE FROM messages_fts WHERE rowid < 5")
     shown = run("doctor", "--fix", "F1", "--db", path)
     assert shown.code == 0
-    assert "--apply brings the search tables in step" in shown.out
+    assert "--apply updates the search tables" in shown.out
     done = data(run("doctor", "--fix", "F1", "--apply", "--yes", "--db", path, "--json"))
     assert done["search"] == [{"table": "messages_fts", "rows": 4}]
     assert done["remaining"] == []
@@ -189,15 +189,15 @@ def test_search_tables_alone_make_no_operation(database_copy: DatabaseFactory):
     ("arguments", "code", "words"),
     [
         (["--fix", "Z9"], 2, "There is no check Z9"),
-        (["--fix", "A1:4:context_items:99"], 3, "finds nothing with the id"),
+        (["--fix", "A1:4:context_items:99"], 3, "No finding has the id"),
         (["--fix", "C1"], 9, "has no fix"),
         (["--fix", "A4", "--apply", "--dry-run"], 2, "exclude each other"),
-        (["--apply"], 2, "--apply belongs to --fix"),
-        (["--keep-sources"], 2, "--keep-sources belongs to --fix"),
+        (["--apply"], 2, "--apply requires --fix"),
+        (["--keep-sources"], 2, "--keep-sources requires --fix"),
         (["4", "--all"], 2, "a conversation or --all"),
         (["99"], 3, "99"),
         (["--check", "A99"], 2, "There is no check A99"),
-        (["--fix", "A1", "--apply"], 9, "add --yes to agree"),
+        (["--fix", "A1", "--apply"], 9, "Re-run with --yes"),
         (["--fix", ""], 2, "--fix needs the id"),
     ],
 )
@@ -236,7 +236,7 @@ def test_ids_of_the_database_reach_no_terminal_unsafe(database_copy: DatabaseFac
 @pytest.mark.long
 def test_what_all_leaves_alone_is_counted(damaged: Path):
     shown = run("doctor", "--fix", "all", "--db", damaged).out
-    assert "`all` takes what is broken only; 2 suspicious findings have a fix too" in shown
+    assert "`all` fixes broken findings only; 2 suspicious findings have a fix too" in shown
     done = run("doctor", "--fix", "all", "--apply", "--yes", "--db", damaged).out
     assert "1 suspicious finding has a fix too: name a check (D1)" in done
     rest = run("doctor", "--fix", "D1", "--apply", "--yes", "--db", damaged).out

@@ -129,7 +129,7 @@ def test_junit_fails_no_test_for_what_does_not_count(hostile: Path) -> None:
             ["conversations", "list", "--format", "junit"],
             "--format junit is not supported by conversations.list: it has json, table, csv.",
         ),
-        (["doctor", "--fix", "A1", "--format", "sarif"], "--format belongs to the checks, not to --fix."),
+        (["doctor", "--fix", "A1", "--format", "sarif"], "--format cannot be used with --fix."),
     ],
 )
 def test_a_form_that_a_command_does_not_have_is_refused(arguments: list[str], words: str) -> None:

@@ -247,12 +247,12 @@ def test_last_walks_back_and_forth(path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["undo"], "history.undo needs one of"),
-        (["redo", "op_1", "--last"], "history.redo needs one of"),
-        (["undo", "--batch", "b", "--last"], "history.undo needs one of"),
+        (["undo"], "`history undo` needs one of"),
+        (["redo", "op_1", "--last"], "`history redo` needs one of"),
+        (["undo", "--batch", "b", "--last"], "`history undo` needs one of"),
         (["undo", "op_1", "--apply", "--dry-run"], "exclude each other"),
         (["show"], "history.show needs an argument"),
-        (["prune"], "history.prune needs --before TIME"),
+        (["prune"], "`history prune` needs --before TIME"),
         (["prune", "--before", "yesterday"], "--before must be a time"),
         (["prune", "--keep-newest", "some"], "--keep-newest must be"),
         (["list", "--limit", "0"], "--limit must be"),
@@ -271,7 +271,7 @@ def test_pruning_counts_first_and_then_forgets(path: Path):
     made = [dissolve(path) for _ in range(3)]
     rows, files = dump(path), folder(path)
     assert history(path, "prune", "--keep-newest", 1, "--json").data == {"applied": False, "operations": 2}
-    assert "no longer to be undone: 2 operations." in history(path, "prune", "--keep-newest", 1).out
+    assert "and then not undoable: 2 operations." in history(path, "prune", "--keep-newest", 1).out
     assert history(path, "prune", "--before", "2026-01-01", *DO).data["operations"] == 0
     assert folder(path) == files
     assert history(path, "prune", "--keep-newest", 1, "--apply").code == 9  # nobody can be asked

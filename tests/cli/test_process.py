@@ -81,7 +81,7 @@ def test_the_demonstration_is_text_without_a_terminal(tmp_path: Path):
     assert "Messages            895" in result.stdout
     assert "Ordinal" in result.stdout
     assert f"a temporary copy in {tmp_path}/lcm-tui-demo-" in result.stdout
-    assert "which is gone again" in result.stdout
+    assert "which is now deleted" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -238,7 +238,7 @@ def test_the_unexpected_is_one_sentence_and_a_private_log(
     result = run("status", "--db", database_file("0.15.3"))
     log = logfile.log_path()
     assert (result.code, result.out) == (1, "")
-    assert result.err == f"Something unexpected went wrong (ZeroDivisionError). The details are in {log}.\n"
+    assert result.err == f"Unexpected error (ZeroDivisionError). The details are in {log}.\n"
     assert "secret reason" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert run("status", "--db", database_file("0.15.3"), "--json").error["code"] == "INTERNAL_ERROR"
@@ -289,6 +289,6 @@ def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, da
     demo = run("demo")
     assert demo.code == 0
     assert opened[1][1] is True
-    assert "it is gone now" in demo.out
+    assert "it is deleted" in demo.out
     assert not Path(opened[1][0]).exists()
     assert run("--json").code == 2

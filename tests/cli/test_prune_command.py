@@ -82,7 +82,7 @@ def test_a_selection_without_an_action_is_a_list(path: Path):
     told = prune(path, "--max-messages", "50")
     assert "--archive, --delete or --forget" in told.out
     assert prune(path, "--larger-than", "400KB", "--json").data["items"][0]["conversationId"] == 1
-    assert "No conversation is meant." in prune(path, "--empty").out
+    assert "No conversation matches." in prune(path, "--empty").out
     assert len(prune(path, "--older-than", "1d", "--json").data["items"]) == 8
 
 
@@ -222,7 +222,7 @@ def test_archive_and_back(path: Path):
     done = prune(path, 7, 5, "--archive", "--apply", "--yes", "--json").data
     assert done["rows"] == {"conversations": {"insert": 0, "update": 1, "delete": 0}}
     assert value(path, "SELECT active FROM conversations WHERE conversation_id = 7") == 0
-    assert "archived already" in prune(path, 7, "--archive").out
+    assert "already archived" in prune(path, 7, "--archive").out
     assert run("history", "undo", done["operationId"], "--db", path, "--apply", "--yes").code == 0
     assert changed(rows, dump(path)) == set()
 
@@ -314,7 +314,7 @@ def test_the_number_has_to_be_typed(path: Path):
     assert code == 0
     assert 7 not in column(path, IDS)
     nobody = prune(path, 6, "--forget", "--apply", "--json")
-    assert (nobody.code, "add --yes" in nobody.error["message"]) == (9, True)
+    assert (nobody.code, "with --yes" in nobody.error["message"]) == (9, True)
 
 
 # -- importing ---------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypa
     monkeypatch.setattr(changing, "commit", three)
     stopped = run("import", file, "--db", path, "--apply", "--yes")
     assert stopped.code == 10
-    assert "To take all of it back" in stopped.out
+    assert "To undo all of it" in stopped.out
     monkeypatch.setattr(changing, "commit", commit)
     second = run("import", file, "--db", path, "--apply", "--yes", "--json")
     assert (second.code, second.error["code"]) == (9, "IMPORT_BEGUN")
@@ -409,10 +409,10 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
     [
         (["--delete"], "needs conversations, or a condition"),
         (["--forget", "--apply", "--yes"], "needs conversations, or a condition"),
-        (["7", "--apply"], "needs to be told what to do"),
+        (["7", "--apply"], "requires an action"),
         (["7", "--delete", "--archive"], "exclude each other"),
-        (["7", "--forget", "--export-to", "x"], "goes with --delete"),
-        (["7", "--archive", "--vacuum"], "goes with --delete"),
+        (["7", "--forget", "--export-to", "x"], "requires --delete"),
+        (["7", "--archive", "--vacuum"], "requires --delete"),
         (["seven", "--delete"], "must be a whole number"),
         (["--older-than", "soon", "--delete"], "--older-than must be"),
         (["--older-than", "0d"], "--older-than must be"),

@@ -143,7 +143,7 @@ def test_contaminated_consumers_are_chosen_by_an_option(database: Path) -> None:
     assert sorted(reasons.values()) == ["contaminated"] * 3 + ["fallback"] * 4
     assert reasons["sum_93d8bff206c72158"] == "contaminated"
     listed = run("repair", 1, "--db", database).out
-    assert "Not chosen: 3 summaries made from broken ones" in listed
+    assert "Not included: 3 summaries made from broken ones" in listed
 
 
 @pytest.mark.long
@@ -257,7 +257,7 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
         [kept] = drafts_folder().iterdir()
         assert kept.stat().st_mode & 0o777 == 0o600
         told = run("repair", "--resume", *to, "--db", database)
-        assert f"1 summary has a draft that nobody has decided on: {item['summaryId']}." in told.out
+        assert f"1 summary has a draft not yet decided: {item['summaryId']}." in told.out
         resumed = repair(database, "--resume", *to, "--apply", "--yes", "--accept", "every")
         assert (resumed.code, items(resumed)[0]["state"]) == (0, "committed")
         assert len(server.received) == 1
@@ -275,7 +275,7 @@ def test_what_was_mended_since_it_was_stopped_is_not_paid_for(database: Path) ->
         again = repair(database, "--all", "--apply", "--yes", "--accept", "every", "--provider", "extractive")
         assert again.code == 0
         assert again.data["stopped"]["undecided"] == len(again.data["items"]) == 16
-        assert "--resume goes on with it" in told.out
+        assert "--resume continues it" in told.out
         asked = len(server.received)
         resumed = repair(database, "--resume", *how[1:])
         assert resumed.code == 0
@@ -450,7 +450,7 @@ def test_one_by_one_at_a_terminal(database: Path, monkeypatch: pytest.MonkeyPatc
     result = run("repair", 1, "--db", database, "--apply", "--in-flight", 1)
     assert result.code == 10
     assert "Kept of what matters most" in result.err
-    assert "Take this text for sum_6c18661f50d6fc7f?" in result.err
+    assert "Use this text for sum_6c18661f50d6fc7f?" in result.err
     committed = column(database, "SELECT title FROM lcm_tui_operations ORDER BY rowid")
     assert len(committed) == 1
     assert content(database, "sum_6c18661f50d6fc7f") != content(database, "sum_19fde986b7a46f59")
@@ -537,7 +537,7 @@ def test_what_no_call_would_survive_ends_it_and_keeps_the_drafts(
         assert (result.code, len(server.received)) == (10, 2)
         assert document["error"]["code"] == code
         assert says in document["error"]["message"]
-        assert "--resume goes on" in document["error"]["message"]
+        assert "--resume continues" in document["error"]["message"]
         assert [one["state"] for one in items(result)] == ["committed", "waiting", "waiting", "waiting"]
         assert document["data"]["spent"]["calls"] == (1 if end.status == 429 else 2)
         assert document["data"]["spent"]["costUsd"] == pytest.approx(0.00125), "a refusal costs nothing"

@@ -233,10 +233,10 @@ def test_a_text_that_comes_back_is_shown_as_sql(path: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("compact", 1), "compact has no --sql: the text of each pass"),
-        (("rewrite", 1, "--all"), "rewrite --sql goes with --from-drafts FILE"),
-        (("repair", 1), "repair --sql goes with --from-drafts FILE"),
-        (("repair", "--from-drafts", "x", "--apply"), "without --apply"),
+        (("compact", 1), "compact has no --sql: each pass needs the text"),
+        (("rewrite", 1, "--all"), "rewrite --sql requires --from-drafts FILE"),
+        (("repair", 1), "repair --sql requires --from-drafts FILE"),
+        (("repair", "--from-drafts", "x", "--apply"), "excludes --apply"),
     ],
 )
 def test_what_has_no_text_yet_says_so(command: tuple[object, ...], words: str, path: Path) -> None:

@@ -202,7 +202,7 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     }
     negative = "negative ordinal: a resequencing was interrupted"
     huge = "ordinal out of range: a resequencing was interrupted"
-    both = "duplicate: also at {} too"
+    both = "duplicate: also at {}"
     assert said == {
         -3: [(ItemFault.DUPLICATE, both.format("4")), (ItemFault.ORDINAL, negative)],
         0: [(ItemFault.DUPLICATE, both.format("24"))],

@@ -364,7 +364,7 @@ def test_a_file_that_the_conversation_was_not_made_from_is_refused(
     file = transcript(tmp_path / "s.jsonl", "quite another")
     before = dump(path)
     result = run("backfill", "--file", file, "--key", "agent:ops:main", "--db", path, "--apply", "--yes")
-    assert (result.code, "nothing says where" in result.err) == (9, True)
+    assert (result.code, "is unknown" in result.err) == (9, True)
     assert dump(path) == before
 
 

@@ -16,34 +16,44 @@ if TYPE_CHECKING:
 _TOKENS, _SECONDS, _CALLS, _ANSWER = 8_000, 120, 4, 1_000
 _MAX_QUESTION = 4_000
 
-Question: TypeAlias = Annotated[str, Argument("QUESTION", "What you want to know.", Raw())]
+Question: TypeAlias = Annotated[str, Argument("QUESTION", "Your question.", Raw())]
 Tokens: TypeAlias = Annotated[
     int,
     Option(
         "--tokens",
-        f"Tokens of evidence in all; {_TOKENS:,} by default.",
+        f"Maximum tokens of evidence; {_TOKENS:,} by default.",
         WholeNumber(100, 200_000),
         "N",
     ),
 ]
 AnswerTokens: TypeAlias = Annotated[
     int,
-    Option("--answer-tokens", f"Tokens of the answer; {_ANSWER:,} by default.", WholeNumber(50, 16_000), "N"),
+    Option(
+        "--answer-tokens",
+        f"Maximum tokens of the answer; {_ANSWER:,} by default.",
+        WholeNumber(50, 16_000),
+        "N",
+    ),
 ]
 Looks: TypeAlias = Annotated[
     int,
     Option(
         "--steps",
-        f"Calls of the model, the last one for its answer; {_CALLS} by default.",
+        f"Maximum model calls, the last one for the answer; {_CALLS} by default.",
         WholeNumber(1, 20),
         "N",
     ),
 ]
 Timeout: TypeAlias = Annotated[
     int,
-    Option("--timeout", f"Seconds for the model; {_SECONDS} by default.", WholeNumber(1, 3_600), "SECONDS"),
+    Option(
+        "--timeout",
+        f"Time limit for the model in seconds; {_SECONDS} by default.",
+        WholeNumber(1, 3_600),
+        "SECONDS",
+    ),
 ]
-FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with 3 when there is no evidence.")]
+FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with code 3 if there is no evidence.")]
 
 
 @command(

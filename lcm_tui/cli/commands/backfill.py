@@ -15,16 +15,18 @@ from lcm_tui.cli.kinds import FilePath, Raw, Text
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-Agent: TypeAlias = Annotated[str | None, Argument("AGENT", "Whose session it is.", Raw())]
-SessionId: TypeAlias = Annotated[str | None, Argument("SESSION", "Its id, or the name of its file.", Raw())]
+Agent: TypeAlias = Annotated[str | None, Argument("AGENT", "The agent of the session.", Raw())]
+SessionId: TypeAlias = Annotated[
+    str | None, Argument("SESSION", "The session id, or the name of its file.", Raw())
+]
 File: TypeAlias = Annotated[
-    Path | None, Option("--file", "The transcript itself, wherever it lies.", FilePath(text=True), "PATH")
+    Path | None, Option("--file", "The path of the transcript.", FilePath(text=True), "PATH")
 ]
 Key: TypeAlias = Annotated[
     str | None,
     Option(
         "--session-key",
-        "The session's key, where its folder does not say it.",
+        "The session key, if its folder does not contain it.",
         Text(empty=False),
         "KEY",
         earlier=("--key",),

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 To: TypeAlias = Annotated[
     Path | None,
     Option(
-        "--to", "The copy, or its folder; else beside the database, named by the time.", FilePath(), "PATH"
+        "--to",
+        "The file or folder for the copy (default: next to the database, named by the time).",
+        FilePath(),
+        "PATH",
     ),
 ]
-Check: TypeAlias = Annotated[
-    bool, Option("--quick-check", "Read the whole copy again and check every page of it.")
-]
-Force: TypeAlias = Annotated[bool, Option("--force", "Replace a file that has this name.")]
-Yes: TypeAlias = Annotated[bool, Option("--yes", "Do not ask.")]
+Check: TypeAlias = Annotated[bool, Option("--quick-check", "Read the copy again and check every page.")]
+Force: TypeAlias = Annotated[bool, Option("--force", "Replace an existing file.")]
+Yes: TypeAlias = Annotated[bool, Option("--yes", "Do not ask for confirmation.")]
 
 
 @command("backup", examples=("backup --to /backups",))

@@ -13,20 +13,20 @@ from lcm_tui.cli.kinds import Tokens
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-Leaf: TypeAlias = Annotated[
-    bool, Option("--leaf", "One leaf, and what the engine condenses after it by itself.")
-]
+Leaf: TypeAlias = Annotated[bool, Option("--leaf", "Create one leaf, then condense as the engine does.")]
 Sweep: TypeAlias = Annotated[
-    bool, Option("--sweep", "Leaves until nothing is left, then condensed; the default.")
+    bool, Option("--sweep", "Create leaves until only the fresh tail is raw, then condense (default).")
 ]
 UntilUnder: TypeAlias = Annotated[
     int | None,
-    Option("--until-under", "Sweep after sweep until the context is so small.", Tokens(), "TOKENS"),
+    Option("--until-under", "Repeat sweeps until the context has at most this size.", Tokens(), "TOKENS"),
 ]
-SingleRoot: TypeAlias = Annotated[bool, Option("--single-root", "Down to one summary before the fresh tail.")]
-IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine would do it by itself now.")]
+SingleRoot: TypeAlias = Annotated[
+    bool, Option("--single-root", "Condense to one summary before the fresh tail.")
+]
+IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine itself would compact now.")]
 NoFallback: TypeAlias = Annotated[
-    bool, Option("--no-fallback", "Stop where no model gave a shorter text; cut nothing.")
+    bool, Option("--no-fallback", "Stop if no model gave a shorter text; never truncate.")
 ]
 NoSql: TypeAlias = Annotated[bool, Option("--sql", "", hidden=True)]
 
@@ -53,8 +53,8 @@ def compact(
     """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
     if sql:
         raise UsageError(
-            "compact has no --sql: the text of each pass is written when it is made, and the next one rests "
-            "on it; --apply makes them, and `history undo --batch` takes them back.",
+            "compact has no --sql: each pass needs the text of the previous one. --apply runs the passes, "
+            "and `history undo --batch` undoes them.",
             details={"option": "sql"},
         )
     if sum([leaf, sweep, until_under is not None, single_root]) > 1:
@@ -64,7 +64,7 @@ def compact(
         )
     if if_due and (single_root or until_under is not None):
         raise UsageError(
-            "--if-due goes with --leaf and --sweep: the engine does nothing else by itself.",
+            "--if-due requires --leaf or --sweep: the engine runs nothing else.",
             details={"option": "if-due"},
         )
     named = conversation.selector("compact")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHELLS: Final = ("bash", "zsh", "fish", "powershell")
 
 ShellArgument: TypeAlias = Annotated[
-    str | None, Argument("SHELL", f"One of {', '.join(SHELLS)}; else yours.", Completed(*SHELLS))
+    str | None, Argument("SHELL", f"One of {', '.join(SHELLS)}; else your shell.", Completed(*SHELLS))
 ]
 
 
@@ -30,7 +30,7 @@ def completion(run: Run, *, shell: ShellArgument = None) -> Answer:
 
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
-        problem = f"{name} has no completion script" if name else "Your shell cannot be told"
+        problem = f"{name} has no completion script" if name else "Your shell cannot be determined"
         raise UsageError(f"{problem}; name one of {', '.join(SHELLS)}.", details={"shell": name})
     script = script_for(name)
     return Answer("completion", {"shell": name, "script": script}, [Verbatim(script)], {})

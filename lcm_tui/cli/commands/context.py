@@ -16,7 +16,7 @@ from lcm_tui.cli.kinds import Choice, FilePath, Text, Tokens, invalid
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-_SENT = "As the model gets it"
+_SENT = "As the model receives it"
 _FIRST = "The first context"
 _SECOND = "The second context"
 _FORMS = Choice("json", "markdown")
@@ -25,7 +25,7 @@ Assembled: TypeAlias = Annotated[
     bool,
     Option(
         "--assembled",
-        "The messages as they are sent under the budget, and what is left out.",
+        "Show the messages as sent under the budget, and what is left out.",
         section=_SENT,
     ),
 ]
@@ -36,7 +36,7 @@ Export: TypeAlias = Annotated[
     str | None,
     Option(
         "--export",
-        "Only the messages: a request for Anthropic's API, or a text to read.",
+        "Print only the messages: a request for Anthropic's API, or Markdown.",
         _FORMS,
         "|".join(_FORMS.words),
         section=_SENT,
@@ -74,7 +74,7 @@ def show(
         ("no-clamp", no_clamp or None),
     ):
         if value is not None:
-            raise UsageError(f"--{name} goes with --assembled.", details={"option": name})
+            raise UsageError(f"--{name} requires --assembled.", details={"option": name})
     return context.show(run, named, budget)
 
 
@@ -84,13 +84,15 @@ First: TypeAlias = Annotated[
 ]
 Second: TypeAlias = Annotated[
     ConversationId | None,
-    Argument("OTHER_ID", "That of the second one; by default the same.", options.CONVERSATION),
+    Argument(
+        "OTHER_ID", "The conversation of the second context; by default the same.", options.CONVERSATION
+    ),
 ]
 BudgetA: TypeAlias = Annotated[
     int | None,
     Option(
         "--budget",
-        "Its budget; else that of the snapshot it is compared with, else as configured.",
+        "Its budget (default: of the compared snapshot, else as configured).",
         Tokens(),
         "TOKENS",
         section=_FIRST,
@@ -103,7 +105,7 @@ DatabaseB: TypeAlias = Annotated[
     Path | None,
     Option(
         "--db-b",
-        "Its database; a backup shows how a context was at that time.",
+        "Its database; a backup shows the context at an earlier time.",
         FilePath(),
         "PATH",
         section=_SECOND,
@@ -113,7 +115,7 @@ SnapshotA: TypeAlias = Annotated[
     str | None,
     Option(
         "--snapshot",
-        "It as it was when this snapshot was kept (`context snapshots` lists them).",
+        "The context of this snapshot (`context snapshots` lists them).",
         Text(),
         "SNAPSHOT_ID",
         section=_FIRST,
@@ -121,9 +123,7 @@ SnapshotA: TypeAlias = Annotated[
 ]
 SnapshotB: TypeAlias = Annotated[
     str | None,
-    Option(
-        "--snapshot-b", "It as it was when this snapshot was kept.", Text(), "SNAPSHOT_ID", section=_SECOND
-    ),
+    Option("--snapshot-b", "The context of this snapshot.", Text(), "SNAPSHOT_ID", section=_SECOND),
 ]
 PromptA: TypeAlias = Annotated[str | None, options.prompt_option(section=_FIRST)]
 PromptB: TypeAlias = Annotated[
@@ -185,13 +185,13 @@ def _refuse_beside_snapshot(
 
 Owner: TypeAlias = Annotated[
     ConversationId,
-    Argument("CONVERSATION_ID", "The conversation whose contexts they are.", options.CONVERSATION),
+    Argument("CONVERSATION_ID", "The conversation of the snapshots.", options.CONVERSATION),
 ]
 Show: TypeAlias = Annotated[
     str | None,
     Option(
         "--show",
-        "What was sent then, as far as its rows still stand; the beginning of the id will do.",
+        "Show what was sent, from the rows that still exist; a unique prefix of the id is enough.",
         Text(),
         "SNAPSHOT_ID",
     ),

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 To: TypeAlias = Annotated[
     Path | None,
-    Option("--to", "Leave a copy in this folder to try commands on, and open nothing.", FilePath(), "DIR"),
+    Option(
+        "--to",
+        "Write the demo database to this folder for trying commands, and do not open the app.",
+        FilePath(),
+        "DIR",
+    ),
 ]
 
 

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from lcm_tui.cli.answer import Answer, Run
 
-Keep: TypeAlias = Annotated[bool, Option("--keep", "Leave the node in the DAG; only the context changes.")]
+Keep: TypeAlias = Annotated[
+    bool, Option("--keep", "Keep the summary in the database; only the context changes.")
+]
 Levels: TypeAlias = Annotated[
-    int, Option("--levels", "Dissolve condensed sources too, N levels down.", WholeNumber(1), "N")
+    int, Option("--levels", "Also dissolve condensed sources, N levels down.", WholeNumber(1), "N")
 ]
 
 

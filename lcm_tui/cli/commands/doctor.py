@@ -13,25 +13,28 @@ from lcm_tui.cli.options import ConversationOptions, SqlFlags, Watch
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Run
 
-All: TypeAlias = Annotated[bool, Option("--all", "The whole file; so without a conversation.")]
+All: TypeAlias = Annotated[
+    bool, Option("--all", "Check the whole database (default without a conversation).")
+]
 Checks: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
         "--check",
-        "Only these checks (A11, or a family: A); several with commas or again.",
+        "Only these checks (A11, or a family: A); separate several with commas, or repeat the option.",
         Raw(),
         "ID",
         several=True,
     ),
 ]
 WholeFile: TypeAlias = Annotated[
-    bool, Option("--whole-file", "Search tables and pages too, of a conversation or a large file.")
+    bool,
+    Option("--whole-file", "Also check search tables and pages, for one conversation or a large database."),
 ]
 CheckSeconds: TypeAlias = Annotated[
     float | None,
     Option(
         "--check-seconds",
-        "A check that gets no further for so long gives up and says so; 0: none does. Otherwise 30.",
+        "Time limit per check without progress; 0: no limit (default: 30).",
         Seconds(),
         "SECONDS",
     ),
@@ -50,16 +53,14 @@ FailOn: TypeAlias = Annotated[
     str | None,
     Option(
         "--fail-on",
-        "Exit with 6 only when a finding is as grave as this, or with 0 in any case; otherwise info.",
+        "Lowest severity for exit code 6, or never for exit code 0 (default: info).",
         Choice("error", "warning", "info", "never"),
         "error|warning|info|never",
     ),
 ]
 KeepSources: TypeAlias = Annotated[
     bool,
-    Option(
-        "--keep-sources", "Where a summary and all that it covers stand in a context, take the summary out."
-    ),
+    Option("--keep-sources", "If a context contains a summary and everything it covers, remove the summary."),
 ]
 
 
@@ -95,10 +96,10 @@ def doctor(
 
     named = conversation.selector("doctor")
     if everything and named.given:
-        raise UsageError("doctor takes a conversation or --all.", details={"option": "all"})
+        raise UsageError("Give either a conversation or --all.", details={"option": "all"})
     if not fix and (keep_sources or flags.apply or flags.sql):
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
-        raise UsageError(f"--{option} belongs to --fix.", details={"option": option})
+        raise UsageError(f"--{option} requires --fix.", details={"option": option})
     asked = doctor.Asked(named, doctor.split(check), whole_file)
     if watch and run.presentation.form:
         raise UsageError(
@@ -119,5 +120,5 @@ def doctor(
         )
     if fail_on or watch or run.presentation.form:
         option = "fail-on" if fail_on else "watch" if watch else "format"
-        raise UsageError(f"--{option} belongs to the checks, not to --fix.", details={"option": option})
+        raise UsageError(f"--{option} cannot be used with --fix.", details={"option": option})
     return doctor.mend(doctor.with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)

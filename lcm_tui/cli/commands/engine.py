@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 At: TypeAlias = Annotated[
     datetime | None,
-    Option("--at", "Count ages and leases up to this time; now by default.", Moment(), "TIME"),
+    Option("--at", "Time for ages and leases (default: now).", Moment(), "TIME"),
 ]
 ShowPrepared: TypeAlias = Annotated[
     bool,
-    Option("--show-prepared", "Prepared texts too, of one conversation; no model has been sent them."),
+    Option(
+        "--show-prepared", "Also show the prepared texts of one conversation; no model has received them."
+    ),
 ]
 CloseDebt: TypeAlias = Annotated[
     bool,
     Option(
         "--close-debt",
-        "Close the debt of a conversation that has ended: it is never paid. A backup is first.",
+        "Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
     ),
 ]
 
@@ -48,9 +50,7 @@ def engine(
     if close_debt:
         return engine.close_debt(run, named, flags)
     if flags.apply:
-        raise UsageError(
-            "engine --apply needs to be told what to do: --close-debt.", details={"option": "apply"}
-        )
+        raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
     if show_prepared and not named.given:
         raise UsageError(
             "--show-prepared needs a conversation: --conversation-id ID or --session-key KEY.",

@@ -23,7 +23,7 @@ Tokens: TypeAlias = Annotated[
     Option("--tokens", f"Tokens of a page; {DEFAULT_TOKENS:,} by default.", WholeNumber(1, _MAX_TOKENS), "N"),
 ]
 NoMessages: TypeAlias = Annotated[
-    bool, Option("--no-messages", "Summaries alone, without the messages below.")
+    bool, Option("--no-messages", "Only summaries, without the messages below.")
 ]
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FileArgument: TypeAlias = Annotated[str, Argument("FILE_ID", "The file.")]
 WithContent: TypeAlias = Annotated[
-    bool, Option("--content", "The file itself, when it is there and is text.")
+    bool, Option("--content", "Print the file itself, if it exists and is text.")
 ]
 
 

@@ -18,17 +18,17 @@ KINDS = Choice("message", "summary", "brief", "file", "leaf", "condensed")
 DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
 
 QueryArgument: TypeAlias = Annotated[
-    str, Argument("QUERY", 'Words, "a phrase", the beginning of a word*; all are wanted.', Raw())
+    str, Argument("QUERY", 'Words, "a phrase", the start of a word*; all must match.', Raw())
 ]
 AsRegex: TypeAlias = Annotated[
     bool, Option("--regex", "The query is a regular expression; case does not matter.")
 ]
 AsSubstring: TypeAlias = Annotated[
-    bool, Option("--substring", "The query is looked for as it stands, also inside of words.")
+    bool, Option("--substring", "Search for the query literally, also inside words.")
 ]
-AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Ask and answer as the engine's own tool does.")]
+AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Search and answer like the engine's own tool.")]
 MakeIndex: TypeAlias = Annotated[
-    bool, Option("--index", "First bring the private index of the messages up to date, or make it.")
+    bool, Option("--index", "First create or update the private index of the messages.")
 ]
 NoIndex: TypeAlias = Annotated[bool, Option("--no-index", "Read all messages, and use no private index.")]
 Forget: TypeAlias = Annotated[
@@ -38,21 +38,30 @@ InContext: TypeAlias = Annotated[
     str | None,
     Option(
         "--context",
-        "Only what stands in a context itself (in), or what does not (out).",
+        "Only texts that are in a context (in), or that are not (out).",
         Choice("in", "out"),
         "in|out",
         section=options.FILTERS,
     ),
 ]
-FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with 3 when nothing is found.")]
+FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with code 3 if nothing is found.")]
 Limit: TypeAlias = Annotated[
     int,
     Option(
-        "--limit", f"Hits at most; {DEFAULT_LIMIT} by default.", WholeNumber(1, options.MAX_LIMIT), "1..500"
+        "--limit",
+        f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
+        WholeNumber(1, options.MAX_LIMIT),
+        "1..500",
     ),
 ]
 Cursor: TypeAlias = Annotated[
-    int, Option("--cursor", "The next page, as the last one named it.", WholeNumber(0, _MAX_OFFSET), "CURSOR")
+    int,
+    Option(
+        "--cursor",
+        "The next page: the cursor printed by the previous page.",
+        WholeNumber(0, _MAX_OFFSET),
+        "CURSOR",
+    ),
 ]
 Agent: TypeAlias = Annotated[
     str | None,

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 OperationArgument: TypeAlias = Annotated[
-    str, Argument("OPERATION_ID", "The operation, or the beginning of its id.", Text())
+    str, Argument("OPERATION_ID", "The operation, or a unique prefix of its id.", Text())
 ]
 OptionalOperation: TypeAlias = Annotated[
     str | None,
-    Argument("OPERATION_ID", "The operation, or the beginning of its id; or use an option.", Text()),
+    Argument("OPERATION_ID", "The operation or a unique prefix of its id; or use an option.", Text()),
 ]
 Batch: TypeAlias = Annotated[
-    str | None, Option("--batch", "All that was committed together.", Text(), "BATCH")
+    str | None, Option("--batch", "All operations committed together.", Text(), "BATCH")
 ]
 Keep: TypeAlias = Annotated[
     int | None, Option("--keep-newest", "Keep the newest N operations.", WholeNumber(0), "N")
@@ -33,14 +33,12 @@ Older: TypeAlias = Annotated[
 ]
 Last: TypeAlias = Annotated[
     bool,
-    Option("--last", "Undo: the newest change in effect. Redo: the change that was undone last."),
+    Option("--last", "Undo: the newest change in effect. Redo: the last undone change."),
 ]
 WithLater: TypeAlias = Annotated[
     bool, Option("--with-later", "Undo later operations that depend on it too, as a batch.")
 ]
-Unfold: TypeAlias = Annotated[
-    bool, Option("--unfold", "Show each operation of a batch on a line of its own.")
-]
+Unfold: TypeAlias = Annotated[bool, Option("--unfold", "List each operation of a batch separately.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Back:
         """
         if [self.operation_id is not None, self.batch is not None, self.last].count(True) != 1:
             raise UsageError(
-                f"{command} needs one of OPERATION_ID, --batch BATCH and --last.",
+                f"`{command.replace('.', ' ')}` needs one of: OPERATION_ID, --batch BATCH, --last.",
                 details={"command": command},
             )
 
@@ -129,7 +127,7 @@ def prune(
     named = conversation.selector("history.prune")
     if before is None and keep is None and not named.given:
         raise UsageError(
-            "history.prune needs --before TIME, --keep-newest N or a conversation.",
+            "`history prune` needs --before TIME, --keep-newest N or a conversation.",
             details={"command": "history.prune"},
         )
     return history.prune(run, named, before, keep, flags)

@@ -62,7 +62,8 @@ def mcp(
         from lcm_tui.mcp.server import serve
     except ImportError:
         raise ConfigurationError(
-            "lcm-tui mcp needs the package mcp: install lcm-tui with the extra [mcp].", code="EXTRA_MISSING"
+            "lcm-tui mcp requires the package mcp: install lcm-tui with the extra [mcp].",
+            code="EXTRA_MISSING",
         ) from None
     asking = None
     if any((model.provider, model.model, model.base_url)):
@@ -71,7 +72,7 @@ def mcp(
         named = named_model(run, model, by_flags=True)
         if named is not None and not yes:
             raise UsageError(
-                f"Every client could have {named.words} asked, and pay for it: agree with --yes, and set "
+                f"Every client could have {named.words} asked, and pay for it: confirm with --yes, and set "
                 "--max-calls or --max-cost.",
                 details={"option": "yes"},
             )

@@ -16,13 +16,14 @@ ConversationArguments: TypeAlias = Annotated[
     tuple[ConversationId, ...],
     Argument(
         "CONVERSATION_ID",
-        "Any conversation of the session; several merge several sessions. Without one: what is split.",
+        "Any conversation of the session; several conversations merge several sessions. Without one: list "
+        "split sessions.",
         options.CONVERSATION,
         several=True,
     ),
 ]
 AssumeRollover: TypeAlias = Annotated[
-    bool, Option("--assume-rollover", "Where no cause is recorded: you know that it was no reset.")
+    bool, Option("--assume-rollover", "Treat the split as a rollover when the cause was not recorded.")
 ]
 
 
@@ -35,7 +36,7 @@ def merge(
     budget: options.Budget = None,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Make a session that a rollover split one conversation again; shown only, without --apply."""
+    """Rejoin a session that a rollover split into several conversations (previews unless --apply)."""
     from lcm_tui.cli import merge
 
     return merge.merge(run, conversations, flags, assume_rollover=assume_rollover, budget=budget)

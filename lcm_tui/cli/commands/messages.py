@@ -28,7 +28,7 @@ Count: TypeAlias = Annotated[
     int | None,
     Option(
         "--count",
-        "So many messages, and no more; else the fresh tail as the engine is configured for it.",
+        "Number of messages (default: the fresh tail as configured for the engine).",
         WholeNumber(1, options.MAX_LIMIT),
         "1..500",
     ),

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 BackupTo: TypeAlias = Annotated[
     Path | None,
-    Option("--backup-to", "Where the backup goes; else beside the database.", FilePath(text=True), "PATH"),
+    Option(
+        "--backup-to", "The path of the backup (default: next to the database).", FilePath(text=True), "PATH"
+    ),
 ]
 
 

@@ -22,18 +22,25 @@ PromptArguments: TypeAlias = Annotated[
 ]
 To: TypeAlias = Annotated[
     Path | None,
-    Option("--to", "The folder to write into; else that of your prompts.", FilePath(text=True), "DIR"),
+    Option(
+        "--to", "The folder to write to (default: the folder of your prompts).", FilePath(text=True), "DIR"
+    ),
 ]
-Force: TypeAlias = Annotated[bool, Option("--force", "Replace files that are there.")]
-Aggressive: TypeAlias = Annotated[bool, Option("--aggressive", "As asked after an answer that was too long.")]
+Force: TypeAlias = Annotated[bool, Option("--force", "Replace existing files.")]
+Aggressive: TypeAlias = Annotated[
+    bool, Option("--aggressive", "The prompt used after an answer that was too long.")
+]
 TargetTokens: TypeAlias = Annotated[
-    int, Option("--target-tokens", "The size to ask for; 1200 by default.", WholeNumber(1, _MAX_TARGET), "N")
+    int,
+    Option(
+        "--target-tokens", "The target size in tokens; 1200 by default.", WholeNumber(1, _MAX_TARGET), "N"
+    ),
 ]
 SourceFile: TypeAlias = Annotated[
-    str | None, Option("--source", "The text to be summarised; else a sample.", Raw(), "FILE")
+    str | None, Option("--source", "The text to summarise (default: a sample).", Raw(), "FILE")
 ]
 PreviousFile: TypeAlias = Annotated[
-    str | None, Option("--previous-context", "What was summarised before it; else nothing.", Raw(), "FILE")
+    str | None, Option("--previous-context", "The previous context (default: none).", Raw(), "FILE")
 ]
 
 

@@ -16,18 +16,18 @@ from lcm_tui.cli.options import CONVERSATION, SqlFlags
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-_SELECT = "Which conversations (all that is given must hold)"
-_DO = "What to do with them"
+_SELECT = "Which conversations (all conditions must match)"
+_DO = "Action"
 
 Conversations: TypeAlias = Annotated[
     tuple[ConversationId, ...],
-    Argument("CONVERSATION_ID", "These conversations.", CONVERSATION, several=True),
+    Argument("CONVERSATION_ID", "Conversation ids.", CONVERSATION, several=True),
 ]
 OlderThan: TypeAlias = Annotated[
     timedelta | None,
     Option(
         "--older-than",
-        "The newest message is older: 90d, 12w, 3m (of 30 days), 1y.",
+        "The newest message is older than: 90d, 12w, 3m (of 30 days), 1y.",
         Age(),
         "AGE",
         section=_SELECT,
@@ -35,20 +35,20 @@ OlderThan: TypeAlias = Annotated[
 ]
 LargerThan: TypeAlias = Annotated[
     int | None,
-    Option("--larger-than", "Its texts take more: 50MB, 800KB, 1GB.", Size(), "SIZE", section=_SELECT),
+    Option("--larger-than", "Its texts are larger than: 50MB, 800KB, 1GB.", Size(), "SIZE", section=_SELECT),
 ]
 MaxMessages: TypeAlias = Annotated[
     int | None,
-    Option("--max-messages", "It has so many messages at most.", WholeNumber(0), "N", section=_SELECT),
+    Option("--max-messages", "It has at most this many messages.", WholeNumber(0), "N", section=_SELECT),
 ]
 Empty: TypeAlias = Annotated[
-    bool, Option("--empty", "No message, no summary, nothing in context.", section=_SELECT)
+    bool, Option("--empty", "It has no messages, no summaries and no context.", section=_SELECT)
 ]
 SessionPattern: TypeAlias = Annotated[
     str | None,
     Option(
         "--session-pattern",
-        "Its session key or id fits, such as 'agent:*:cron:*'.",
+        "Its session key or id matches a pattern such as 'agent:*:cron:*'.",
         Raw(),
         "GLOB",
         section=_SELECT,
@@ -59,24 +59,24 @@ NoSessionKey: TypeAlias = Annotated[
 ]
 Orphaned: TypeAlias = Annotated[
     bool,
-    Option("--orphaned", "Its transcript is recorded and not on this machine any more.", section=_SELECT),
+    Option("--orphaned", "Its recorded transcript no longer exists on this machine.", section=_SELECT),
 ]
-Archived: TypeAlias = Annotated[bool, Option("--archived", "It is archived already.", section=_SELECT)]
+Archived: TypeAlias = Annotated[bool, Option("--archived", "It is already archived.", section=_SELECT)]
 Archive: TypeAlias = Annotated[
-    bool, Option("--archive", "Mark it as ended, as the host does; every row stays.", section=_DO)
+    bool, Option("--archive", "Mark it as ended, as the host does; no data is deleted.", section=_DO)
 ]
 Delete: TypeAlias = Annotated[
-    bool, Option("--delete", "Export it to a file, then delete every row; can be undone.", section=_DO)
+    bool, Option("--delete", "Export it to a file, then delete every row (can be undone).", section=_DO)
 ]
 Forget: TypeAlias = Annotated[
     bool,
-    Option("--forget", "Delete it without an export or a history: it CANNOT be undone.", section=_DO),
+    Option("--forget", "Erase it permanently, without an export or history. CANNOT be undone.", section=_DO),
 ]
 NewSession: TypeAlias = Annotated[
     bool,
     Option(
         "--new-session",
-        "Prune its context as /new does: messages leave it, and summaries below newSessionRetainDepth.",
+        "Prune its context as /new does: remove messages, and summaries below newSessionRetainDepth.",
         section=_DO,
     ),
 ]
@@ -84,14 +84,15 @@ ExportTo: TypeAlias = Annotated[
     Path | None,
     Option(
         "--export-to",
-        "Where --delete puts the exports; else our data folder.",
+        "The folder for the exports of --delete (default: the data folder of lcm-tui).",
         FilePath(),
         "DIR",
         section=_DO,
     ),
 ]
 Vacuum: TypeAlias = Annotated[
-    bool, Option("--vacuum", "Write the file anew after --delete, so that it gets smaller.", section=_DO)
+    bool,
+    Option("--vacuum", "Rewrite the file after --delete (VACUUM), so that it gets smaller.", section=_DO),
 ]
 
 
@@ -140,7 +141,7 @@ def prune(
         raise UsageError(f"--{given[0]} and --{given[1]} exclude each other.", details={"option": given[1]})
     if not given and flags.apply:
         raise UsageError(
-            "prune --apply needs to be told what to do: --archive, --delete, --forget or --new-session.",
+            "prune --apply requires an action: --archive, --delete, --forget or --new-session.",
             details={"option": "apply"},
         )
     if given and not criteria:
@@ -150,5 +151,5 @@ def prune(
         )
     for option, value in (("export-to", export_to), ("vacuum", vacuum or None)):
         if value is not None and not delete:
-            raise UsageError(f"--{option} goes with --delete.", details={"option": option})
+            raise UsageError(f"--{option} requires --delete.", details={"option": option})
     return prune.prune(run, criteria, given[0] if given else None, flags, export_to, vacuum=vacuum)

@@ -21,25 +21,23 @@ BAD_KINDS: Final = Words(
     *("capped", "reasoning", "refusal", "wordless"),
 )
 
-All: TypeAlias = Annotated[bool, Option("--all", "In every conversation.")]
+All: TypeAlias = Annotated[bool, Option("--all", "Check every conversation.")]
 BadKinds: TypeAlias = Annotated[
     tuple[str, ...] | None,
     Option(
         "--kinds",
-        f"Of {', '.join(BAD_KINDS.words)}; by default all but the last four, which are only suspected.",
+        f"Of {', '.join(BAD_KINDS.words)}; by default all except the last four, which are only suspected.",
         BAD_KINDS,
         "KIND,...",
     ),
 ]
 Since: TypeAlias = Annotated[
-    datetime | None, Option("--since", "Only those made from this time on.", Moment(), "TIME")
+    datetime | None, Option("--since", "Only summaries made since this time.", Moment(), "TIME")
 ]
 Most: TypeAlias = Annotated[
-    int | None, Option("--limit", "No more than that, sources first.", WholeNumber(1), "N")
+    int | None, Option("--limit", "Maximum number of summaries, sources first.", WholeNumber(1), "N")
 ]
-Contaminated: TypeAlias = Annotated[
-    bool, Option("--contaminated", "Also what was made from them and has no mark of it.")
-]
+Contaminated: TypeAlias = Annotated[bool, Option("--contaminated", "Also summaries made from broken ones.")]
 
 
 @command(
@@ -61,7 +59,7 @@ def repair(
     free = flags.resume or flags.from_drafts is not None
     named = target.selector("repair", needed=not (free or all_))
     if all_ and target.given:
-        raise UsageError("--all takes neither a conversation nor --summary.", details={"option": "all"})
+        raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
     from lcm_tui.cli.drafting import run_drafts
     from lcm_tui.cli.repair import Search
 

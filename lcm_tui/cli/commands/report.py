@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 To: TypeAlias = Annotated[
-    Path | None, Option("--to", "The file; else a new one in this folder.", FilePath(text=True), "PATH")
+    Path | None,
+    Option("--to", "The output file (default: a new file in this folder).", FilePath(text=True), "PATH"),
 ]
 
 

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 All: TypeAlias = Annotated[bool, Option("--all", "Every summary of the conversation.")]
 Stale: TypeAlias = Annotated[
-    bool, Option("--stale", "Those made from a text that was rewritten since, and what is above.")
+    bool, Option("--stale", "Summaries made from a text that was rewritten since, and everything above them.")
 ]
 Restore: TypeAlias = Annotated[
     str | None,
-    Option(
-        "--restore", "Give back the text from before a rewrite, of one summary only.", Text(), "OPERATION"
-    ),
+    Option("--restore", "Restore the text of one summary from before a rewrite.", Text(), "OPERATION"),
 ]
-Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below, sources before consumers.")]
+Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below, sources first.")]
 
 
 @command(
@@ -50,7 +48,7 @@ def rewrite(
     if restore is not None:
         if target.given or depth is not None or all_ or stale or flags.resume:
             raise UsageError(
-                "--restore takes an operation and nothing else to choose by.", details={"option": "restore"}
+                "--restore cannot be combined with other selections.", details={"option": "restore"}
             )
         from lcm_tui.cli.rewrite import restore_text
 
@@ -59,7 +57,7 @@ def rewrite(
     named = target.selector("rewrite", needed=not free)
     if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
         raise UsageError(
-            "rewrite takes none of them with --resume and --from-drafts."
+            "--summary, --depth, --all and --stale cannot be used with --resume or --from-drafts."
             if free
             else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
             details={"option": "summary"},

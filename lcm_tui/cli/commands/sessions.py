@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STORAGES: Final = Choice("hot", "cold", "deleted", "archived", "jsonl")
 
 SessionArgument: TypeAlias = Annotated[
-    str, Argument("SESSION_ID", "The session, or the beginning of its id.")
+    str, Argument("SESSION_ID", "The session, or a unique prefix of its id.")
 ]
 Agent: TypeAlias = Annotated[
     str | None, Option("--agent", "Only sessions of this agent.", StoredText(), "AGENT")
@@ -27,15 +27,15 @@ Stored: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
         "--storage",
-        "Only what is stored so; may be given several times.",
+        "Only sessions stored this way; may be given several times.",
         STORAGES,
         "|".join(STORAGES.words),
         several=True,
     ),
 ]
-Current: TypeAlias = Annotated[bool, Option("--current", "Only sessions that their keys go on with.")]
+Current: TypeAlias = Annotated[bool, Option("--current", "Only the current session of each key.")]
 Entries: TypeAlias = Annotated[
-    int | None, Option("--limit", "The newest N entries; all of them by default.", WholeNumber(1), "N")
+    int | None, Option("--limit", "The newest N entries (default: all).", WholeNumber(1), "N")
 ]
 
 

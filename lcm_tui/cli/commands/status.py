@@ -16,7 +16,7 @@ FailOn: TypeAlias = Annotated[
     timedelta | None,
     Option(
         "--fail-on",
-        "Exit with 6 when the engine has lagged behind its host for so long.",
+        "Exit with code 6 if the engine has been behind its host for this long.",
         Lag(),
         "behind=N[smhdw]",
     ),

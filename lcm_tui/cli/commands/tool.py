@@ -23,10 +23,10 @@ TOOLS: Final = Completed("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_q
 Name: TypeAlias = Annotated[str, Argument("TOOL", f"One of {', '.join(TOOLS.words)}.", TOOLS)]
 Parameters: TypeAlias = Annotated[str, Argument("PARAMS_JSON", "Its parameters, as one JSON object.", Raw())]
 SessionKey: TypeAlias = Annotated[
-    str | None, Option("--session-key", "The key of the session that calls.", StoredText(), "KEY")
+    str | None, Option("--session-key", "The key of the calling session.", StoredText(), "KEY")
 ]
 SessionId: TypeAlias = Annotated[
-    str | None, Option("--session-id", "The id of the session that calls.", StoredText(), "ID")
+    str | None, Option("--session-id", "The id of the calling session.", StoredText(), "ID")
 ]
 
 
@@ -66,7 +66,7 @@ def tool(
     settings = recall_settings(run.settings)
 
     if name != "lcm_expand_query" and (model.provider or model.model or model.base_url):
-        raise UsageError(f"{name} asks no model; lcm_expand_query alone does.", details={"option": "model"})
+        raise UsageError(f"{name} calls no model; only lcm_expand_query does.", details={"option": "model"})
     asking = agreed_model(run, model, given, settings, yes=yes) if name == "lcm_expand_query" else None
 
     async def call(database: Database) -> ToolAnswer:
@@ -89,7 +89,7 @@ def _object(text: str) -> JsonObject:
     """
     from lcm_core.javascript import read_json
 
-    problem = "is no JSON"
+    problem = "is not JSON"
     try:
         value = read_json(text.strip())
         problem = "must be one JSON object"

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 SourceArgument: TypeAlias = Annotated[
     ConversationId,
-    Argument("SOURCE", "The conversation to copy from; it stays as it is.", options.CONVERSATION),
+    Argument("SOURCE", "The conversation to copy from; it does not change.", options.CONVERSATION),
 ]
 TargetArgument: TypeAlias = Annotated[
     ConversationId, Argument("TARGET", "The conversation to copy into.", options.CONVERSATION)
 ]
 SkipDuplicates: TypeAlias = Annotated[
-    bool, Option("--skip-duplicates", "Leave out summaries whose text the target has already.")
+    bool, Option("--skip-duplicates", "Skip summaries whose text the target already has.")
 ]
 
 
