@@ -134,6 +134,40 @@ def rounds(terminal: Terminal, signature: Signature, count: int, *, quiet: float
     return times[1:]  # the first home may have nowhere to go
 
 
+#: Letters of the session keys, and what takes them away again.
+_WORD = "agent"
+_ERASE = "\x7f"
+#: Characters of a line that hold the id of its row.
+_BEGINNING = 8
+
+
+def typed(terminal: Terminal, count: int, *, quiet: float) -> list[float]:
+    """Type a word into the input that has the keys and erase it, *count* times.
+
+    Seconds until the letter and the rows that are listed by it were drawn; what is read of the rows and
+    drawn later does not count.
+    """
+    rng = random.Random(11)
+    times = []
+    for _ in range(count):
+        for letter in (*_WORD, *(_ERASE for _ in _WORD)):
+            time.sleep(rng.uniform(0.02, 0.08))
+            terminal.settle(quiet=0.005, longest=0.03)
+            before, at, drawn = _listed(terminal.screen), terminal.send(letter), None
+            for chunk in terminal.collect(quiet=quiet, longest=5 * quiet):
+                terminal.feed([chunk])
+                if (now := _listed(terminal.screen)) != before:
+                    before, drawn = now, chunk.at
+            if drawn is not None:
+                times.append(drawn - at)
+    return times
+
+
+def _listed(screen: Screen) -> Hashable:
+    """The beginnings of all lines, where ids and what is typed stand."""
+    return tuple(screen.line(y)[:_BEGINNING] for y in range(1, screen.rows))
+
+
 def unfold(terminal: Terminal, code: str, cursor: Signature, count: int, *, quiet: float) -> list[KeyTime]:
     """Unfold up to *count* rows, from the last one upwards so that all are rows of the folded list."""
     times: list[KeyTime] = []

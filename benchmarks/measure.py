@@ -16,16 +16,17 @@ from pathlib import Path
 
 from benchmarks import minimal_app
 from benchmarks.generate import LARGEST
-from benchmarks.keys import CODES, Cursor, KeyTime, learn_cursor, rounds, unfold
+from benchmarks.keys import CODES, Cursor, KeyTime, learn_cursor, rounds, typed, unfold
 from benchmarks.screen import Screen
 from benchmarks.terminal import ProgramError, Terminal, environment
-from benchmarks.views import BACK, LIST, OPENED, QUIT, View, proof
+from benchmarks.views import BACK, ESCAPE, FILTER, LIST, OPENED, QUIT, View, proof
 
 COMMITS_PER_SECOND = 20
 _ROOT = Path(__file__).parent.parent
 _QUIET = 0.06  #: seconds without output after which a key's answer counts as complete
 _UNFOLDED = 12
 _ECHOED = 60
+_MINIMAL = (sys.executable, str(Path(minimal_app.__file__)))
 _ECHO = """import os, tty
 tty.setraw(0)
 os.write(1, b"ready")
@@ -54,8 +55,17 @@ class Starts:
     """Seconds, one value per run."""
 
     minimal: list[float] = field(default_factory=list)
+    minimal_opened: list[float] = field(default_factory=list)  #: until a second screen of it has rows
     program: list[float] = field(default_factory=list)
     opened: dict[str, list[float]] = field(default_factory=dict)  #: by view, in a fresh process each
+
+
+@dataclass(slots=True)
+class Least:
+    """What a minimal Textual app needs for the same, in the same run."""
+
+    keys: list[KeyTime] = field(default_factory=list)
+    typed: list[float] = field(default_factory=list)  #: s
 
 
 @dataclass(slots=True)
@@ -63,6 +73,8 @@ class Session:
     """One long run of the program."""
 
     keys: dict[str, list[KeyTime]] = field(default_factory=dict)  #: by view
+    typed: list[float] = field(default_factory=list)  #: s, of letters of a filter
+    least: Least = field(default_factory=Least)
     echo: list[float] = field(default_factory=list)  #: s, of keys echoed by a bare process beforehand
     cursors: dict[str, Cursor] = field(default_factory=dict)  #: by view
     resident: float = 0.0  #: MB at the end
@@ -85,7 +97,9 @@ def starts(program: Program, database: Path, runs: int) -> Starts:
     proofs = {view.name: proof(view, database) for view in OPENED}
     _minimal_start(program)  # once for the bytecode caches
     for run in range(runs):
-        result.minimal.append(_minimal_start(program))
+        first, opened = _minimal_start(program)
+        result.minimal.append(first)
+        result.minimal_opened.append(opened)
         with Terminal(program.on(database), environment(program.home)) as terminal:
             result.program.append(terminal.wait(listed, LIST.name) - terminal.started)
             terminal.settle()
@@ -111,6 +125,7 @@ def session(program: Program, database: Path, count: int) -> Session:
         result.resident, result.highest = terminal.memory()
         terminal.finish(QUIT)
     result.echo = _echo(program)
+    result.least = least(program, count)
     if modules.exists():
         result.modules = frozenset(json.loads(modules.read_text()))
     return result
@@ -127,6 +142,7 @@ def live_session(program: Program, database: Path, count: int, cursors: dict[str
         shutil.copyfile(database, copy)
         with _writer(copy, result):
             result.echo = _echo(program)
+            result.least = least(program, count)
             with Terminal(program.on(copy), environment(program.home)) as terminal:
                 _walk(terminal, database, count, result)
                 result.resident, result.highest = terminal.memory()
@@ -137,15 +153,39 @@ def live_session(program: Program, database: Path, count: int, cursors: dict[str
     return result
 
 
-def _minimal_start(program: Program) -> float:
-    def shown(screen: Screen) -> bool:
-        return minimal_app.FIRST_ROW in screen.text()
+def least(program: Program, count: int) -> Least:
+    """The keys of a round and the letters of a minimal app."""
+    result = Least()
+    with Terminal(_MINIMAL, environment(program.home)) as terminal:
+        terminal.wait(_minimal_shown, "minimal app")
+        terminal.settle()
+        cursor = learn_cursor(terminal)
+        if cursor is None:
+            raise ProgramError(f"the minimal app shows no cursor\n{terminal.screen.text()}")
+        result.keys = rounds(terminal, cursor.signature, count, quiet=_QUIET)
+        terminal.send(minimal_app.TYPE)
+        terminal.settle()
+        result.typed = typed(terminal, count, quiet=_QUIET)
+    return result
 
-    command = (sys.executable, str(Path(minimal_app.__file__)))
-    with Terminal(command, environment(program.home)) as terminal:
-        at = terminal.wait(shown, "minimal app") - terminal.started
+
+def _minimal_shown(screen: Screen) -> bool:
+    return minimal_app.FIRST_ROW in screen.text()
+
+
+def _minimal_start(program: Program) -> tuple[float, float]:
+    """Until the first rows are there, and from a key until a second screen has some."""
+
+    def second(screen: Screen) -> bool:
+        return minimal_app.SECOND_SCREEN in screen.text()
+
+    with Terminal(_MINIMAL, environment(program.home)) as terminal:
+        first = terminal.wait(_minimal_shown, "minimal app") - terminal.started
+        terminal.settle()
+        at = terminal.send(minimal_app.OPEN)
+        opened = terminal.wait(second, "second screen") - at
         terminal.finish(QUIT)
-    return at
+    return first, opened
 
 
 def _echo(program: Program) -> list[float]:
@@ -166,6 +206,11 @@ def _walk(terminal: Terminal, database: Path, count: int, result: Session) -> No
     terminal.settle()
     if conversations(database) > 1:
         result.keys[LIST.name] = _press_all(terminal, LIST, count, result)
+        terminal.send(FILTER)
+        terminal.settle(quiet=0.5, longest=5.0)
+        result.typed = typed(terminal, count, quiet=_QUIET)
+        terminal.send(ESCAPE)
+        terminal.settle(quiet=0.5, longest=5.0)
     _home(terminal)
     for view in OPENED:
         terminal.send(view.key)

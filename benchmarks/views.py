@@ -17,6 +17,7 @@ from benchmarks.screen import Screen
 
 BACK = "q"
 QUIT = "q"
+FILTER, ESCAPE = "/", "\x1b"
 _ENOUGH = 3  #: facts that must be visible, or all where there are fewer
 _ID_LENGTH = 12  #: characters of a summary id that every screen shows
 _TEXT_LENGTH = 16  #: characters of a message that every screen shows

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry
@@ -25,6 +27,7 @@ from lcm_tui.views.conversation_rows import (
     names_of,
     ordered,
     scale_of,
+    wider,
     with_sessions,
 )
 from lcm_tui.widgets.bars import Heading
@@ -39,6 +42,10 @@ if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
 def _layouts(columns: Sequence[Column], width: int) -> Sequence[Layout]:
     """The columns, as many at a time as have room; asked for each row."""
     return lay_out_in_turn(columns, width)
+
+
+#: Rows whose texts are put together between two keys.
+AT_ONCE: Final = 40
 
 
 class ConversationList(ListPane[RowKey]):
@@ -90,6 +97,7 @@ class ConversationList(ListPane[RowKey]):
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
         self._names = None
+        self._scale = scale_of(self.rows.values(), self.budget)
         self.relist(changed=False)
         self.table.redraw(changed)
         self.table.mark_fresh([*fresh, *changed])
@@ -121,8 +129,12 @@ class ConversationList(ListPane[RowKey]):
         self.rows[key] = row
 
     def say(self, keys: Collection[RowKey]) -> None:
-        """Draw rows again of which more is known; all of them when the bars have another scale."""
-        scale = scale_of(self.rows.values(), self.budget)
+        """Draw rows again of which more is known; all of them when the bars have another scale.
+
+        It is not made smaller here: that would look at all rows for each that was read.
+        """
+        known = scale_of([self.rows[key] for key in keys if key in self.rows], self.budget)
+        scale = wider(self._scale, known)
         everything = scale != self._scale or self._names is None
         self._scale = scale
         self.table.redraw(None if everything else keys)
@@ -205,6 +217,17 @@ class ConversationList(ListPane[RowKey]):
         """The rows that hold the words in any column, sorted."""
         keys = self._words.passing(self.rows, self.names if words else {}, words, self.zone)
         return ordered(self.rows, keys, self.sorted_by, turned=self.turned)
+
+    def filter_begun(self) -> None:
+        """Put together what the rows say, a few at a time, before the first letter comes."""
+        self.run_worker(self._learn_rows(), group="filter", exclusive=True)
+
+    async def _learn_rows(self) -> None:
+        rows = iter(list(self.rows.items()))
+        while some := list(islice(rows, AT_ONCE)):
+            for key, row in some:
+                self._words.learn(key, row, self.names.get(key, ""), self.zone)
+            await asyncio.sleep(0)
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""

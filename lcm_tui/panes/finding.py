@@ -52,11 +52,14 @@ class Finder(Protocol):
 class Filter:
     """Narrows a list to what holds the words, as they are typed; `esc` takes the filter away."""
 
-    def __init__(self, asks_for: str, changed: Callable[[], None]) -> None:
-        """*asks_for*: what can be typed; *changed* lists again."""
+    def __init__(
+        self, asks_for: str, changed: Callable[[], None], begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """*asks_for*: what can be typed; *changed* lists again; *begun*: somebody is about to type."""
         self.label = f"filter: {asks_for}"
         self.needle = ""
         self._changed = changed
+        self._begun = begun
 
     @property
     def words(self) -> list[str]:
@@ -68,7 +71,8 @@ class Filter:
         return None
 
     def begin(self) -> None:
-        """Nothing: the cursor stays on its row as long as that is listed."""
+        """The cursor stays on its row as long as that is listed."""
+        self._begun()
 
     def typed(self, text: str) -> None:
         """Filter by other words."""

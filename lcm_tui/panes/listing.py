@@ -41,6 +41,8 @@ class ListPane(Vertical, Generic[K]):
     READING: ClassVar[str] = "Reading the database …"
     #: What the filter asks for; empty: there is none.
     FILTER: ClassVar[str] = ""
+    #: Whether a key that passes the filter may look otherwise under another one: what is folded does.
+    FILTER_CHANGES_LINES: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class ListPane(Vertical, Generic[K]):
         self._changed = changed
         self.table = LineView[K](self.draw, empty=self.READING, id="list")
         self.heading = Heading(self.layout_at, beyond=self.beyond, id="heading")
-        self.filter = Filter(self.FILTER, self.filter_changed)
+        self.filter = Filter(self.FILTER, self.filter_changed, self.filter_begun)
 
     def compose(self) -> ComposeResult:
         """The heading and the list."""
@@ -102,9 +104,12 @@ class ListPane(Vertical, Generic[K]):
         self.table.empty = self.why_empty()
         self.table.replace(keys, select=self.keep_on(keys), changed=changed)
 
+    def filter_begun(self) -> None:
+        """Somebody is about to type a filter."""
+
     def filter_changed(self) -> None:
-        """The filter holds other words."""
-        self.relist()
+        """The filter holds other words; a key that was listed before looks as it did."""
+        self.relist(changed=self.FILTER_CHANGES_LINES)
         if self._changed is not None:
             self._changed()
 

@@ -113,6 +113,11 @@ def scale_of(rows: Iterable[Row], budget: int) -> Scale:
     )
 
 
+def wider(one: Scale, other: Scale) -> Scale:
+    """The scale of both lists."""
+    return Scale(max(one.tokens, other.tokens), max(one.bytes, other.bytes), other.budget)
+
+
 def names_of(rows: Mapping[RowKey, Row]) -> dict[RowKey, str]:
     """What a person tells each row by: its title, else agent and channel, and how its user began.
 
@@ -237,7 +242,7 @@ class RowFilter:
     """Which rows hold all of some words, in any column; what a row says is put together once."""
 
     def __init__(self) -> None:
-        self._said: dict[RowKey, tuple[Row, str]] = {}
+        self._said: dict[RowKey, tuple[Row, str, str]] = {}  #: a row, its name, and what it says
 
     def passing(
         self,
@@ -248,20 +253,23 @@ class RowFilter:
     ) -> list[RowKey]:
         """The keys of the rows that hold every one of *words*, which are in lower case."""
         if not words:
-            self._said.clear()
             return list(rows)
-        return [
-            key
-            for key, row in rows.items()
-            if all(word in self._text(key, row, names.get(key, ""), zone) for word in words)
-        ]
+        found: list[RowKey] = []
+        for key, row in rows.items():  # at every letter, over all rows: no call for a row that is known
+            held, name = self._said.get(key), names.get(key, "")
+            if held is None or held[0] is not row or held[1] != name:
+                text = self.learn(key, row, name, zone)
+            else:
+                text = held[2]
+            if all(word in text for word in words):
+                found.append(key)
+        return found
 
-    def _text(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
-        held = self._said.get(key)
-        if held is None or held[0] is not row:
-            text = " ".join(span.text for span in cells_of(row, zone, name).values()).casefold()
-            held = self._said[key] = (row, text)
-        return held[1]
+    def learn(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
+        """What a row says in all its columns, in lower case; it is kept."""
+        text = " ".join(span.text for span in cells_of(row, zone, name).values()).casefold()
+        self._said[key] = (row, name, text)
+        return text
 
 
 # -- order -------------------------------------------------------------------------------------------------

@@ -105,10 +105,9 @@ class Counting:
             while self._count_wanted or self._sum_wanted or self._bytes_wanted:
                 if self._count_wanted:
                     await self._fill_counts()
-                elif self._sum_wanted:
-                    await self._fill_sums()
                 else:
-                    await self._fill_bytes()
+                    await self._screen.calm()  # keys come first: sums and sizes are read from the texts
+                    await (self._fill_sums() if self._sum_wanted else self._fill_bytes())
                 if self._list.sorted_by in COUNTED and not self._count_wanted | self._sum_wanted:
                     self._list.relist(changed=False)
                     self._sorted_anew()

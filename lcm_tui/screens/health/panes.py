@@ -67,6 +67,7 @@ class FindingList(ListPane[HealthKey]):
 
     FILTER = "a check, words of a finding, fix, conversation 3"
     READING = "Checking …"
+    FILTER_CHANGES_LINES = True
 
     def __init__(self, owner: ConversationId | None, changed: Callable[[], None]) -> None:
         """The cursor is at first on a finding of *owner*; *changed*: other marks, or another filter."""

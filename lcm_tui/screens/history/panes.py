@@ -28,6 +28,7 @@ class OperationList(ListPane[str]):
     """Operations, newest first; a key is the id of an operation or of a batch."""
 
     FILTER = "words of what was done, its kind, time or id"
+    FILTER_CHANGES_LINES = True
 
     def __init__(self, changed: Callable[[], None]) -> None:
         """*changed* is called when the filter has listed other operations."""
