@@ -477,7 +477,7 @@ async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFa
             ["superseded", "2026-03-04"],
         ]
         assert "40/1,200" in lines[2]
-        assert "instead of    sum_253c14ef1ca84d7c at ordinal 0" in screen.text.text
+        assert "sum_253c14ef1ca84d7c at ordinal 0" in screen.text.text
         await pilot.press("m")
         assert screen.text.text.startswith("role: user\n<focus_brief id=")
         await pilot.press("j")
