@@ -284,7 +284,10 @@ def test_every_step_has_a_word_for_the_column():
 @pytest.mark.parametrize(
     ("distance", "said"),
     [
-        (Distance(tokens=2_266, threshold=96_000, raw=0, chunk=None), "93,734 tokens until compaction (at 96,000)"),
+        (
+            Distance(tokens=2_266, threshold=96_000, raw=0, chunk=None),
+            "93,734 tokens until compaction (at 96,000)",
+        ),
         (
             Distance(tokens=2_266, threshold=96_000, raw=500, chunk=20_000),
             "19,500 tokens until compaction (at 20,000 raw before the tail)",
