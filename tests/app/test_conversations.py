@@ -158,7 +158,7 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
             assert drawn["messages"] == f"{messages:,}"
             assert drawn["tokens"] == f"{tokens:,}"
             assert drawn["context"] == f"{items:,}"
-            assert drawn["depths"] == " ".join(f"{depth or 'L'}:{count}" for depth, count in depths)
+            assert drawn["depths"] == " ".join(f"D{depth}·{count}" if depth else f"L{count}" for depth, count in depths)
             assert drawn["broken"] == (f"✗{broken}" if broken else "")
             assert drawn["share"] == f"{int(drawn['context_tokens'].replace(',', '')) / 10_000:.0%}"
 
@@ -365,11 +365,9 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     if column == "share":
         column = "context_tokens"
     text = cells(pilot, key)[column]
-    if column == "state":
-        return "active" if row.conversation.active else row.conversation.archive_cause
     if column == "depths":
-        return sum(int(found.split(":")[1]) for found in text.split())
-    if column == "activity":
+        return sum(int(found.split("·")[-1].lstrip("L")) for found in text.split())
+    if column in ("activity", "state"):
         return text
     return int(text.replace(",", "").replace("✗", "") or 0)
 

@@ -24,7 +24,7 @@ def drawn(old: str, new: str, width: int = 40, *, beside: bool = False, left: fr
 
 def test_alike_lines_are_folded_and_changes_wear_marks():
     assert drawn(OLD, NEW) == [
-        "── 18 lines alike ──────────────────────",
+        "── 18 unchanged lines ──────────────────────",
         "  line 17 stays",
         "  line 18 stays",
         "  line 19 stays",
@@ -62,7 +62,7 @@ def test_a_fold_names_what_follows_it():
         side_by_side=False,
         naming=Naming(lambda line: f"at {line}", lambda text: False),
     )
-    assert text_of(draw(laid, laid.pieces[0])).startswith("── 18 lines alike · at 17 ─")
+    assert text_of(draw(laid, laid.pieces[0])).startswith("── 18 unchanged lines · at 17 ─")
 
 
 @pytest.mark.parametrize("beside", [False, True])

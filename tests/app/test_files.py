@@ -89,7 +89,7 @@ async def test_an_image_is_described_and_not_dumped(openclaw_home: Path):
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4)
     stored_as(openclaw_home, "file_56fa58c1f51044ba").write_bytes(header.ljust(1234, b"\0"))
     async with files_of(openclaw_home, 2, size=NARROW) as (pilot, _):
-        await wait_for_text(pilot, "user-image.png", "49 B", "The file has 1,234 bytes, not as many")
+        await wait_for_text(pilot, "user-image.png", "49 B", "The file has 1,234 bytes, which is not")
         await pilot.press("enter")
         await wait_for_text(
             pilot, "PNG image, 640 x 480, 1,234 bytes", "This file is not text and is not shown"

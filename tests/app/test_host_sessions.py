@@ -260,7 +260,7 @@ async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
         assert screen.list.cells(1)["state"].text == "6 newer"
         assert set(screen.list.table.keys) == {1}
         await pilot.press("i")
-        await wait_for_text(pilot, "Import 6 messages of session one", "6 added")
+        await wait_for_text(pilot, "Import 6 messages of session one", "80 tokens enter")
         await pilot.press("escape", "enter")
         await wait_for_text(pilot, "✗ 6 messages missing since 03-02", "1 turn waits (3 attempts: no")
         assert "\x1b" not in shown(pilot)

@@ -71,7 +71,7 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
     path = database_file("0.15.3")
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):
         await pilot.press("j", "j")
-        await wait_for_text(pilot, "Passed over: a sweep hands on only", "claude-haiku-4-5")
+        await wait_for_text(pilot, "Skipped: a sweep hands on only", "claude-haiku-4-5")
         selected = screen.given.table.selected
         assert selected == "sum_f7d606aefc7c5da3"
         assert content_of(path, selected).splitlines()[0] in shown(pilot)

@@ -144,7 +144,7 @@ async def test_4_what_did_the_model_see(database_file: DatabaseFactory):
         operator = Operator(pilot)
         await operator.press("c", "m")
         assert isinstance(pilot.app.screen, ContextScreen)
-        await operator.sees("all of it · assembled")
+        await operator.sees("Whole request · assembled")
         assert operator.keys <= FIVE
 
 
