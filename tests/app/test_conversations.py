@@ -158,7 +158,9 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
             assert drawn["messages"] == f"{messages:,}"
             assert drawn["tokens"] == f"{tokens:,}"
             assert drawn["context"] == f"{items:,}"
-            assert drawn["depths"] == " ".join(f"D{depth}·{count}" if depth else f"L{count}" for depth, count in depths)
+            assert drawn["depths"] == " ".join(
+                f"D{depth}·{count}" if depth else f"L{count}" for depth, count in depths
+            )
             assert drawn["broken"] == (f"✗{broken}" if broken else "")
             assert drawn["share"] == f"{int(drawn['context_tokens'].replace(',', '')) / 10_000:.0%}"
 

@@ -24,7 +24,7 @@ def drawn(old: str, new: str, width: int = 40, *, beside: bool = False, left: fr
 
 def test_alike_lines_are_folded_and_changes_wear_marks():
     assert drawn(OLD, NEW) == [
-        "── 18 unchanged lines ──────────────────────",
+        "── 18 unchanged lines ──────────────────",
         "  line 17 stays",
         "  line 18 stays",
         "  line 19 stays",
