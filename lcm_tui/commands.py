@@ -157,6 +157,8 @@ COMMANDS = MappingProxyType({command.id: command for command in _ALL})
 EVERYWHERE = (
     "search",
     "search-everywhere",
+    "history",
+    "engine",
     "next",
     "previous-match",
     "copy-id",

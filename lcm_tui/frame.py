@@ -117,6 +117,8 @@ class CommandScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     #: This screen's own words for commands that mean something more definite here: a title and a sentence.
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    #: The command that leads to this screen, where every screen has it.
+    HERE: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = list(bindings())
     BLANK: ClassVar[bool] = True  # what it holds covers it
     AUTO_FOCUS: ClassVar[str | None] = ""  # `on_mount` does; two of them draw the first rows twice
@@ -215,6 +217,8 @@ class CommandScreen(Screen[None]):
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
+        if command == self.HERE:
+            return "This screen is the one that the key opens."
         action = self._action(command)
         if action is not None:
             return action.when()
@@ -266,7 +270,7 @@ class CommandScreen(Screen[None]):
 
     def in_key_bar(self) -> list[str]:
         """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""
-        shown = [name for name in self.commands if not COMMANDS[name].hidden]
+        shown = [name for name in self.commands if not COMMANDS[name].hidden and name != self.HERE]
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:
@@ -462,6 +466,14 @@ class CommandScreen(Screen[None]):
     def action_search_everywhere(self) -> None:
         """Search every text of the database."""
         self.open(places.Search())
+
+    def action_history(self) -> None:
+        """List what was changed in this database, to undo it."""
+        self.open(places.History())
+
+    def action_engine(self) -> None:
+        """Show what the engine keeps for itself."""
+        self.open(places.Engine())
 
     def action_next(self) -> None:
         """Go to the next match."""

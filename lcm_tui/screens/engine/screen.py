@@ -46,6 +46,7 @@ enter opens the prepared texts. No model has received them: they are not part of
 are published. x previews closing the debt of an ended conversation, which no engine ever pays; this screen
 writes nothing else. Engines before 1.0 prepare nothing.
 """
+    HERE: ClassVar[str] = "engine"
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "fix", "context", "summaries", "health", "history", "search")
     )

@@ -37,6 +37,7 @@ and offers to undo both. If someone else changed the rows since, undo is refused
 
 T switches between this conversation and all of them. / filters.
 """
+    HERE: ClassVar[str] = "history"
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "undo", "scope", "search"))
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
