@@ -159,7 +159,7 @@ async def test_a_draft_is_committed_over_the_text_that_it_was_made_from_alone(da
         assert (after.content, after.summary.model) == ("Nothing was decided.", "manual")
         with pytest.raises(api.StalePlanError):
             await opened.plan_rewrite(leaf, draft)
-        with pytest.raises(api.RefusedError, match="exactly that"):
+        with pytest.raises(api.RefusedError, match="exactly this text"):
             await opened.plan_rewrite(leaf, after.content)
         await opened.commit(await opened.plan(api.plan_undo, done.id))
         assert await opened.summaries([leaf]) == [before]

@@ -503,7 +503,7 @@ class LcmDatabase:
         conversations: Collection[ConversationId] | None = None,
         limits: AskLimits | None = None,
     ) -> Asked:
-        """The evidence for a question, and what a *model* answers from it; None: nobody is asked.
+        """The evidence for a question, and what a *model* answers from it; None: no model is called.
 
         The model is sent passages of the database and may ask for more, within *conversations* (None: all)
         and *limits*; its citations are checked. Where it gives no answer, ``failed`` of the result says why,
@@ -531,7 +531,7 @@ class LcmDatabase:
         only: Sequence[str] | None = None,
         folders: Folders | None = None,
     ) -> Report:
-        """Ask the doctor's checks of the whole file, or of one conversation (docs/engine/doctor.md).
+        """Ask the doctor's checks of the whole database, or of one conversation (docs/engine/doctor.md).
 
         *only* names ids (``A11``) or families (``A``). *folders* are where the host's files lie; checks that
         need one which is not named are "not run", as any that could not be asked.
@@ -729,7 +729,7 @@ class LcmDatabase:
         """Make a planned change: one short transaction for each of its plans, which is one but for a batch.
 
         *wait*: seconds for which another process's lock is waited for. If a later plan of a batch fails, the
-        earlier ones stay, and `plan_undo_batch` takes them back.
+        earlier ones stay, and `plan_undo_batch` undoes them.
 
         Raises:
             StalePlanError: the database moved on since it was planned; plan again.
@@ -744,7 +744,7 @@ class LcmDatabase:
     async def history(self, *, limit: int = 50) -> list[Operation]:
         """The newest changes that were made with this package, newest first; *limit* of them at most.
 
-        `plan_undo` takes any of them back by its ``id``, if its rows are still as it left them.
+        `plan_undo` undoes any of them by its ``id``, if its rows are still as it left them.
         """
         from lcm_core.change.journal import operations
 

@@ -50,7 +50,7 @@ def backfill(
     model: options.ModelOptions,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Import a session's transcript, whole and as the engine would; shown only, without --apply."""
+    """Import a session's transcript as the engine would (previews unless --apply)."""
     if file is not None and agent is not None:
         raise UsageError("--file and AGENT SESSION exclude each other.", details={"option": "file"})
     if file is None and not (agent and session):

@@ -29,7 +29,7 @@ Yes: TypeAlias = Annotated[bool, Option("--yes", "Do not ask for confirmation.")
 def backup(
     run: Run, *, to: To = None, check: Check = False, force: Force = False, yes: Yes = False
 ) -> Answer:
-    """Copy the database, also while a host writes to it: one state of it, whole, or no file at all."""
+    """Copy one consistent state of the database, also while a host writes to it."""
     from lcm_tui.cli import backup
 
     return backup.backup(run, to, check=check, force=force, yes=yes)

@@ -50,7 +50,7 @@ def compact(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Compact a conversation as its engine would, pass by pass; shown only, without --apply and any call."""
+    """Compact a conversation pass by pass, as its engine would (previews unless --apply)."""
     if sql:
         raise UsageError(
             "compact has no --sql: each pass needs the text of the previous one. --apply runs the passes, "

@@ -17,7 +17,7 @@ ValueArgument: TypeAlias = Annotated[str, Argument("VALUE", "The value as JSON."
 
 @command("config show")
 def show(run: Run) -> Answer:
-    """Show the settings: as they stand in the file (secrets masked), as they apply, and where from."""
+    """Show the settings: values in the files (secrets masked), effective values, and their sources."""
     from lcm_tui.cli import config
 
     return config.show(run)

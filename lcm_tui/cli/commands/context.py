@@ -58,7 +58,7 @@ def show(
     no_clamp: NoClamp = False,
     export: Export = None,
 ) -> Outcome:
-    """Show what stands in a context, item by item; with --assembled what the model gets of it."""
+    """Show the items of a context; with --assembled, what the model receives."""
     from lcm_tui.cli import context
     from lcm_tui.cli.assembled import AssemblyOptions, show_assembled
     from lcm_tui.session import budget_for
@@ -200,7 +200,7 @@ Show: TypeAlias = Annotated[
 
 @command("context snapshots", examples=("context snapshots 1",))
 def snapshots(run: Run, *, conversation: Owner, paged: options.PageOptions, show: Show = None) -> Answer:
-    """List the contexts that an engine gave to its host, the newest first, or show one of them again."""
+    """List the contexts that an engine sent, newest first, or show one of them."""
     from lcm_tui.cli import context_snapshots
 
     named = options.Selector(conversation, None)

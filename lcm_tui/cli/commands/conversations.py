@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @command("conversations list", examples=("conversations list --recency 7d",))
 def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
-    """List conversations, archived ones too: the one that the engine updated last comes first."""
+    """List conversations, archived ones too, the last updated first."""
     from lcm_tui.cli import conversations
 
     return conversations.list_(run, options.window("conversations", paged, times))
@@ -21,7 +21,7 @@ def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -
 
 @command("conversations show", examples=("conversations show 1",))
 def show(run: Run, *, conversation: options.NeededConversation) -> Answer:
-    """Show one conversation: its counts, its context, and what the engine notes about it."""
+    """Show one conversation: its counts, its context, and what the engine records about it."""
     from lcm_tui.cli import conversations
 
     return conversations.show(run, conversation.selector("conversations.show"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @command("describe", examples=("describe msg#826", "describe sum_4c4bd5292abfa225 --as-engine"))
 def describe(run: Run, *, name: IdArgument, as_engine: AsEngine = False) -> Answer:
-    """Show one message, summary, focus brief or large file; of a citation, whether it holds."""
+    """Show one message, summary, focus brief or large file; for a citation, whether it is valid."""
     from lcm_tui.cli import recall
 
     return recall.engine_describe(run, name) if as_engine else recall.describe(run, name)

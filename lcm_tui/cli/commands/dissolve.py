@@ -34,7 +34,7 @@ def dissolve(
     budget: options.Budget = None,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Give a condensed summary's place in the context back to its sources; shown only, without --apply."""
+    """Replace a condensed summary in the context with its sources (previews unless --apply)."""
     from lcm_core.operations.dissolve import plan_dissolve
 
     from lcm_tui.cli.changing import run_change

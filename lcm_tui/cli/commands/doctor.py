@@ -88,7 +88,7 @@ def doctor(
     keep_sources: KeepSources = False,
     flags: SqlFlags,
 ) -> Outcome:
-    """Check the database; --fix mends what needs no model (shown only, without --apply).
+    """Check the database; --fix fixes what needs no model (previews unless --apply).
 
     --format also takes sarif and junit, the forms that code scanning and CI collect.
     """

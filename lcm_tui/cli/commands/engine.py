@@ -43,7 +43,7 @@ def engine(
     close_debt: CloseDebt = False,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Show what the engine has prepared and owes; of all conversations, those that need a look come first."""
+    """Show prepared compactions and compaction debt; conversations that need attention come first."""
     from lcm_tui.cli import engine
 
     named = conversation.selector("engine", needed=close_debt)

@@ -33,7 +33,7 @@ def list_(
 
 @command("files show", examples=("files show file_b7b54f0887584669 --content",))
 def show(run: Run, *, file_id: FileArgument, content: WithContent = False) -> Answer:
-    """Show one file: what is recorded of it, where it is, and who refers to it."""
+    """Show one file: its record, its location, and what refers to it."""
     from lcm_tui.cli import files
 
     return files.show(run, file_id, content=content)

@@ -17,7 +17,7 @@ CommandArguments: TypeAlias = Annotated[
 
 @command("help", examples=("help", "help history undo"))
 def help_(run: Run, *, words: CommandArguments = ()) -> Outcome:
-    """Show what there is, or what a command does and takes; the same as --help."""
+    """List the commands, or explain one; the same as --help."""
     from lcm_tui.cli import main
 
     return main([*words, "--help", *(["--json"] if run.presentation.json else [])])

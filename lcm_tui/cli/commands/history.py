@@ -70,7 +70,7 @@ def list_(
     paged: options.PageOptions,
     unfold: Unfold = False,
 ) -> Answer:
-    """List what was changed, the newest first, with what undid it; a batch is one line."""
+    """List the changes, newest first, with their undos; a batch is one line."""
     from lcm_tui.cli import history
 
     wanted = conversation.selector("history.list")
@@ -94,7 +94,7 @@ def undo(
     budget: options.Budget = None,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Take an operation back, whichever it is; shown only, without --apply. It can be redone."""
+    """Undo any operation (previews unless --apply). It can be redone."""
     from lcm_tui.cli import history
 
     if with_later and back.batch is not None:
@@ -105,7 +105,7 @@ def undo(
 
 @command("history redo", examples=("history redo --last --apply",))
 def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: options.SqlFlags) -> Answer:
-    """Make an operation again that was undone; shown only, without --apply."""
+    """Redo an undone operation (previews unless --apply)."""
     from lcm_tui.cli import history
 
     back.check("history.redo")
@@ -121,7 +121,7 @@ def prune(
     keep: Keep = None,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Forget operations, which can then no longer be undone; counted only, without --apply."""
+    """Remove operations from the history; they can then no longer be undone (previews unless --apply)."""
     from lcm_tui.cli import history
 
     named = conversation.selector("history.prune")

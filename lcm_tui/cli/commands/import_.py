@@ -19,7 +19,7 @@ File: TypeAlias = Annotated[
 
 @command("import", examples=("import conversation-3.jsonl --apply",))
 def import_(run: Run, *, file: File, flags: SqlFlags) -> Answer:
-    """Bring an exported conversation back, here or in another database; shown only without --apply."""
+    """Import an exported conversation into this or another database (previews unless --apply)."""
     from lcm_tui.cli.prune import import_
 
     return import_(run, file, flags)

@@ -44,7 +44,7 @@ def mcp(
     model: options.ModelOptions,
     yes: options.Yes = False,
 ) -> Outcome:
-    """Serve the memory, read only, to an agent that speaks the Model Context Protocol (stdio).
+    """Serve the memory, read only, to agents over the Model Context Protocol (stdio).
 
     With a model that is named here, and --yes, it may be asked too: passages are sent to that model then.
     """

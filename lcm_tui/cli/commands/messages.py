@@ -55,7 +55,7 @@ def list_(
 
 @command("messages tail", examples=("messages tail 1",))
 def tail(run: Run, *, conversation: options.NeededConversation, count: Count = None) -> Answer:
-    """Show the fresh tail: the newest messages of the context, which compaction may not touch."""
+    """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
     from lcm_tui.cli import messages
 
     return messages.tail(run, conversation.selector("messages.tail"), count)

@@ -22,7 +22,7 @@ BackupTo: TypeAlias = Annotated[
 
 @command("migrate", examples=("migrate", "migrate --backup-to /backups/before.db --apply"))
 def migrate(run: Run, *, flags: ChangeFlags, backup_to: BackupTo = None) -> Answer:
-    """Bring an old database to the engine's present schema, after a backup; shown only, without --apply."""
+    """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
     from lcm_tui.cli import migrate
 
     return migrate.migrate_(run, flags, backup_to)

@@ -54,7 +54,7 @@ def list_(run: Run, *, prompt_dir: PromptFolder = None) -> Answer:
 
 @command("prompts show", examples=("prompts show leaf",))
 def show(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -> Answer:
-    """Show a prompt as it is written, yours when you have one."""
+    """Show the text of a prompt: your version if you have one."""
     from lcm_tui.cli import prompts
 
     return prompts.show(run, prompt, prompt_dir)
@@ -71,7 +71,7 @@ def render(
     source: SourceFile = None,
     previous_context: PreviousFile = None,
 ) -> Answer:
-    """Show a prompt as a model would get it. Nothing is sent."""
+    """Show a prompt as a model would receive it. Nothing is sent."""
     from lcm_tui.cli import prompts
 
     return prompts.render(run, prompt, prompt_dir, aggressive, target_tokens, source, previous_context)
@@ -94,7 +94,7 @@ def export(
     to: To = None,
     force: Force = False,
 ) -> Answer:
-    """Write built-in prompts to files, to be changed there. What is there stays, unless --force is given."""
+    """Write built-in prompts to files for editing. Existing files stay unless --force is given."""
     from lcm_tui.cli import prompts
 
     return prompts.export(run, prompt, prompt_dir if to is None else to, force=force)

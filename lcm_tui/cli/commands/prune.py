@@ -117,7 +117,7 @@ def prune(
     vacuum: Vacuum = False,
     flags: SqlFlags,
 ) -> Answer:
-    """What takes the space; archive, delete or forget conversations, shown only without --apply."""
+    """Show disk use; archive, delete or erase conversations (previews unless --apply)."""
     from lcm_core.operations.prune import Criteria, TranscriptFolders
     from lcm_core.records import ConversationId
 

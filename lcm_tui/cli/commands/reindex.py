@@ -19,7 +19,7 @@ Tables: TypeAlias = Annotated[
 
 @command("reindex", examples=("reindex --apply", "reindex --table summaries_fts --apply"))
 def reindex(run: Run, *, table: Tables = (), flags: ChangeFlags) -> Answer:
-    """Rebuild the search tables from messages and summaries; listed only, without --apply."""
+    """Rebuild the search tables from messages and summaries (previews unless --apply)."""
     from lcm_tui.cli import reindex
 
     return reindex.reindex_(run, table, flags)

@@ -81,7 +81,7 @@ class RemnicOptions:
 
 @command("remnic open", examples=("remnic open --memory-dir ~/memory",))
 def open_(run: Run, *, where: RemnicOptions, session_filter: SessionFilter = ()) -> Outcome:
-    """Open the app on a private copy of what Remnic's database holds; nothing changes in it."""
+    """Open the app on a private copy of Remnic's database; the original does not change."""
     from lcm_tui.cli import remnic
 
     return remnic.open_(run, where.path, session_filter)
@@ -97,7 +97,7 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
 
 @command("remnic show", examples=("remnic show 2b8481de --remnic lcm.sqlite",))
 def show(run: Run, *, session_id: SessionArgument, where: RemnicOptions, limit: Rows = 50) -> Answer:
-    """Show the turns and summary nodes of a session, and which node is below which."""
+    """Show the turns and summaries of a session, and their hierarchy."""
     from lcm_tui.cli import remnic
 
     return remnic.show(run, where.path, session_id, limit)
@@ -119,7 +119,7 @@ def import_(
     create: Create = False,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Bring conversations and summaries into Remnic's database; shown only, without --apply."""
+    """Import conversations and summaries into Remnic's database (previews unless --apply)."""
     from lcm_tui.cli import remnic
 
     return remnic.import_(remnic.of_source(run, src), where.path, session_filter, flags, create=create)
@@ -134,7 +134,7 @@ def export(
     create: Create = False,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Bring Remnic's sessions back into a lossless-claw database; shown only, without --apply."""
+    """Export Remnic's sessions to a lossless-claw database (previews unless --apply)."""
     from lcm_tui.cli import remnic
 
     return remnic.export(run, where.path, session_filter, flags, create=create)
@@ -149,7 +149,7 @@ def verify(
     session_filter: SessionFilter = (),
     limit: Rows = 50,
 ) -> Answer:
-    """Compare Remnic's database with lossless-claw's row by row; exits with 6 when something differs."""
+    """Compare Remnic's database with lossless-claw's row by row; exits with code 6 if they differ."""
     from lcm_tui.cli import remnic
 
     return remnic.verify(remnic.of_source(run, src), where.path, session_filter, limit)
@@ -159,7 +159,7 @@ def verify(
 def undo(
     run: Run, *, import_id: ImportArgument = None, where: RemnicOptions, flags: options.ChangeFlags
 ) -> Answer:
-    """Undo an import into Remnic's database; shown only, without --apply."""
+    """Undo an import into Remnic's database (previews unless --apply)."""
     from lcm_tui.cli import remnic
 
     return remnic.undo(run, where.path, import_id, flags)

@@ -55,7 +55,7 @@ def repair(
     contaminated: Contaminated = False,
     flags: DraftFlags,
 ) -> Answer:
-    """Draft texts for broken summaries from their sources; without --apply or --draft no call is made."""
+    """Draft new texts for broken summaries from their sources (no call without --apply or --draft)."""
     free = flags.resume or flags.from_drafts is not None
     named = target.selector("repair", needed=not (free or all_))
     if all_ and target.given:

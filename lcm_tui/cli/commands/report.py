@@ -19,7 +19,7 @@ To: TypeAlias = Annotated[
 
 @command("report")
 def report(run: Run, *, to: To = None) -> Answer:
-    """Write a report for a bug: versions, schema, counts, settings masked, errors; nothing of the content."""
+    """Write a bug report: versions, schema, counts, masked settings, errors; no content."""
     from lcm_tui.cli import report
 
     return report.report(run, to)

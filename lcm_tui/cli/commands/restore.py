@@ -19,7 +19,7 @@ BackupArgument: TypeAlias = Annotated[
 
 @command("restore", examples=("restore /backups/lcm.db", "restore /backups/lcm.db --apply"))
 def restore(run: Run, *, backup: BackupArgument, flags: ChangeFlags) -> Answer:
-    """Put a backup back into the database, and keep a copy of what is there; shown only, without --apply."""
+    """Restore a backup and keep a copy of the current database (previews unless --apply)."""
     from lcm_tui.cli.backup import restore_
 
     return restore_(run, backup, flags)

@@ -44,7 +44,7 @@ def rewrite(
     restore: Restore = None,
     flags: DraftFlags,
 ) -> Answer:
-    """Draft other texts for summaries from their sources; without --apply or --draft no call is made."""
+    """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
     if restore is not None:
         if target.given or depth is not None or all_ or stale or flags.resume:
             raise UsageError(

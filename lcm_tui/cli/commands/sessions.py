@@ -66,7 +66,7 @@ def show(
     limit: Entries = None,
     cursor: options.Cursor = None,
 ) -> Answer:
-    """Show what was said in a session: the messages that the host still sees, in order."""
+    """Show the messages of a session that the host still sees, in order."""
     from lcm_tui.cli import sessions
 
     return sessions.show(run, session_id, agent=agent, count=limit, cursor=cursor)

@@ -30,7 +30,7 @@ def list_(
     include_content: options.IncludeContent = False,
     times: options.TimeOptions,
 ) -> Answer:
-    """List the summaries of a conversation, or of all: those that cover the newest time first."""
+    """List the summaries of one or all conversations, newest coverage first."""
     from lcm_tui.cli import summaries
 
     named = conversation.selector("summaries.list")
@@ -40,7 +40,7 @@ def list_(
 
 @command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
 def show(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
-    """Show one summary: its text, what it was made from, and what was made from it."""
+    """Show one summary: its text, its sources, and the summaries that use it."""
     from lcm_tui.cli import summaries
 
     return summaries.show(run, summary_id)

@@ -47,7 +47,7 @@ def tool(
     model: options.ModelOptions,
     yes: options.Yes = False,
 ) -> Answer:
-    """Call a recall tool as an agent does: its text and details, its own errors among them.
+    """Call a recall tool as an agent does; print its text, details and errors.
 
     lcm_expand_query asks the model that is named here, after asking you; without one the evidence answers.
     """

@@ -34,7 +34,7 @@ def transplant(
     budget: options.Budget = None,
     flags: options.SqlFlags,
 ) -> Answer:
-    """Copy what a context remembers to the front of another one; shown only, without --apply."""
+    """Copy the summaries of a context to the front of another context (previews unless --apply)."""
     from lcm_tui.cli import transplant
 
     return transplant.transplant(run, source, target, flags, skip_duplicates=skip_duplicates, budget=budget)
