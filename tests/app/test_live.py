@@ -301,12 +301,12 @@ async def test_a_file_that_is_gone_is_said_to_be_gone_and_stays_on_the_screen(da
         screen = await open_screen(pilot, "FilesScreen")
         lines = shown_lines(pilot)[1:]
         path.unlink()
-        await wait_for(pilot, lambda: "file is gone" in title(pilot))
+        await wait_for(pilot, lambda: "file is missing" in title(pilot))
         await settled(pilot)
         assert shown_lines(pilot)[1:6] == lines[:5]
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
-        assert "file is gone" in title(pilot)
+        assert "file is missing" in title(pilot)
         assert len(pilot.app.screen.list.table.keys) == 8
         assert not path.exists(), "nothing was created in its place"
         kept.rename(path)

@@ -166,7 +166,9 @@ async def test_choices_are_planned_anew(database_copy: DatabaseFactory, no_offer
         await pilot.press("2")
         await wait_for_text(pilot, "levels: 2", "with 2 below into 5 summaries")
         await pilot.press("1")
-        await wait_for_text(pilot, "in the database: yes", "kept in the DAG", "rows    context_items +5 -1")
+        await wait_for_text(
+            pilot, "in the database: yes", "kept in the database", "rows    context_items +5 -1"
+        )
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
