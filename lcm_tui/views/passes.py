@@ -142,7 +142,7 @@ def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: Compactio
         tail += f" from ordinal {seen.tail_from:,}"
     stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
     if not seen.passes:
-        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}"
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
         blocks = [_fact("tokens", tokens), stays]
     else:
         blocks = [

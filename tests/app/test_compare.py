@@ -56,7 +56,7 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
         lines = shown_lines(pilot)
         assert lines[1] == " - now · under 3,500 · 17 messages, 2,813 tokens · 5 not sent"
         assert lines[2] == " + under 128,000 · 22 messages, 4,430 tokens"
-        assert "5 only in the second · 0 changed · 17 alike" in lines[3]
+        assert "5 only in the second · 0 changed · 17 unchanged" in lines[3]
         assert lines[4].startswith("+ == user · sum_4c4bd5292abfa225 d3")
         assert screen.selected_id() == "sum_4c4bd5292abfa225"
         fold = next(key for key in screen.table.keys if key.hidden)
