@@ -287,7 +287,10 @@ class Work:
     # -- committing --------------------------------------------------------------------------------------
 
     def planner(self, item: BatchItem, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
-        """Plans to put a draft in the place of the text that it was made over."""
+        """Plans to put a draft in the place of the text that it was made over.
+
+        What a person takes is an operation of its own; what a rule takes is one batch.
+        """
 
         async def plan(reader: Reader) -> Plan:
             return await plan_rewrite(
@@ -299,7 +302,6 @@ class Work:
                 rendering=self.batch.setting.rendering,
                 base=draft.base,
                 kind=self.kind,
-                batch=self.batch.id,
             )
 
         return plan

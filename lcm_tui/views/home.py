@@ -207,11 +207,11 @@ def _state(outlook: Outlook) -> Line:
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     counted = f"{verdict.checks} quick checks"
-    if verdict.skipped:
-        counted += f", {verdict.skipped} skipped"
     if verdict.outdated:
         counted += ", before the last change"
-    return (*(said or [Span("✓ sound ", "ok")]), Span(f"({counted})  ", "dim"), *named)
+    if key := outlook.keys.get(Subject.STATE):
+        counted += f"; {key} runs all"
+    return (*(said or [Span("✓ structure sound ", "ok")]), Span(f"({counted})  ", "dim"), *named)
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
@@ -219,9 +219,7 @@ def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
     held = [one for one in found if isinstance(one, Filled)][: max(1, width // ENTRY)]
     for one in held:
         style: StyleName = "error" if one.share >= 1 else "warn" if one.share > 0.9 else "ok"
-        said = f"{one.share:.0%}"
-        if len(held) == 1:
-            said += f" of {one.threshold:,}"
+        said = f"{one.share:.0%} of {one.threshold // 1000:,}k"
         spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
     return tuple(spans)
 

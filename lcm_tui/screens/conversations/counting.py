@@ -68,6 +68,14 @@ class Counting:
         self._summed_at.clear()
         self._sum_wanted |= {key for key, row in self._list.rows.items() if row.sums is not None}
 
+    def sum_whole(self, changed: Collection[RowKey]) -> None:
+        """Texts of these conversations are other ones."""
+        for key in changed:
+            if key in self._list.rows:
+                self._summed_at.pop(int(key), None)
+                self._sum_wanted.add(key)
+        self._fill()
+
     def want_counts(self, changed: Collection[RowKey] = ()) -> None:
         """Count what is in sight and what was never counted; all when order or filter go by it."""
         unknown = {key for key in self.uncounted if self._list.rows[key].counts is None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -33,8 +33,10 @@ FIRST_SECONDS: Final = 0.3
 REST_SECONDS: Final = 1.0
 #: A file that changes all the time is checked at most this often.
 AGAIN_SECONDS: Final = 30.0
-#: Operations that are read.
-RECENT: Final = 20
+#: Operations that are read: a batch that was undone and redone leaves many behind that are no longer listed.
+RECENT: Final = 300
+#: Of which so many are listed.
+LISTED: Final = 20
 #: The command of the list that leads where a line leads.
 LEADING: Final = {
     Subject.STATE: "health",
@@ -42,7 +44,7 @@ LEADING: Final = {
     Subject.DRAFTS: "repair",
     Subject.INGESTING: "engine",
     Subject.SESSIONS: "backfill",
-    Subject.NEAREST: "compact",
+    Subject.NEAREST: "context",
     Subject.OPERATION: "undo",
 }
 
@@ -51,14 +53,23 @@ class Outlooker:
     """Keeps what the panel says; a verdict holds until the file changes."""
 
     def __init__(
-        self, screen: CommandScreen, listed: ConversationList, changed: Callable[[Outlook], None]
+        self,
+        screen: CommandScreen,
+        listed: ConversationList,
+        changed: Callable[[Outlook], None],
+        operated: Callable[[Collection[ConversationId]], None],
     ) -> None:
-        """*changed* gets what the panel says, whenever that is something else."""
+        """*changed* gets what the panel says, whenever that is something else.
+
+        *operated* gets the conversations that operations have changed since the history was read last.
+        """
         self.operations: dict[str, tuple[Operation, bool]] = {}  #: by id, with whether they hold now
         self.drafts: list[SavedDrafts] = []  #: batches with drafts that wait, the newest first
         self._screen = screen
         self._list = listed
         self._changed = changed
+        self._operated = operated
+        self._known: set[str] | None = None  #: ids of the operations that were read; None: none was
         self._outlook: Outlook | None = None
         self._allowed = False  #: nothing is read before the first rows have been painted
         self._begun_at = 0.0  #: when they were, monotonic
@@ -174,7 +185,12 @@ class Outlooker:
         if JOURNAL not in session.database.schema.tables:
             return
         await _imported("lcm_core.change.journal")
-        found = await session.read(_recent)
+        read = await session.read(_recent)
+        known, self._known = self._known, {one.id for one, _ in read}
+        if known is not None:
+            fresh = (one.conversation_id for one, _ in read if one.id not in known)
+            self._operated({ConversationId(owner) for owner in fresh if owner is not None})
+        found = [(one, holds) for one, holds in read if one.undoes is None][:LISTED]
         self.operations = {one.id: (one, holds) for one, holds in found}
         changes = [
             Changed(
@@ -245,12 +261,12 @@ async def _imported(*modules: str) -> None:
 
 
 async def _recent(reader: Reader) -> list[tuple[Operation, bool]]:
-    """The newest operations that are no undo and no redo, and whether each holds now."""
+    """The newest operations, and whether each holds now."""
     from lcm_core.change.journal import operations, undone_now
 
     found = await reader.run(operations, limit=RECENT)
     undone = undone_now(found)
-    return [(one, undone[one.id] is None) for one in found if one.undoes is None]
+    return [(one, undone[one.id] is None) for one in found]
 
 
 def verdict_of(report: Report) -> Verdict:

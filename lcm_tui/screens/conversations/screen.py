@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -95,7 +95,7 @@ compaction debt.
         super().__init__(first)
         self.marks = Marks[ConversationId](self._marks_changed)
         self.list = ConversationList(self._listed_otherwise, none=f"{NONE}.", marked=self.marks)
-        self.outlooker = Outlooker(self, self.list, self._say_outlook)
+        self.outlooker = Outlooker(self, self.list, self._say_outlook, self._operated)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None
@@ -209,6 +209,10 @@ compaction debt.
         self.counting.sum_again()
         self.load()
 
+    def _operated(self, changed: Collection[ConversationId]) -> None:
+        """Operations of ours change texts: what is broken in these conversations is looked for again."""
+        self.counting.sum_whole(changed)
+
     def _listed_otherwise(self) -> None:
         self._say_note()
         self.counting.want_counts()
@@ -265,7 +269,7 @@ compaction debt.
                 number = line.ref or self.outlooker.outlook.nearest[0].conversation_id
                 row = self.list.rows.get(number)
                 if row is not None and row.conversation is not None:
-                    self.open(places.Compaction(row.conversation))
+                    self.open(places.Context(row.conversation))
             case Subject.LARGEST:
                 self.list.sort_by("bytes" if self.list.sorted_by != "bytes" else "activity")
                 self._stand_on(line.ref or next(iter(self.list.table.keys), None))
