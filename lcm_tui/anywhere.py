@@ -22,6 +22,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
 from lcm_tui import places
+from lcm_tui.commands import COMMANDS, Command, key_title
 from lcm_tui.frame import CommandScreen
 
 #: Places that are shown at most, of what was read, and ids that begin as typed.
@@ -57,12 +58,24 @@ class CommandSource(Provider):
             yield DiscoveryHit(title, partial(self._run, name), help=text)
 
     async def search(self, query: str) -> Hits:
-        """Those whose title or sentence matches; they come before everything else."""
+        """Those that hold the words, or are called alike; then the commands of other screens that do.
+
+        Those of the screen come before everything else.
+        """
         matcher = self.matcher(query)
         for name, title, text in self._commands():
-            score = max(matcher.match(title), matcher.match(text) * 0.6)
-            if score > 0:
+            if score := _matches(query, COMMANDS[name].title, text):
                 yield Hit(FIRST + score, matcher.highlight(title), partial(self._run, name), help=text)
+        for command in self._elsewhere():
+            if score := _matches(query, command.title, command.help):
+                does = f"{command.help} It is a key of: {command.where}."
+                title = escape(f"{command.title} ({key_title(command.key)}) elsewhere")
+                yield Hit(score, title, partial(self.app.notify, does, timeout=8), help=escape(does))
+
+    def _elsewhere(self) -> Iterable[Command]:
+        """Commands that only other screens have."""
+        known = self.screen.commands if isinstance(self.screen, CommandScreen) else ()
+        return (one for one in COMMANDS.values() if one.where and one.id not in known)
 
     def _commands(self) -> Iterable[tuple[str, str, str]]:
         screen = self.screen
@@ -167,6 +180,25 @@ def changes_of(screen: CommandScreen, found: Sequence[places.OneOperation]) -> I
     for place in found:
         one = place.operation
         yield Goal(f"Change: {one.title}  {one.id}", "Show what it did.", partial(_open, screen, place))
+
+
+def _matches(asked: str, title: str, text: str) -> float:
+    """How well a command matches, 0 to 1: words in its title, a title called alike, words in its sentence.
+
+    Letters that merely follow each other somewhere match nothing.
+    """
+    from rapidfuzz import fuzz
+
+    words, name, said = asked.casefold().split(), title.casefold(), text.casefold()
+    if not words:
+        return 0.0
+    if all(one in name for one in words):
+        return 1.0 if name.startswith(words[0]) else 0.9
+    alike = fuzz.ratio(" ".join(words), name) / 100
+    if alike >= ALIKE / 100:
+        return 0.8 * alike
+    found = [re.search(rf"\b{re.escape(one)}", said) for one in words]
+    return 0.4 if all(found) and len(asked.strip()) > 2 else 0.0
 
 
 def _hit(score: float, goal: Goal) -> Hit:

@@ -22,6 +22,7 @@ class Command:
     title: str  #: one or two words, for the key bar
     help: str  #: one sentence
     hidden: bool = False  #: not in the key bar
+    where: str = ""  #: the screens that have it, as `:` names them to who looks for it elsewhere
 
 
 def always() -> str | None:
@@ -44,7 +45,13 @@ _ALL = (
     Command("quit", "q", "Back/quit", "Go back. On the first screen, quit.", hidden=True),
     Command("context", "c", "Context", "Show what the model sees of this conversation, in order."),
     Command("summaries", "s", "Summaries", "Show the summary DAG; on a message, the summary that covers it."),
-    Command("previous", "p", "Previous", "Show the previous context that this summary was written with."),
+    Command(
+        "previous",
+        "p",
+        "Previous",
+        "Show the previous context that this summary was written with.",
+        where="the summary DAG and the context",
+    ),
     Command("messages", "M", "Messages", "Go to the selected message in its conversation."),
     Command("files", "f", "Files", "Show the large files of this conversation."),
     Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
@@ -73,11 +80,21 @@ _ALL = (
         "elsewhere", "O", "Next place", "Go to the next place this summary appears in the DAG.", hidden=True
     ),
     Command("wrapped", "m", "As sent", "Switch between the text as stored and as sent to the model."),
-    Command("budget", "B", "Budget", "Set the token budget for sending the context."),
+    Command(
+        "budget",
+        "B",
+        "Budget",
+        "Set the token budget for sending the context.",
+        where="the context and compaction",
+    ),
     Command("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True),
     Command("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True),
     Command(
-        "prompt", "Q", "Test prompt", "Enter a user message to see what prompt-aware eviction would keep."
+        "prompt",
+        "Q",
+        "Test prompt",
+        "Enter a user message to see what prompt-aware eviction would keep.",
+        where="the context",
     ),
     Command(
         "clamp",
@@ -86,17 +103,45 @@ _ALL = (
         "Include or ignore the engine's final trim to 90 % of the budget.",
         hidden=True,
     ),
-    Command("snapshots", "at", "Snapshots", "List saved snapshots of contexts as they were sent."),
     Command(
-        "export", "o", "Export", "Write the context as sent to a file: JSON for an API call, or Markdown."
+        "snapshots",
+        "at",
+        "Snapshots",
+        "List saved snapshots of contexts as they were sent.",
+        where="the context",
     ),
-    Command("compare", "D", "Compare", "Compare with another budget, prompt, conversation, time or draft."),
+    Command(
+        "export",
+        "o",
+        "Export",
+        "Write the context as sent to a file: JSON for an API call, or Markdown.",
+        where="the context",
+    ),
+    Command(
+        "compare",
+        "D",
+        "Compare",
+        "Compare with another budget, prompt, conversation, time or draft.",
+        where="the context, snapshots and a review",
+    ),
     Command("hunk-previous", "left_square_bracket", "Previous change", "Go to the previous change."),
     Command("hunk-next", "right_square_bracket", "Next change", "Go to the next change."),
     Command("layout", "v", "Side-by-side", "Toggle unified and side-by-side."),
     Command("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows."),
-    Command("rewrite", "r", "Rewrite", "Draft a new text for this summary, and review it."),
-    Command("rewrite-subtree", "W", "Rewrite subtree", "Rewrite this summary and every summary below it."),
+    Command(
+        "rewrite",
+        "r",
+        "Rewrite",
+        "Draft a new text for this summary, and review it.",
+        where="the summary DAG and the context",
+    ),
+    Command(
+        "rewrite-subtree",
+        "W",
+        "Rewrite subtree",
+        "Rewrite this summary and every summary below it.",
+        where="the summary DAG and the context",
+    ),
     Command("repair", "R", "Repair", "List broken summaries and draft replacements."),
     Command("proceed", "P", "Start/pause", "Start, pause or resume writing the drafts."),
     Command("accept-rest", "A", "Accept by rule", "Accept every remaining draft that meets a rule."),
@@ -105,8 +150,20 @@ _ALL = (
     Command("edit-outside", "E", "$EDITOR", "Edit the draft in $EDITOR."),
     Command("draft-next", "full_stop", "Next draft", "Show the next draft.", hidden=True),
     Command("draft-previous", "comma", "Previous draft", "Show the previous draft.", hidden=True),
-    Command("dissolve", "d", "Dissolve", "Preview replacing this summary with its sources."),
-    Command("transplant", "t", "Transplant", "Copy this conversation's summaries into another conversation."),
+    Command(
+        "dissolve",
+        "d",
+        "Dissolve",
+        "Preview replacing this summary with its sources.",
+        where="the summary DAG and the context",
+    ),
+    Command(
+        "transplant",
+        "t",
+        "Transplant",
+        "Copy this conversation's summaries into another conversation.",
+        where="the first screen",
+    ),
     Command("compact", "C", "Compact", "Preview compaction pass by pass, and run it."),
     Command(
         "under", "equals_sign", "Target", "Set a target size: tokens (40k) or a share of the budget (60%)."
@@ -118,13 +175,41 @@ _ALL = (
         "Merge",
         "Rejoin a session that a rollover split into several conversations.",
         hidden=True,
+        where="the first screen",
     ),
-    Command("archive", "K", "Archive", "Archive the marked conversations (no data is deleted).", hidden=True),
-    Command("delete", "X", "Delete", "Export, then delete; or erase permanently.", hidden=True),
-    Command("backfill", "i", "Import", "Preview importing this session into the database.", hidden=True),
+    Command(
+        "archive",
+        "K",
+        "Archive",
+        "Archive the marked conversations (no data is deleted).",
+        hidden=True,
+        where="the first screen",
+    ),
+    Command(
+        "delete",
+        "X",
+        "Delete",
+        "Export, then delete; or erase permanently.",
+        hidden=True,
+        where="the first screen",
+    ),
+    Command(
+        "backfill",
+        "i",
+        "Import",
+        "Preview importing this session into the database.",
+        hidden=True,
+        where="the first screen and a session on the disk",
+    ),
     Command("health", "H", "Health", "Show what the checks found; fix what needs no model."),
-    Command("fix", "x", "Fix", "Preview a fix for the selected or marked findings."),
-    Command("whole-file", "1", "Full check", "Also run the slow checks (integrity_check, search index)."),
+    Command("fix", "x", "Fix", "Preview a fix for the selected or marked findings.", where="health"),
+    Command(
+        "whole-file",
+        "1",
+        "Full check",
+        "Also run the slow checks (integrity_check, search index).",
+        where="health",
+    ),
     Command("history", "U", "History", "List changes made by lcm-tui, and undo them."),
     Command(
         "engine",

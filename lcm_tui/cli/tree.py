@@ -220,8 +220,26 @@ def _beginning(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
+#: Words that people try first for a command of another name.
+_OTHER_NAMES = {
+    "check": "doctor",
+    "delete": "prune",
+    "find": "grep",
+    "fix": "doctor",
+    "health": "doctor",
+    "search": "grep",
+    "tree": "summaries list",
+}
+
+
 def _meant(given: str, group: Group) -> str:
     """What a word that is no command may have been meant as."""
+    last = given.split()[-1]
+    if group.name and last.isdigit():
+        verb = next((one for one in ("show", "list") if f"{group.name} {one}" in registry.COMMANDS), None)
+        return f" Did you mean {group.name} {verb} {last}?" if verb else ""
+    if not group.name and (other := _OTHER_NAMES.get(last)) in registry.COMMANDS:
+        return f" Did you mean {other}?"
     paths = [path for path in registry.COMMANDS if path.startswith(str(group.name or ""))]
     ending = [path for path in registry.COMMANDS if path.split()[-1] == given.split()[-1]]
     first = () if group.name else registry.FIRST_WORDS

@@ -32,7 +32,7 @@ DRAWN_SECONDS: Final = 0.1
 GAUGE: Final = 40
 KEYS: Final = (
     ("b enter", "back up and continue"),
-    ("a", "continue without a backup"),
+    ("n", "no backup: continue without one"),
     ("esc", "cancel"),
 )
 
@@ -78,7 +78,7 @@ class BackupOffer(Decision[bool]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b,enter", "backup", "Backup", id="offer-backup"),
-        Binding("a", "without", "Continue without", id="offer-without"),
+        Binding("n", "without", "Continue without", id="offer-without"),
         Binding("escape,q", "leave", "Leave", id="offer-leave"),
     ]
 

@@ -71,7 +71,7 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield (Span(f" Rule: {state.rule}.", "warn"),)
+        yield (Span(f" Rule in force for the whole batch: {state.rule}.", "warn"),)
     else:
         yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
 

@@ -122,6 +122,8 @@ def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Rever
         return (Span(f" Rejected: {reversal_sentence(reversals)}", "error"),)
     if verdict.sentences:
         return (Span(" OK", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
+    if item.why:
+        return (Span(" No fault", "ok"), Span(f", but the rule did not accept it: {item.why}", "warn"))
     if reversals is None:
         return (Span(" no problem so far; comparing its rules with the source …", "dim"),)
     return (Span(" OK: no problems found", "ok"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from inspect import getattr_static
 
@@ -13,8 +14,13 @@ from textual.widget import Widget
 
 import lcm_tui.screens
 import lcm_tui.widgets
+from lcm_tui.anywhere import _matches
 from lcm_tui.commands import COMMANDS, EVERYWHERE
 from lcm_tui.frame import CommandScreen
+from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.widgets.scrolling import Scroller
 from lcm_tui.widgets.text import TextView
@@ -189,3 +195,27 @@ def test_no_method_is_taken_for_the_handler_of_a_key():
     for cls in [*screens(), *widgets()]:
         own = {name for base in cls.__mro__ if base.__module__.startswith("lcm_tui.") for name in vars(base)}
         assert not own & handlers, cls.__name__
+
+
+def test_a_command_is_found_by_its_words_and_not_by_letters_that_follow_each_other() -> None:
+    title, said = "Undo", "Preview undoing (or redoing) this operation."
+    assert _matches("undo", title, said) == 1.0
+    assert _matches("undu", title, said) > 0.5
+    assert _matches("operation", title, said) == 0.4
+    assert _matches("prune", title, said) == 0.0
+    assert _matches("space", "Mark", "Mark or unmark the row; changes apply to the marked rows.") == 0.0
+
+
+def test_screens_that_are_named_for_a_command_have_it() -> None:
+    screens = {
+        "summary DAG": DagScreen,
+        "context": ContextScreen,
+        "first screen": ConversationsScreen,
+        "health": HealthScreen,
+    }
+    for command in COMMANDS.values():
+        for name, screen in screens.items():
+            if re.search(rf"\bthe {name}\b|^{name}\b", command.where):
+                assert command.id in {
+                    binding.id for binding in screen.BINDINGS if isinstance(binding, Binding)
+                }

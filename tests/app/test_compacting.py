@@ -364,5 +364,5 @@ async def test_a_backup_is_offered_before_the_first_call(
         assert (calls, screen.compaction.done) == ([], [])
         await pilot.press("a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
-        await pilot.press("a")
+        await pilot.press("n")
         await made(pilot, screen, 1)

@@ -474,7 +474,7 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
         await wait_for_text(pilot, "Back up before this change?")
         await pilot.press("b")
         await wait_for_text(pilot, "There is no room for it.", "continue without")
-        await pilot.press("a")
+        await pilot.press("n")
         await wait_for(
             pilot, lambda: not isinstance(pilot.app.screen, BackupOffer | PlanScreen), "the commit"
         )

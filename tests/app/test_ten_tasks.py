@@ -93,7 +93,7 @@ async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFact
         await operator.sees("+ draft 1")
         await operator.press("A")
         if pilot.app.screen is first or "Back up before" in shown(pilot):  # once a day
-            await operator.press("a")
+            await operator.press("n")
         seen = {first.subject.summary_id}
         for _ in range(2):
             await wait_for(pilot, lambda: _reviewed(pilot) not in (None, *seen))

@@ -57,6 +57,12 @@ def repair(
 ) -> Answer:
     """Draft new texts for broken summaries from their sources (no call without --apply or --draft)."""
     free = flags.resume or flags.from_drafts is not None
+    if not (free or all_ or target.given):
+        raise UsageError(
+            "repair needs a conversation (--conversation-id ID or --session-key KEY), or --all for every one.",
+            code="MISSING_SELECTOR",
+            details={"command": "repair"},
+        )
     named = target.selector("repair", needed=not (free or all_))
     if all_ and target.given:
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})

@@ -455,7 +455,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
         )
         answers = [("enter", "accept"), ("e", "another rule…")]
         if await wants_backup(self.session):
-            answers[:1] = [("enter", "back up the database, then accept"), ("a", "accept without a backup")]
+            answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
         return await self.app.push_screen_wait(
             Question("Accept the rest by this rule?", said, answers, leave="cancel")
         )
