@@ -13,7 +13,7 @@ from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
 from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.compacting.screen import CompactingScreen
+from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversations import outlook as reading
 from lcm_tui.screens.conversations.panel import PanelLines
 from lcm_tui.screens.conversations.screen import ConversationsScreen
@@ -91,14 +91,14 @@ def test_a_line_is_as_wide_as_its_room(width: int):
 
 def test_a_line_says_what_it_is_about():
     said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 8)}
-    assert "✗ 2 broken ? 1 suspicious (68 quick checks, 4 skipped)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
+    assert "✗ 2 broken ? 1 suspicious (68 quick checks)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]
     assert "94%" in said[Subject.NEAREST]
     assert "3.0 MB 75%" in said[Subject.LARGEST]
     assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]
     sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0))
-    assert "✓ sound (72 quick checks)" in text_of(panel_line(sound, PanelKey(Subject.STATE), 120))
+    assert "✓ structure sound (72 quick checks)" in text_of(panel_line(sound, PanelKey(Subject.STATE), 120))
 
 
 # -- in the app --------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ async def test_the_checks_are_asked_once_until_the_file_changes(
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:
         await verdict(pilot)
-        assert "✓ sound" in shown(pilot)
+        assert "✓ structure sound" in shown(pilot)
         await pilot.press("U")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
         await pilot.press("escape")
@@ -145,7 +145,7 @@ async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, 
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await verdict(pilot)
         first = screen_of(pilot)
-        ways = {" database": HealthScreen, " broken": DraftingScreen, " context": CompactingScreen}
+        ways = {" database": HealthScreen, " broken": DraftingScreen, " context": ContextScreen}
         for label, kind in ways.items():
             y = next(at for at, line in enumerate(shown_lines(pilot)) if line.startswith(label))
             await pilot.click(offset=(20, y))

@@ -162,7 +162,7 @@ async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseF
     [before] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("s", "d", "a", "a")
+        await operator.press("s", "d", "a", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
@@ -174,7 +174,7 @@ async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
     [before] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")
     async with open_app(path, size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.press("t", "enter", "a", "a")  # the newest other conversation is listed first
+        await operator.press("t", "enter", "a", "enter")  # the newest other conversation is listed first
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM summaries WHERE conversation_id = 8")

@@ -25,7 +25,7 @@ from lcm_core.change.plan import (
     renumbering,
 )
 from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import STOP_THE_HOST, Preview, preview_plan, words_of
+from lcm_core.change.preview import STOP_THE_HOST, Preview, Tokens, preview_plan, words_of
 from lcm_core.change.sql_text import literal
 from lcm_core.change.undo import plan_undo
 from lcm_core.change.verify import Step
@@ -252,7 +252,9 @@ def test_an_undo_is_previewed_like_any_other_change(database_copy):
     first = shown(path, a_dissolve(path))
     done = commit(path, a_dissolve(path))
     back = shown(path, asyncio.run(planned(path, plan_undo, done.id)))
-    assert back.tokens == type(back.tokens)(first.tokens.after, first.tokens.before)
+    assert back.tokens == Tokens(
+        first.tokens.after, first.tokens.before, leaving=first.tokens.entering, entering=first.tokens.leaving
+    )
     assert {(one.ref, one.new) for one in back.entering} == {(one.ref, one.old) for one in first.leaving}
     assert back.plan.kind == "undo"
 
