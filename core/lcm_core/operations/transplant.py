@@ -25,7 +25,7 @@ from lcm_core.dag.markers import classify
 from lcm_core.errors import RefusedError
 from lcm_core.operations.deep_copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
 from lcm_core.operations.rows import context_item, over_budget
-from lcm_core.records import ConversationId
+from lcm_core.records import Conversation, ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.briefs import active_brief
@@ -80,7 +80,7 @@ async def plan_transplant(
     """
     if source == target:
         raise RefusedError(f"Conversation {source} cannot be transplanted into itself: name another target.")
-    await conversation_store.get_conversation(reader, source)
+    from_ = await conversation_store.get_conversation(reader, source)
     into = await conversation_store.get_conversation(reader, target)
     items = await context_store.context_items(reader, source)
     chosen = await _choose(reader, items, source, target, skip_duplicates)
@@ -94,6 +94,7 @@ async def plan_transplant(
         tokens for root in chosen.roots if isinstance(tokens := whole.summaries[root]["token_count"], int)
     )
     warnings = [
+        *_direction(from_, into),
         *_left_out(items, source, chosen),
         *_bad(whole),
         *copy.warnings(),
@@ -215,6 +216,20 @@ def _in_front(context: ContextItems, target: ConversationId, summaries: Sequence
 
 
 # -- warnings --------------------------------------------------------------------------------------------
+
+
+def _direction(source: Conversation, target: Conversation) -> Iterator[str]:
+    """What speaks against copying from here to there: who has chosen the wrong one sees it."""
+    if source.agent and target.agent and source.agent != target.agent:
+        yield (
+            f"The agents differ: conversation {source.conversation_id} is of {source.agent}, conversation "
+            f"{target.conversation_id} of {target.agent}"
+        )
+    if target.active is False:
+        yield (
+            f"Conversation {target.conversation_id} has ended: the engine sends nothing of it unless it is "
+            "opened again"
+        )
 
 
 def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:

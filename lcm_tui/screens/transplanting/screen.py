@@ -46,6 +46,7 @@ column; enter opens a preview, and nothing changes before you apply it there.
         super().__init__()
         self._source = source
         self._done = done
+        self._stood = False  #: on the first row that is proposed
         self.list = ConversationList(self._say_count, none="No other conversations.", columns=SHOWN)
 
     def compose_body(self) -> ComposeResult:
@@ -82,7 +83,18 @@ column; enter opens a preview, and nothing changes before you apply it there.
         self.list.zone = self.session.zone
         source = self._source.conversation_id
         self.list.show([entry for entry in data if entry.conversation.conversation_id != source])
+        if not self._stood:
+            self._stood = True
+            self._stand_on_successor([entry.conversation for entry in data])
         self._say_count()
+
+    def _stand_on_successor(self, found: Sequence[Conversation]) -> None:
+        """The cursor begins on the session that goes on with the one that is copied, where there is one."""
+        key = self._source.session_key
+        living = (one for one in found if key and one.session_key == key and one.active)
+        successor = next((one.conversation_id for one in living), None)
+        if successor is not None and successor != self._source.conversation_id:
+            self.list.table.select(successor)
 
     def _say_count(self) -> None:
         self.query_one(TitleBar).note = self.list.count
