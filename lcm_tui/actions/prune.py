@@ -33,13 +33,25 @@ def prune_actions(
     def why_not() -> str | None:
         return None if marks else why_none()
 
+    def meant() -> list[ConversationId]:
+        """The marked ones; it is said when the selected one is none of them."""
+        chosen, under = marks.chosen(selected()), selected()
+        if under is not None and under not in chosen:
+            said = ", ".join(map(str, chosen[:5])) + (" …" if len(chosen) > 5 else "")
+            screen.app.notify(
+                f"This is about the marked conversations ({said}), not the selected one ({under}).",
+                severity="warning",
+                timeout=8,
+            )
+        return chosen
+
     def archive() -> None:
         from lcm_tui.changes.archive import archiving
 
-        screen.open(places.Preview(archiving(marks.chosen(selected()), done)))
+        screen.open(places.Preview(archiving(meant(), done)))
 
     def delete() -> None:
-        screen.open(places.Deletion(marks.chosen(selected()), done))
+        screen.open(places.Deletion(meant(), done))
 
     def done(_: tuple[Committed, ...]) -> None:
         marks.clear()

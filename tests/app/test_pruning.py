@@ -163,3 +163,16 @@ async def test_what_is_too_much_for_a_screen_is_said(
         await marking(pilot, 1)
         await previewed(pilot, "X")
         assert "lcm-tui prune 1 --delete" in " ".join(shown(pilot).split())
+
+
+async def test_what_is_marked_is_named_when_it_is_not_what_is_selected(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3")) as pilot:
+        await settled(pilot)
+        await pilot.press("space", "down", "K")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "the preview")
+        assert any("about the marked conversations (1), not the selected one" in one for one in said(pilot))
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen), "the list")
+        await pilot.press("escape")
+        await settled(pilot)
+        assert "marked" not in shown(pilot).splitlines()[0]

@@ -62,12 +62,12 @@ Expensive columns fill in after a moment (…). – means that this version of t
 heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown.
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a
-session that a rollover split. space marks conversations: K archives the marked ones (no data is deleted), X
-exports them to files and deletes them; without marks the selected one is meant. All of these show a preview
-and can be undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one
-conversation or of the whole database and drafts replacements. i previews importing a session that is not in
-the database, or the missing messages of a conversation behind its host. Y shows prepared compactions and
-compaction debt.
+session that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no
+data is deleted), X exports them to files and deletes them; without marks the selected one is meant. All of
+these show a preview and can be undone (U), except "forget", an option of the delete preview. R lists the
+broken summaries of one conversation or of the whole database and drafts replacements. i previews importing
+a session that is not in the database, or the missing messages of a conversation behind its host. Y shows
+prepared compactions and compaction debt.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
@@ -238,11 +238,15 @@ compaction debt.
         return Action(command, go, self.list.why_no_conversation)
 
     def step_back(self) -> bool:
-        """Give the keys back to the list, or take its filter away."""
+        """Give the keys back to the list, or take its filter or the marks away."""
         if self.panel is not None and self.panel.selected is not None:
             self.list.table.focus()
             return True
-        return super().step_back()
+        if super().step_back():
+            return True
+        marked = bool(self.marks)
+        self.marks.clear()
+        return marked
 
     def _why_not_open(self) -> str | None:
         return None if self.panel is not None and self.panel.selected else self.list.why_nothing()
