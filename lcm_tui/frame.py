@@ -25,6 +25,7 @@ from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import ScreenResume
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import UPDATE_PERIOD, Screen
@@ -129,6 +130,7 @@ class CommandScreen(Screen[None]):
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
         self._asked_from: Widget | None = None  #: had the focus before the prompt
         self._prompt_line = PromptLine(id="prompt-line")
+        self._resumed = False  #: has come to the front before
         self._finding: Finder | None = None  #: what the prompt searches
         self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
         self._check: Callable[[str], str | None] | None = None  #: why what was typed is no answer
@@ -170,11 +172,22 @@ class CommandScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
+        self._class_of_the_width()
         yield TitleBar(self.position)
         with Rows(id="body"):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
+
+    def _class_of_the_width(self) -> None:
+        """Wear the class of the terminal's width before anything is styled.
+
+        Textual gives it with the first size, and then styles all that the screen holds a second time.
+        """
+        if fitting := [
+            name for least, name in self.HORIZONTAL_BREAKPOINTS or () if least <= self.app.size.width
+        ]:
+            self.add_class(fitting[-1], update=False)
 
     @on(LineView.Opened)
     async def _opened_a_line(self) -> None:
@@ -578,6 +591,12 @@ class CommandScreen(Screen[None]):
         self.show_live()
         self.main_widget().focus()
         self.call_after_refresh(self._note_painted)
+
+    @on(ScreenResume)
+    def _first_in_front(self, event: ScreenResume) -> None:
+        """Style nothing again that was styled a moment ago, when it was mounted."""
+        if not self._resumed:
+            self._resumed, event.refresh_styles = True, False
 
     def on_screen_resume(self) -> None:
         """Show what the file has done meanwhile."""

@@ -15,8 +15,10 @@ import pytest
 from lcm_core.dag.markers import classify
 from lcm_core.records import SummaryId
 from lcm_core.store import lineage
+from textual.dom import DOMNode
 from textual.pilot import Pilot
 
+from lcm_tui.app import LcmApp
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
@@ -29,6 +31,7 @@ from tests.app.support import (
     conversation,
     go_to,
     open_app,
+    resize,
     said,
     settled,
     shown,
@@ -155,6 +158,26 @@ async def test_rows_and_folding_need_nothing_but_what_is_in_sight(
         await wait_for_text(pilot, "Orphans", ORPHAN)
         assert steps(screen)[: len(before)] == before
         assert selected(screen) == LEAF
+
+
+async def test_what_it_holds_is_styled_when_it_is_mounted_and_not_again(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    styled: list[DOMNode] = []
+    update_styles = LcmApp.update_styles
+
+    def counted(app: LcmApp, node: DOMNode, animate: bool = True) -> None:
+        styled.append(node)
+        update_styles(app, node, animate)
+
+    monkeypatch.setattr(LcmApp, "update_styles", counted)
+    async with dag_of(database_file("0.15.3")) as (pilot, screen):
+        assert screen.has_class("-wide")
+        assert screen not in styled
+        await resize(pilot, 80, 24)
+        await wait_for(pilot, lambda: screen.has_class("-narrow"), "the class of the new width")
+        assert not screen.has_class("-wide")
+        assert screen in styled
 
 
 async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(database_copy: DatabaseFactory):
