@@ -406,6 +406,11 @@ Paid drafts are saved on disk: leave at any time and continue later.
 
         self.open(places.Preview(rewriting(work, item, draft, then)))
 
+    def stand_on(self, ref: str | int) -> None:
+        """Select the summary that was reviewed."""
+        if isinstance(ref, str):
+            self.list.table.select(SummaryId(ref))
+
     def on_screen_resume(self) -> None:
         """Go on with what waited for the decision that was made."""
         if self.work is not None:

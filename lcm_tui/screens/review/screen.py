@@ -364,7 +364,7 @@ The truncated source is never accepted automatically.
         draft = None if text is None else await draft_to_take(self, self.subject, text)
         if draft is None or not await backup_settled(self.app, self.session):
             return
-        await work.batch.take(self.subject.summary_id, draft.number)
+        await work.batch.take(self.subject.summary_id, draft.number, alone=True)
         self.app.notify(f"Applied to {self.subject.summary_id}. Undo: U, u", timeout=4)
         following = None if self.own else work.next_to_review(self.subject.summary_id)
         if self.app.screen is self:
@@ -387,9 +387,9 @@ The truncated source is never accepted automatically.
 
     async def before_leaving(self) -> bool:
         """Break off a call that is still waited for, and let the screen below select the summary."""
+        below = self.app.screen_stack[-2]
         if self.own:
-            below = self.app.screen_stack[-2]
             await self.subject.work.close()
-            if isinstance(below, CommandScreen):
-                below.stand_on(str(self.subject.summary_id))
+        if isinstance(below, CommandScreen):
+            below.stand_on(str(self.subject.summary_id))
         return True

@@ -275,9 +275,12 @@ class Batch:
             with_previous=self.setting.previous,
         )
 
-    async def take(self, summary_id: SummaryId, number: int | None = None) -> Committed | None:
+    async def take(
+        self, summary_id: SummaryId, number: int | None = None, *, alone: bool = False
+    ) -> Committed | None:
         """Commit a draft: the proposed one, or another by its number, whatever was found against it.
 
+        *alone*: a person decided on it, so the operation belongs to no batch and is undone by itself.
         None: it is there already, for a crash came between the commit and the note of it.
 
         Raises:
@@ -291,7 +294,7 @@ class Batch:
             raise RefusedError(f"Summary {summary_id} has no draft to accept.", code="NO_DRAFT")
         async with self._committing:
             try:
-                done = await self._commit(item, draft)
+                done = await self._commit(item, draft, None if alone else self.id)
             except LcmError as error:
                 theirs = error.theirs if isinstance(error, ChangedMeanwhileError) else None
                 self._set(
@@ -311,7 +314,7 @@ class Batch:
         )
         return done
 
-    async def _commit(self, item: BatchItem, draft: Draft) -> Committed | None:
+    async def _commit(self, item: BatchItem, draft: Draft, batch: str | None) -> Committed | None:
         try:
             plan = await self.database.read(
                 plan_rewrite,
@@ -322,7 +325,7 @@ class Batch:
                 rendering=self.setting.rendering,
                 base=draft.base,
                 kind=self.options.kind,
-                batch=self.id,
+                batch=batch,
             )
         except ChangedMeanwhileError as error:
             if error.theirs == draft.text:
