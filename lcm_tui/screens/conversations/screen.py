@@ -74,7 +74,18 @@ prepared compactions and compaction debt.
     )
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "context", "summaries", "health", "repair", "undo", "compact", "transplant", "mark"),
+            *(
+                "open",
+                "context",
+                "summaries",
+                "search-everywhere",
+                "health",
+                "repair",
+                "undo",
+                "compact",
+                "transplant",
+                "mark",
+            ),
             *(
                 "history",
                 "files",

@@ -64,7 +64,7 @@ focus (tab); n and N go to the next and the previous match.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "rewrite", "rewrite-subtree", "dissolve", "repair", "context", "previous", "compact"),
+            *("open", "dissolve", "rewrite", "repair", "rewrite-subtree", "context", "previous", "compact"),
             *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
         )
     )
