@@ -132,7 +132,7 @@ def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
         why = f"{distance.raw:,} raw before the tail" if by_raw else over
         due = Span("compaction is due", "warn")
         return (due,) if short else (due, Span(f" ({why})", "dim"))
-    left = Span(f"{distance.left:,} tokens until compaction")
+    left = Span(f"{distance.left:,} {'to' if short else 'tokens until'} compaction")
     by_raw = distance.left < distance.threshold - distance.tokens
     at = f"{distance.chunk:,} raw before the tail" if by_raw else f"{distance.threshold:,}"
     return (left,) if short else (left, Span(f" (at {at})", "dim"))

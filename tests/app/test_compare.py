@@ -61,7 +61,7 @@ async def test_another_budget_one_under_the_other_and_side_by_side(database_file
         assert screen.selected_id() == "sum_4c4bd5292abfa225"
         fold = next(key for key in screen.table.keys if key.hidden)
         assert screen.table.select(fold)
-        await wait_for_text(pilot, "── 159 lines alike · ")
+        await wait_for_text(pilot, "── 159 unchanged lines · ")
         folded = len(screen.table.keys)
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.table.keys) > folded)

@@ -57,7 +57,7 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
         assert account(pilot)[0].startswith(" sent 22 messages, 4,430 tokens · nothing left out")
-        assert account(pilot)[1].endswith("root 15.8 % · 92,696 until compaction")
+        assert account(pilot)[1].endswith("root 15.8 % · 92,696 to compaction")
         assert shown_lines(pilot)[7].split()[:6] == [
             "0",
             "D3",

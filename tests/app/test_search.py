@@ -93,7 +93,7 @@ async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy
         await pilot.press("x")
         screen._show(3, late, 1.0)
         assert screen._found is not late, "what comes late replaces nothing newer"
-        await wait_for_text(pilot, "Nothing found.", "“qqqx” is nowhere")
+        await wait_for_text(pilot, "Nothing found.", "“qqqx” was not found")
         await pilot.press("enter")
         assert pilot.app.screen is screen
 

@@ -114,7 +114,7 @@ async def test_duplicates_are_refused_until_they_are_to_be_skipped(database_copy
         await wait_for_text(pilot, "already, by text or messages")
         assert screen.why_not("apply")
         await pilot.press("1")
-        await wait_for_text(pilot, "skip duplicates: yes", "1 summary is left out")
+        await wait_for_text(pilot, "skip duplicates: yes", "1 summary is skipped")
         assert screen.why_not("apply") is None
 
 
@@ -168,5 +168,5 @@ async def test_with_many_warnings_the_numbers_stay_on_a_small_screen(database_co
         targets.list.table.select(1)
         await pilot.press("enter")
         await previewed(pilot)
-        await wait_for_text(pilot, "stop the host first.", "(+600), budget 128,000")
+        await wait_for_text(pilot, "which does not wait for a", "(+600), budget 128,000")
         await wait_for_text(pilot, " rows    context_items +3;", "[Ordinals 73]")

@@ -254,7 +254,7 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
     async with client_of(memory) as client:
         for tool, arguments, expected in (
             ("search", {}, "query is missing"),
-            ("search", {"query": 7}, "query must be a text"),
+            ("search", {"query": 7}, "query must be a string"),
             ("search", {"query": "x", "limit": 51}, "limit must be from 1 to 50"),
             ("search", {"query": "x", "limit": True}, "limit must be a whole number"),
             ("search", {"query": "x", "scope": "all"}, "scope is unknown"),

@@ -307,7 +307,7 @@ def test_the_number_has_to_be_typed(path: Path):
     for typed in ("8\n", "\x04"):
         code, shown = at_a_terminal(typed, "prune", 7, "--forget", "--apply", "--db", path)
         assert code == 10
-        assert "for good (7):" in shown
+        assert "erase it permanently (7):" in shown
         assert "Cancelled; nothing was changed." in shown
     assert changed(rows, dump(path)) == set()
     code, _ = at_a_terminal("7\n", "prune", 7, "--forget", "--apply", "--db", path)

@@ -178,7 +178,7 @@ async def test_what_is_chosen_stood_there_at_the_time(version: str, database_fil
 
 def check_leaf(rows: Rows, found: PreviousContext, standing: list[str], *, passes_over: bool) -> None:
     """One of the possibilities is the last two, none is broken in a rewrite, and every reason is true."""
-    left = [one.summary_id for one in found.as_given.passed_over if "taken out" in one.reason]
+    left = [one.summary_id for one in found.as_given.passed_over if "removed from" in one.reason]
     usable = [one for one in standing if one not in left]
     two = [one for one in (usable if passes_over else usable[:2]) if rows.nodes[one][5].strip()][:2]
     assert two in [chosen(choice) for choice in (found.as_given, *found.otherwise)]

@@ -89,7 +89,7 @@ def test_a_session_is_imported_once_whole_and_taken_back(
     after = dump(path)
     again = backfill(home, agent, session, "--apply", "--yes")
     assert again.code == 0
-    assert f"Conversation {number} has all of it" in again.out
+    assert f"Conversation {number} already has all of it" in again.out
     assert dump(path) == after
     undone = run("history", "undo", done["operationId"], "--apply", "--yes", "--db", path)
     assert undone.code == 0, undone.err
