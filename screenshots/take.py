@@ -46,8 +46,8 @@ class Picture:
 
 
 PICTURES = (
-    Picture("conversations", (), "sound"),
-    Picture("conversations-80x24", (), "sound", SMALL),
+    Picture("conversations", (), "quick checks"),
+    Picture("conversations-80x24", (), "quick checks", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
@@ -77,12 +77,12 @@ PICTURES = (
     Picture("health", ("H",), "by design"),
     Picture("health-80x24", ("H",), "by design", SMALL),
     Picture("compacting", ("C", "1", "1", "1", "1"), "depth 4"),
-    Picture("compacting-draft", ("C", "number_sign", "8", "enter", "3", "a"), "A draft waits"),
-    Picture("transplant", ("t",), "to the front of"),
+    Picture("compacting-draft", ("C", "number_sign", "8", "enter", "3", "a"), "your decision"),
+    Picture("transplant", ("t",), "choose the target"),
     Picture("review", ("s", "r"), "OK: no problems"),
     Picture("review-80x24", ("s", "r"), "OK: no problems", SMALL),
     Picture("repair", ("R", "enter"), "marked"),
-    Picture("backfill", ("G", "enter", "i"), "27 added"),
+    Picture("backfill", ("G", "enter", "i"), "Import 27 messages"),
     Picture("prune", (*"jjj", "X"), "Delete conversation 8"),
     Picture("search", ("F", *"lease table"), "hits  in"),
     Picture("ask", ("F", *"lease table", "ctrl+g"), "Evidence"),
