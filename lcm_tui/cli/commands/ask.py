@@ -75,8 +75,8 @@ def ask(
     model: options.ModelOptions,
     yes: options.Yes = False,
 ) -> Answer:
-    """Answer a question from the memory, with citations; a model is called only if you name one and "
-    "confirm."""
+    """Answer a question from the memory, with citations; a model is called only if you name one and
+    confirm."""
     from lcm_core.errors import UsageError
     from lcm_core.recall.asking import AskLimits
 

@@ -33,8 +33,8 @@ FailOn: TypeAlias = Annotated[
     ),
 )
 def status(run: Run, *, fail_on: FailOn = None, watch: Watch = None) -> Outcome:
-    """Show the contents of the database, its engine version, and whether the engine keeps up with its "
-    "host."""
+    """Show the contents of the database, its engine version, and whether the engine keeps up with its
+    host."""
     from lcm_tui.cli import status
 
     if watch is None:
