@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import StrEnum
@@ -211,6 +211,14 @@ def totals_of(
 
 
 _ROLES = ("system", "user", "assistant", "tool")
+
+
+def groups_of(weights: Iterable[Weight]) -> tuple[Group, ...]:
+    """What some items are made of, without a look at the fresh tail: deep summaries first, then messages."""
+    sums: dict[_Sort, tuple[int, int]] = {}
+    for weight in weights:
+        _count(sums, weight)
+    return tuple(_group(*part) for part in sorted(((sort, False, *sums[sort]) for sort in sums), key=_order))
 
 
 def _order(part: tuple[_Sort, bool, int, int]) -> tuple[int, bool, int, str]:

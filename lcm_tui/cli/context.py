@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems
-from lcm_core.context_view import Found, findings_at, gap_text
+from lcm_core.context_view import Found, findings_at, gap_text, totals_of
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import focus_overlay, list_briefs
@@ -27,6 +27,10 @@ from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import budget_for
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted, shown
+from lcm_tui.views.context import kind_words
+from lcm_tui.views.preview import BAR
+from lcm_tui.widgets.composition import bar_line, legend_line
+from lcm_tui.widgets.spans import text_of
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000
@@ -188,7 +192,8 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
     facts: list[tuple[str, Cell]] = [
         ("Conversation", f"{found.conversation.conversation_id}  {found.conversation.lane}"),
         ("Items", f"{len(found.entries):,}: {parts}"),
-        ("Tokens", f"{found.tokens:,} of {found.budget:,} ({found.share:.1%})"),
+        ("Tokens", f"{found.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
+        *_composition(found),
         ("Fresh tail", f"{where}: {counted(tail.messages, 'message', 'messages')}, {tail.tokens:,} tokens"),
     ]
     for brief in found.briefs:
@@ -206,6 +211,15 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
     return [Facts(facts), *left_out, _table(run, found)]
 
 
+def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
+    """What the context is made of, in the letters that the app uses without colours."""
+    weights = dict(zip(found.items.refs, map(_weight, found.entries), strict=True))
+    totals = totals_of(found.items, weights, found.tail, found.conversation.conversation_id)
+    if totals is not None and totals.groups:
+        yield "Made of", text_of(bar_line(totals.groups, BAR, plain=True))
+        yield "", text_of(legend_line(totals.groups, found.tail, plain=True)).strip()
+
+
 def _stands_for(over: FocusOverlay) -> str:
     return f", replaces {counted(len(over.covered), 'summary', 'summaries')} at ordinal {over.at_ordinal}"
 
@@ -215,7 +229,7 @@ def _table(run: Run, found: ShownContext) -> Table:
         Column("Ordinal", right=True),
         Column("Item"),
         Column("What"),
-        Column("Tokens", right=True),
+        Column("Stored", right=True),
         Column("Time", spare=2),
         Column("Note", spare=1),
         Column("Text", grows=True),
@@ -239,7 +253,7 @@ def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
         yield (
             str(item.ordinal),
             item.summary_id or f"message {item.message_id}",
-            f"d{entry.depth} {entry.kind}" if entry.kind else entry.role,
+            kind_words(entry.kind, entry.depth or 0) if entry.kind else entry.role,
             entry.tokens,
             run.time(entry.said_at),
             "; ".join(notes),

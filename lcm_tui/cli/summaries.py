@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lcm_core.dag.previous import PreviousChoice, PreviousContext
 from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, Message, MessageId
+from lcm_core.records import ConversationId, Message, MessageId, Summary
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import (
@@ -30,6 +30,7 @@ from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table
+from lcm_tui.views.context import kind_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _choice(title: str, choice: PreviousChoice) -> list[Block]:
     nodes: list[tuple[str, Cell]] = [
         (
             node.summary_id,
-            f"d{node.summary.depth} {node.summary.kind}, {node.summary.tokens:,} tokens, {node.origin}"
+            f"{_sort(node.summary)}, {node.summary.tokens:,} tokens, {node.origin}"
             + (f", broken ({node.broken})" if node.broken else ""),
         )
         for node in choice.nodes
@@ -185,6 +186,10 @@ def _choice(title: str, choice: PreviousChoice) -> list[Block]:
         Facts([("Based on", choice.assumption), *nodes, *passed], title=title),
         Prose(choice.text or "No previous context.", title=f"{title}: text"),
     ]
+
+
+def _sort(summary: Summary) -> str:
+    return kind_words(summary.kind, summary.depth)
 
 
 def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: str = "None.") -> Table:
@@ -219,7 +224,7 @@ def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: 
 def _prose(run: Run, item: ListedSummary) -> Prose:
     record = item.summary
     when = run.time(item.covers_until)
-    title = f"{record.summary_id}  d{record.depth} {record.kind}  {record.tokens:,} tokens  until {when}"
+    title = f"{record.summary_id}  {_sort(record)}  {record.tokens:,} tokens  until {when}"
     return Prose(item.content, title=title)
 
 

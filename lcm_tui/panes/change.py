@@ -243,7 +243,7 @@ class ChangePane(Vertical):
         lines = list(self._lines_above(width))
         if self.shown is not None:
             room = head_room(self.app.size.height) - len(lines)
-            lines += head_lines(self.shown, self._desk.session.budget, width, room)
+            lines += head_lines(self.shown, self._desk.session.budget, width, room, plain=self.app.no_color)
         return lines
 
     async def _make_sql(self, shown: Shown) -> None:

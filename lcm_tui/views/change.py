@@ -22,11 +22,12 @@ from lcm_core.change.preview import Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
+from lcm_core.text import cell_width
 
 from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
 from lcm_tui.views.preview import effect_text, items_text, rows_text
-from lcm_tui.widgets.composition import gauge, share_text
+from lcm_tui.widgets.composition import before_and_after, changes_line, share_text
 from lcm_tui.widgets.spans import (
     Column,
     Layout,
@@ -37,13 +38,14 @@ from lcm_tui.widgets.spans import (
     lay_out,
     role_style,
     row_of,
+    text_of,
 )
 from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
 #: Of the titles of a batch this many are said in the head.
 TITLES = 3
-#: Cells of a gauge, at most.
-GAUGE = 60
+#: Cells of a bar, at most.
+BAR = 60
 
 COLUMNS = (
     Column("sign", "", 1, keep=99),
@@ -270,11 +272,13 @@ def _cells(kind: str, style: StyleName, tokens: int | None, text: str, width: in
 # -- the head ----------------------------------------------------------------------------------------------
 
 
-def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -> list[Line]:
+def head_lines(
+    shown: Shown, budget: int, width: int, room: int | None = None, *, plain: bool = False
+) -> list[Line]:
     """What happens in words: what it is, what that does to the context, warnings, tokens, rows.
 
     Where there is *room* for so many lines only, what does not fit on a warning's line is left out first,
-    then all titles but one, the gauges, all warnings but one: the numbers are always there, and a pane has
+    then all titles but one, the bars, all warnings but one: the numbers are always there, and a pane has
     all warnings.
     """
     warned = [warning_lines(text, width) for text in warnings_of(shown)]
@@ -283,14 +287,14 @@ def head_lines(shown: Shown, budget: int, width: int, room: int | None = None) -
     lines: list[Line] = []
     cut = [line for one in warned for line in _one_line(one)]
     unfolded = [line for one in warned for line in one]
-    for titles, warnings, gauges in (
+    for titles, warnings, bars in (
         (TITLES, unfolded, True),
         (TITLES, cut, True),
         (1, cut, True),
         (1, cut, False),
         (1, [*cut[:1], *_more_warnings(len(cut) - 1, width)], False),
     ):
-        tokens = token_lines(shown, budget, width, gauges=gauges)
+        tokens = token_lines(shown, budget, width, bars=bars, plain=plain)
         lines = [*_title_lines(shown, titles, width), *effect, *warnings, *tokens, *rows]
         if room is None or len(lines) <= room:
             break
@@ -345,8 +349,10 @@ def _effect_text(shown: Shown, budget: int) -> str:
     return f"Context items: {said}{where}."
 
 
-def token_lines(shown: Shown, budget: int, width: int, *, gauges: bool = True) -> list[Line]:
-    """Tokens of the context before and after; when it is one, each with its share of the budget."""
+def token_lines(
+    shown: Shown, budget: int, width: int, *, bars: bool = True, plain: bool = False
+) -> list[Line]:
+    """Stored tokens before and after; of one context also what it is made of and its part of the budget."""
     tokens = shown.tokens
     if not shown.shift and tokens is not None and not (tokens.before or tokens.after):
         return []
@@ -354,20 +360,18 @@ def token_lines(shown: Shown, budget: int, width: int, *, gauges: bool = True) -
         return _wrapped(f"tokens  {_tokens_text(shown)}", "text", width)
     change: StyleName = "warn" if tokens.after > budget else "text"
     text = f"tokens  {_tokens_text(shown)}, budget {budget:,}"
-    if not gauges:
-        shares = f"{share_text(tokens.before / budget)} → {share_text(tokens.after / budget)}"
-        return _wrapped(f"{text}, {shares}", change, width)
+    shares = tuple(share_text(amount / budget) for amount in (tokens.before, tokens.after))
+    if not bars:
+        return _wrapped(f"{text}, {' → '.join(shares)}", change, width)
     lines = _wrapped(text, change, width)
-    for name, amount in (("before", tokens.before), ("after", tokens.after)):
-        share = amount / budget
-        text = share_text(share)
-        room = min(width - 20, GAUGE)
-        spans = [Span(f" {name:<7}", "dim"), *(gauge(share, room) if room > 4 else ()), Span(f" {text}")]
-        lines.append(tuple(spans))
-    return lines
+    drawn = before_and_after(tokens.made_of_before, tokens.made_of_after, min(width - 20, BAR), plain=plain)
+    for name, bar, share in zip(("before", "after"), drawn, shares, strict=True):
+        lines.append((Span(f" {name:<7} ", "dim"), *bar, Span(f" {share}")))
+    changes = changes_line(tokens.made_of_before, tokens.made_of_after, plain=plain)
+    return [*lines, changes] if cell_width(text_of(changes)) <= width else lines
 
 
 def _tokens_text(shown: Shown) -> str:
     if shown.tokens is None:
         return f"{shown.change:+,} in the context"
-    return f"{shown.tokens.before:,} → {shown.tokens.after:,} ({shown.change:+,})"
+    return f"{shown.tokens.before:,} → {shown.tokens.after:,} stored ({shown.change:+,})"

@@ -49,7 +49,7 @@ _PLACES = (
     Column("kind", "kind", 9, keep=97),
 )
 _NUMBERS = (
-    Column("tokens", "tokens", 10, right=True, keep=80),
+    Column("tokens", "stored", 10, right=True, keep=80),
     Column("sent", "sent", 7, right=True, keep=85),
     Column("total", "total", 9, right=True, keep=30),
     Column("age", "age", 4, right=True, keep=40),
@@ -180,6 +180,11 @@ def kind_name(kind: str, depth: int) -> str:
     """The short name of a summary's kind and depth; one that does not fit the other is written out."""
     fits = (kind == "leaf") == (depth == 0)
     return depth_name(depth) if fits else f"{kind[:4]} {depth}"
+
+
+def kind_words(kind: str, depth: int) -> str:
+    """The kind of a summary with its depth, where a line has room for words: ``leaf``, ``D2 condensed``."""
+    return kind if (kind == "leaf") and depth == 0 else f"{depth_name(depth)} {kind}"
 
 
 def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:

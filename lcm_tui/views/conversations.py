@@ -11,6 +11,7 @@ from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, EngineState,
 from lcm_core.store.statistics import ConversationStatistics, DepthTotal, ItemTotal
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Prose, Table, When
+from lcm_tui.views.context import kind_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         Facts(facts),
         _totals(
             "Summaries by depth",
-            [(f"d{row.depth} {row.kind}", row.count, row.tokens) for row in found.depths],
+            [(kind_words(row.kind, row.depth), row.count, row.tokens) for row in found.depths],
         ),
         _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.context]),
         _state_block("Telemetry", TELEMETRY, found.state.telemetry, found.schema),

@@ -9,8 +9,11 @@ from lcm_core.change.plan import RowCount, Symbol
 from lcm_core.change.preview import Preview, Shifted, Tokens
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
-from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.composition import before_and_after, changes_line, share_text
+from lcm_tui.widgets.spans import text_of
 
+#: Cells of a bar that shows what a context is made of.
+BAR = 48
 #: Lines of one list that people are shown; the rest is counted.
 LINES = 40
 #: Lines of a run that are shown when it is longer than `RUN`.
@@ -40,12 +43,22 @@ def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
         yield "Conversation", str(shown.plan.conversation_id)
     if shown.shift or shown.tokens.change:
         yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
+        yield from _composition(shown.tokens)
+
+
+def _composition(tokens: Tokens) -> Iterator[tuple[str, Cell]]:
+    """What the context is made of before and after, in the letters that the screens use without colours."""
+    before, after = tokens.made_of_before, tokens.made_of_after
+    if before != after:
+        bars = before_and_after(before, after, BAR, plain=True)
+        yield from zip(("Before", "After"), map(text_of, bars), strict=True)
+        yield "Made of", text_of(changes_line(before, after, plain=True)).strip().replace("→", "->")
 
 
 def tokens_text(before: int, after: int, budget: int) -> str:
-    """Tokens of contexts before and after, and what part of the budget that is."""
+    """Stored tokens of contexts before and after, and what part of the budget that is."""
     return (
-        f"{before:,} -> {after:,} ({after - before:+,}), "
+        f"{before:,} -> {after:,} stored ({after - before:+,}), "
         f"{before / budget:.1%} -> {after / budget:.1%} of {budget:,}"
     )
 

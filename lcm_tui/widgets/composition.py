@@ -7,7 +7,7 @@ context of three thousand tokens would be a sliver of 128,000.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lcm_core.context_view import Group, Totals
@@ -110,20 +110,41 @@ def bar_line(groups: Sequence[Group], width: int, *, plain: bool) -> Line:
     )
 
 
+def before_and_after(
+    before: Sequence[Group], after: Sequence[Group], width: int, *, plain: bool
+) -> tuple[Line, Line]:
+    """The bars of a context before a change and after it, to one scale: the larger one takes the width."""
+    sums = [sum(group.tokens for group in groups) for groups in (before, after)]
+    largest = max(*sums, 1)
+    lines = []
+    for groups, tokens in zip((before, after), sums, strict=True):
+        cells = max(round(tokens / largest * width), 1) if tokens and width > 0 else 0
+        lines.append((*bar_line(groups, cells, plain=plain), Span(" " * (max(width, 0) - cells))))
+    return lines[0], lines[1]
+
+
+def changes_line(before: Sequence[Group], after: Sequence[Group], *, plain: bool) -> Line:
+    """What the colours of two bars mean, with the tokens of what changes before and after."""
+    amounts = (_tokens_by_name(before), _tokens_by_name(after))
+    shown = {group.name: group for group in (*after, *before)}
+    spans: list[Span] = []
+    for name, group in sorted(shown.items(), key=lambda one: (one[1].depth is None, -(one[1].depth or 0))):
+        was, now = (found.get(name, 0) for found in amounts)
+        said = Span(f"{now:,}", "dim") if was == now else Span(f"{was:,} → {now:,}")
+        spans += [*_sign(group, plain=plain), said]
+    return tuple(spans)
+
+
 def legend_line(groups: Sequence[Group], tail: FreshTail | None, *, plain: bool) -> Line:
     """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail."""
-    tokens: dict[str, int] = {}
-    shown: dict[str, Group] = {}
-    for group in groups:
-        tokens[group.name] = tokens.get(group.name, 0) + group.tokens
-        shown.setdefault(group.name, group)
+    tokens = _tokens_by_name(groups)
+    shown = {group.name: group for group in groups}
     spans: list[Span] = []
     for name, group in shown.items():
-        sign = _letter(group) if plain else "█"
-        spans += [Span(f" {sign} ", _style(group)), Span(f"{name} "), Span(f"{tokens[name]:,}", "dim")]
+        spans += [*_sign(group, plain=plain), Span(f"{tokens[name]:,}", "dim")]
     if tail is not None and tail.messages:
-        sign = "capitals:" if plain else "▓"
-        spans += [Span(f" {sign} ", "tail"), Span("fresh tail "), Span(f"{tail.tokens:,} ", "dim")]
+        sign = " capitals=" if plain else " ▓ "
+        spans += [Span(sign, "tail"), Span("fresh tail "), Span(f"{tail.tokens:,} ", "dim")]
     return tuple(spans)
 
 
@@ -135,7 +156,7 @@ def numbers_line(measured: Measured, width: int) -> Line:
     if totals is None:
         return (Span(items), Span("…", "dim"), Span(f" of {budget:,} tokens"), *measured.findings)
     share = totals.share(budget)
-    spans = [Span(items), Span(f"{totals.tokens:,} of {budget:,} tokens = {share_text(share)}")]
+    spans = [Span(items), Span(f"{totals.tokens:,} stored tokens of {budget:,} = {share_text(share)}")]
     over = totals.tokens - budget
     rest = Span(f" · over budget by {over:,}", "error") if over > 0 else Span(f" · {-over:,} free")
     if over > 0 or cell_width(text_of((*spans, rest, *measured.findings))) <= width:
@@ -167,6 +188,20 @@ def glyph_of(group: Group, *, plain: bool) -> str:
         return "▓" if group.protected else "█"
     letter = _letter(group)
     return letter.upper() if group.protected else letter
+
+
+def _tokens_by_name(groups: Iterable[Group]) -> dict[str, int]:
+    """Tokens of each depth and role; the fresh tail keeps groups of its own, of the same name."""
+    tokens: dict[str, int] = {}
+    for group in groups:
+        tokens[group.name] = tokens.get(group.name, 0) + group.tokens
+    return tokens
+
+
+def _sign(group: Group, *, plain: bool) -> Line:
+    """A name in a legend, behind its colour or letter."""
+    name = "leaf" if group.depth == 0 else group.name
+    return (Span(f" {_letter(group)}=" if plain else " █ ", _style(group)), Span(f"{name} "))
 
 
 def _letter(group: Group) -> str:

@@ -26,7 +26,16 @@ from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.previous.screen import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell
 from lcm_tui.views.context_text import COUNTED_AS_STORED
-from lcm_tui.widgets.composition import Measured, bar_line, legend_line, numbers_line, share_out, share_text
+from lcm_tui.widgets.composition import (
+    Measured,
+    bar_line,
+    before_and_after,
+    changes_line,
+    legend_line,
+    numbers_line,
+    share_out,
+    share_text,
+)
 from lcm_tui.widgets.spans import Line, text_of
 from tests.app.host import Host
 from tests.app.support import (
@@ -100,7 +109,10 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987"
         assert head(pilot)[1] == legend
         # The free budget gives way to what else there is to say.
-        assert " 26 items · 2,235 of 128,000 tokens = 1.7 % · 2,027 with the focus brief" in head(pilot)[2]
+        assert (
+            " 26 items · 2,235 stored tokens of 128,000 = 1.7 % · 2,027 with the focus brief"
+            in head(pilot)[2]
+        )
         assert shown_lines(pilot)[0].startswith(" Context 2  telegram:direct:4242")
 
 
@@ -241,7 +253,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
     async with open_sound_app(path, size=NARROW) as pilot:
         await opened(pilot, 1)
         assert "The context is empty: the model receives nothing of this conversation." in shown(pilot)
-        assert "0 items · 0 of 128,000 tokens = 0.0 %" in head(pilot)[2]
+        assert "0 items · 0 stored tokens of 128,000 = 0.0 %" in head(pilot)[2]
 
 
 # -- beside the list -------------------------------------------------------------------------------------
@@ -287,14 +299,14 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
     async with open_sound_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await opened(pilot, 1)
         await pilot.press("plus")
-        assert "3,304 of 200,000 tokens = 1.7 %" in head(pilot)[2]
+        assert "3,304 stored tokens of 200,000 = 1.7 %" in head(pilot)[2]
         for _ in range(9):
             await pilot.press("minus")
-        assert "3,304 of 4,000 tokens = 82.6 % · 696 free" in head(pilot)[2]
+        assert "3,304 stored tokens of 4,000 = 82.6 % · 696 free" in head(pilot)[2]
         await pilot.press("B")
         assert screen.asking
         await pilot.press(*"2k", "enter")
-        await wait_for_text(pilot, "3,304 of 2,000 tokens = 165.2 % · over budget by 1,304")
+        await wait_for_text(pilot, "3,304 stored tokens of 2,000 = 165.2 % · over budget by 1,304")
         await pilot.press("B", *"lots", "enter")
         await wait_until_refused(pilot, "“lots” is not a number of tokens")
         await pilot.press("escape")
@@ -309,7 +321,7 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
 async def test_the_budget_of_the_command_line(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=16_000) as pilot:
         await opened(pilot, 1)
-        assert "3,304 of 16,000 tokens" in head(pilot)[2]
+        assert "3,304 stored tokens of 16,000" in head(pilot)[2]
 
 
 # -- keys ------------------------------------------------------------------------------------------------
@@ -532,7 +544,19 @@ def test_the_bar_in_letters_and_its_legend():
     assert bar.count("L") == 1
     assert set(text_of(bar_line(GROUPS, 20, plain=False))) == {"█", "▓"}
     legend = text_of(legend_line(GROUPS, None, plain=True))
-    assert legend == " 1 D1 600 L L 1 u user 150 t tool 249"
+    assert legend == " 1=D1 600 L=leaf 1 u=user 150 t=tool 249"
+
+
+def test_the_bars_before_and_after_are_to_one_scale_and_name_what_changes():
+    after = (Group("D1", 1, None, False, 1, 100), *GROUPS[2:])
+    bars = [text_of(line) for line in before_and_after(GROUPS, after, 40, plain=True)]
+    assert [cell_width(bar) for bar in bars] == [40, 40]
+    assert [len(bar.rstrip()) for bar in bars] == [40, 20]
+    assert {*bars[1].strip()} == {*"1uUT"}
+    said = text_of(changes_line(GROUPS, after, plain=True))
+    assert said == " 1=D1 600 → 100 L=leaf 1 → 0 u=user 150 t=tool 249"
+    assert [text_of(line) for line in before_and_after((), after, 3, plain=True)] == ["   ", "1uT"]
+    assert [text_of(line) for line in before_and_after((), (), 2, plain=True)] == ["  ", "  "]
 
 
 @pytest.mark.parametrize(("tokens", "budget", "words"), [
@@ -545,7 +569,7 @@ def test_the_bar_in_letters_and_its_legend():
 def test_the_numbers_in_words(tokens: int, budget: int, words: str):
     totals = Totals(1, 1, 0, tokens, (), 0, 0)
     line = text_of(numbers_line(Measured(1, budget, totals), 120))
-    assert f" 1 item · {tokens:,} of {budget:,} tokens {words}" in line
+    assert f" 1 item · {tokens:,} stored tokens of {budget:,} {words}" in line
     assert cell_width(line) == 120
     assert "▕" not in text_of(numbers_line(Measured(1, budget, totals), 45))
 

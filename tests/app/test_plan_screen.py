@@ -102,7 +102,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
             pilot,
             f"Dissolve summary {NODE} into 2 summaries",
             "Ordinals 4–21 move by +1; 201 tokens leave, 455 enter",
-            "tokens  3,304 → 3,558 (+254), budget 128,000",
+            "tokens  3,304 → 3,558 stored (+254), budget 128,000",
             "rows    context_items +2 -1; summaries -1; summary_parents -2",
             f"- removed      3      – D2        {NODE}      201 Condensed",
             f"+ added        –      3 D1        {SOURCES[0]}      166 Condensed",

@@ -253,8 +253,18 @@ def test_an_undo_is_previewed_like_any_other_change(database_copy):
     done = commit(path, a_dissolve(path))
     back = shown(path, asyncio.run(planned(path, plan_undo, done.id)))
     assert back.tokens == Tokens(
-        first.tokens.after, first.tokens.before, leaving=first.tokens.entering, entering=first.tokens.leaving
+        first.tokens.after,
+        first.tokens.before,
+        leaving=first.tokens.entering,
+        entering=first.tokens.leaving,
+        made_of_before=first.tokens.made_of_after,
+        made_of_after=first.tokens.made_of_before,
     )
+    for made_of, tokens in (
+        (back.tokens.made_of_before, back.tokens.before),
+        (back.tokens.made_of_after, back.tokens.after),
+    ):
+        assert sum(group.tokens for group in made_of) == tokens > 0
     assert {(one.ref, one.new) for one in back.entering} == {(one.ref, one.old) for one in first.leaving}
     assert back.plan.kind == "undo"
 

@@ -147,7 +147,7 @@ def test_people_see_both_ordinals_tokens_and_rows(path: Path):
     told: Any = run_change(run_on(path), "test", planner, flags, budget=10_000)
     shown, tokens = text(told), told.data["tokens"]
     before, after = tokens["before"], tokens["after"]
-    assert f"{before:,} -> {after:,} ({after - before:+,})" in shown
+    assert f"{before:,} -> {after:,} stored ({after - before:+,})" in shown
     assert f"-> {after / 10_000:.1%} of 10,000" in shown
     assert f"Ordinals in conversation {conversation}\n     Old" in shown
     assert f"-      0         summary {summary}\n+             0  summary sum_" in shown

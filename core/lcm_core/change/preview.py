@@ -5,8 +5,8 @@ Reading only, and no lock: what is previewed is what is committed, verified by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from lcm_core.change.apply import with_new_ids
@@ -28,10 +28,12 @@ from lcm_core.change.plan import (
     row_counts,
 )
 from lcm_core.change.sql_text import script_of
-from lcm_core.change.surroundings import tokens_by_ref
 from lcm_core.change.verify import Step, Verified, verify
+from lcm_core.context_view import Group, groups_of
 from lcm_core.engine_rules import engine_rules
+from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Rows, SqlValue
+from lcm_core.store.context import Weight, weights_by_id
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import ENDED_BATCHES, PREPARED_BATCHES
@@ -65,6 +67,8 @@ class Tokens:
     after: int
     leaving: int = 0  #: of the items that go out of a context
     entering: int = 0  #: of the items that come into one
+    made_of_before: tuple[Group, ...] = ()  #: what the one context that is touched is made of
+    made_of_after: tuple[Group, ...] = ()
 
     @property
     def change(self) -> int:
@@ -257,27 +261,55 @@ def _tokens(
 
     Where no list changes but something is counted anew: those of the plan's conversation.
     """
-    made: dict[Ref, int] = {}
-    for edit in verified.edits:
-        if isinstance(edit, RowChange) and edit.after and edit.table in ("messages", "summaries"):
-            ref = edit.key["message_id" if edit.table == "messages" else "summary_id"]
-            tokens = edit.after.get("token_count")
-            if isinstance(tokens, int) and isinstance(ref, int | str | Symbol):
-                made[ref] = tokens
+    counted = [
+        edit
+        for edit in verified.edits
+        if isinstance(edit, RowChange)
+        and edit.after
+        and edit.table in ("messages", "summaries")
+        and isinstance(edit.after.get("token_count"), int)
+    ]
     old: list[Ref] = [ref for one in verified.contexts.values() for ref in one.before.refs]
     new: list[Ref] = [ref for one in verified.contexts.values() for ref in one.after.refs]
-    if made and not verified.contexts and schema.has("context_items"):
+    if counted and not verified.contexts and schema.has("context_items"):
         sql = "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ?"
         rows = db.rows(sql, (conversation_id,))
         old = new = [message if summary is None else summary for message, summary in rows]
-    stored = tokens_by_ref(db, schema, {*old, *new})
-    weights = {**stored, **made}
+    stored: dict[Ref, Weight] = dict(weights_by_id(db, schema, {*old, *new}).items())
+    weights = {**stored, **dict(_made(counted, stored))}
+    before = [weight for ref in old if (weight := stored.get(ref))]
+    after = [weight for ref in new if (weight := weights.get(ref))]
+    one_context = len(verified.contexts) < 2
     return Tokens(
-        sum(stored.get(ref, 0) for ref in old),
-        sum(weights.get(ref, 0) for ref in new),
-        leaving=sum(stored.get(one.ref, 0) for one in shift if one.new is None),
-        entering=sum(weights.get(one.ref, 0) for one in shift if one.old is None),
+        sum(weight.tokens for weight in before),
+        sum(weight.tokens for weight in after),
+        leaving=sum(stored[one.ref].tokens for one in shift if one.new is None and one.ref in stored),
+        entering=sum(weights[one.ref].tokens for one in shift if one.old is None and one.ref in weights),
+        made_of_before=groups_of(before) if one_context else (),
+        made_of_after=groups_of(after) if one_context else (),
     )
+
+
+def _made(edits: Iterable[RowChange], stored: Mapping[Ref, Weight]) -> Iterator[tuple[Ref, Weight]]:
+    """What the rows weigh that a plan makes, or counts anew."""
+    for edit in edits:
+        ref = edit.key["message_id" if edit.table == "messages" else "summary_id"]
+        tokens = edit.after.get("token_count") if edit.after else None
+        if not (isinstance(tokens, int) and isinstance(ref, int | str | Symbol)):
+            continue
+        if ref in stored:
+            yield ref, replace(stored[ref], tokens=tokens)
+            continue
+        role, depth, owner = (edit.row.get(name) for name in ("role", "depth", "conversation_id"))
+        yield (
+            ref,
+            Weight(
+                tokens,
+                str(role) if edit.table == "messages" else None,
+                (depth if isinstance(depth, int) else 0) if edit.table == "summaries" else None,
+                ConversationId(owner if isinstance(owner, int) else 0),
+            ),
+        )
 
 
 def words_of(step: Step) -> Iterator[str]:

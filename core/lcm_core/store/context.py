@@ -24,11 +24,12 @@ from lcm_core.records import (
     SummaryId,
     Timestamp,
 )
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, Rows, rows_in
 from lcm_core.store.database import Reader
 from lcm_core.store.files import files_by_id
 from lcm_core.store.messages import whole_messages
 from lcm_core.store.rows import StoredRow
+from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import texts_of
 from lcm_core.store.typed import NO_MESSAGE
 from lcm_core.tokens import (
@@ -118,25 +119,33 @@ async def items_now(reader: Reader, conversation_id: ConversationId, known: Cont
 async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weight | None]:
     """What some items weigh; None: the row is gone."""
     found: dict[ItemId, Weight | None] = dict.fromkeys(ids)
-    messages = [one for one in ids if isinstance(one, int)]
-    for row in await reader.rows_in(
-        """SELECT message_id, conversation_id, role, CAST(token_count AS INTEGER) AS tokens
-        FROM messages WHERE message_id IN (?*)""",
-        messages,
-    ):
-        message_id, owner, role, tokens = row
-        found[message_id] = Weight(tokens or 0, role, None, owner)
-    summaries = [one for one in ids if isinstance(one, str)]
-    if summaries and reader.schema.has("summaries"):
-        depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
-        for row in await reader.rows_in(
-            f"""SELECT s.summary_id, s.conversation_id, {depth} AS depth,
-            CAST(s.token_count AS INTEGER) AS tokens FROM summaries AS s WHERE s.summary_id IN (?*)""",
+    found.update(await reader.run(weights_by_id, reader.schema, ids))
+    return found
+
+
+def weights_by_id(db: Rows, schema: Schema, ids: Iterable[object]) -> dict[ItemId, Weight]:
+    """What the messages and summaries among some ids weigh; one whose row is gone has no weight."""
+    found: dict[ItemId, Weight] = {}
+    named = list(ids)
+    messages = [one for one in named if isinstance(one, int)]
+    if messages and schema.has("messages", "token_count"):
+        for message_id, owner, role, tokens in rows_in(
+            db,
+            """SELECT message_id, conversation_id, role, CAST(token_count AS INTEGER)
+            FROM messages WHERE message_id IN (?*)""",
+            messages,
+        ):
+            found[message_id] = Weight(tokens or 0, role, None, owner)
+    summaries = [one for one in named if isinstance(one, str)]
+    if summaries and schema.has("summaries", "token_count"):
+        depth = "CAST(depth AS INTEGER)" if schema.has("summaries", "depth") else "0"
+        for summary_id, owner, deep, tokens in rows_in(
+            db,
+            f"""SELECT summary_id, conversation_id, {depth}, CAST(token_count AS INTEGER)
+            FROM summaries WHERE summary_id IN (?*)""",
             summaries,
         ):
-            found[row["summary_id"]] = Weight(
-                row["tokens"] or 0, None, row["depth"] or 0, row["conversation_id"]
-            )
+            found[summary_id] = Weight(tokens or 0, None, deep or 0, owner)
     return found
 
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
+from lcm_core.context_view import depth_name
 from lcm_core.dag.previous import PreviousNode
 from lcm_core.records import Summary, SummaryText
 from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.screens.previous.reads import PreviousData, View
+from lcm_tui.views.context import kind_words
 from lcm_tui.widgets.spans import Span, depth_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 
@@ -23,7 +25,7 @@ def about(summary: Summary) -> str:
 
 
 def _kind(summary: Summary) -> str:
-    return "leaf" if summary.kind == "leaf" and summary.depth == 0 else f"{summary.kind} d{summary.depth}"
+    return kind_words(summary.kind, summary.depth)
 
 
 def cells_of(data: PreviousData, summary: Summary | None, zone: tzinfo | None) -> dict[str, Span]:
@@ -31,7 +33,9 @@ def cells_of(data: PreviousData, summary: Summary | None, zone: tzinfo | None) -
     if summary is None:
         return {"depth": Span("gone", "error")}
     return {
-        "depth": Span("leaf" if summary.depth == 0 else f"d{summary.depth}", depth_style(summary.depth)),
+        "depth": Span(
+            "leaf" if summary.depth == 0 else depth_name(summary.depth), depth_style(summary.depth)
+        ),
         "tokens": Span(f"{summary.tokens:,}"),
         "span": Span(_covers(data, summary, zone), "dim"),
     }
