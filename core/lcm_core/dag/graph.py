@@ -124,6 +124,28 @@ class SummaryGraph:
         return dict.fromkeys(free)
 
     @cached_property
+    def rings_first(self) -> tuple[tuple[SummaryId, ...], ...]:
+        """The nodes in groups, each behind the groups of its sources: alone, or with its whole cycle."""
+        if len(self.sources_first) == len(self.nodes):
+            return tuple((node,) for node in self.sources_first)
+        seen: set[SummaryId] = set()
+        groups = []
+        # What a depth-first walk to the sources finishes last comes first: from there, a walk to the
+        # consumers that leaves out what was met before meets a cycle and nothing else (Kosaraju).
+        for node in reversed(self.bottom_up(*self.nodes)):
+            if node in seen or node not in self.nodes:
+                continue
+            seen.add(node)
+            group = [node]
+            for one in group:  # grows while it is walked
+                for consumer in self.consumers.get(one, ()):
+                    if consumer in self.nodes and consumer not in seen:
+                        seen.add(consumer)
+                        group.append(consumer)
+            groups.append(tuple(group))
+        return tuple(reversed(groups))
+
+    @cached_property
     def cyclic(self) -> frozenset[SummaryId]:
         """The nodes that lie on a cycle or between two; an edge to oneself does not count."""
         return self._cyclic_among(self.nodes)
