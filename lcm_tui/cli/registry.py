@@ -16,7 +16,7 @@ COMMANDS: Final = (
     *("status", "engine"),
     *("conversations list", "conversations show"),
     *("messages list", "messages tail"),
-    *("summaries list", "summaries show", "summaries previous"),
+    *("summaries list", "summaries show", "summaries previous", "summaries map"),
     *("context show", "context compare", "context snapshots"),
     *("files list", "files show"),
     *("sessions list", "sessions show"),
@@ -44,7 +44,7 @@ COMMANDS: Final = (
 GROUPS: Final = {
     "conversations": "The conversations of the database.",
     "messages": "The messages of a conversation.",
-    "summaries": "The summaries: lists, one with its sources and uses, its previous context.",
+    "summaries": "The summaries: lists, one with its sources and uses, its previous context, the map.",
     "context": "The context of a conversation: what the model sees.",
     "files": "The large files that messages refer to.",
     "sessions": "The sessions of the host, in its databases and in files.",

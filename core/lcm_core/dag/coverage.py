@@ -468,9 +468,13 @@ class Held(Enum):
     TAIL = "fresh tail"
 
 
+#: Of these one message in a cell is enough.
+FIRST_SEEN: Final = (Held.LOST, Held.DOUBLED, Held.TAIL)
+
+
 @dataclass(frozen=True, slots=True)
 class CutCell:
-    """What a cell of the context's row shows: the worst of it, else what holds the most of its messages."""
+    """What a cell of the context's row shows: one of `FIRST_SEEN`, else what holds most of its messages."""
 
     held: Held
     depth: int | None  #: of the summary, if it is one
@@ -492,10 +496,7 @@ def cut_cells(coverage: Coverage, scale: Scale) -> list[CutCell]:
             for cell, share in _shares(piece, low, high, coverage.tail):
                 shares[cell] = shares.get(cell, 0) + share
             here += 1
-        wrong = [cell for cell in shares if cell.held in {Held.LOST, Held.DOUBLED}]
-        worst = next(
-            (cell for kind in (Held.LOST, Held.DOUBLED) for cell in wrong if cell.held is kind), None
-        )
+        worst = next((cell for kind in FIRST_SEEN for cell in shares if cell.held is kind), None)
         found.append(worst or max(shares, key=shares.__getitem__))
     return found
 

@@ -1,12 +1,13 @@
-"""``summaries list``, ``summaries show`` and ``summaries previous``."""
+"""``summaries list``, ``summaries show``, ``summaries previous`` and ``summaries map``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, command
-from lcm_tui.cli.kinds import Choice
+from lcm_tui.cli.kinds import Choice, FilePath, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -52,3 +53,31 @@ def previous(run: Run, *, summary_id: options.SummaryArgument, rules: options.Ru
     from lcm_tui.cli import summaries
 
     return summaries.previous(run, summary_id, rules)
+
+
+Width: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "--width", "Cells of a line (default: the terminal's width, else 80).", WholeNumber(20, 10_000), "N"
+    ),
+]
+Svg: TypeAlias = Annotated[
+    Path | None,
+    Option("--svg", "Write the map as an SVG picture to a new file.", FilePath(text=True), "FILE"),
+]
+Ascii: TypeAlias = Annotated[bool, Option("--ascii", "Letters instead of patterns.")]
+
+
+@command("summaries map", examples=("summaries map 1", "summaries map 1 --svg map.svg"))
+def map_(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    width: Width = None,
+    svg: Svg = None,
+    letters: Ascii = False,
+) -> Answer:
+    """Draw which summaries cover which messages, by depth, and what the context uses."""
+    from lcm_tui.cli import coverage_map
+
+    return coverage_map.show(run, conversation.selector("summaries.map"), width, svg, letters=letters)
