@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -11,7 +10,7 @@ from lcm_core.javascript import Json, JsonObject
 from lcm_core.private_files import reason_of
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
-from lcm_core.recall.find import NAMES, Found, Hit, search
+from lcm_core.recall.find import NAMES, Found, Hit, Near, search
 from lcm_core.recall.indexing import forget, index_of, make_index, remember
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
 from lcm_core.recall.settings import recall_settings
@@ -157,16 +156,16 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
         blocks.append(Prose("\n".join(lines), title=title))
     if not found.total:
         blocks.append(Note("Nothing was found."))
-        blocks += [Note(_near_words(one.term, one.found, one.spellings)) for one in found.near]
+        blocks += [Note(_near_words(one)) for one in found.near]
     coverage = found.coverage
     searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
     facts: list[tuple[str, str | int | None]] = [
         ("Scope", named),
-        ("Hits", f"{len(found.hits)} of {found.total}" if found.total else "0"),
+        ("Hits", f"{len(found.hits)} of {found.total_text}" if found.total else "0"),
         ("Searched", searched),
         (
             "Coverage",
-            "full" if coverage.is_full else f"bounded; not searched: {'; '.join(coverage.not_searched)}",
+            "full" if coverage.is_full else f"bounded; {coverage.missing}",
         ),
         ("Time", f"{coverage.seconds:.2f} s"),
     ]
@@ -183,11 +182,11 @@ def _hit_lines(run: Run, hit: Hit) -> str:
     return f"{head}\n    {hit.snippet}\n    found by {by}{way}"
 
 
-def _near_words(term: str, found: int, spellings: Sequence[str]) -> str:
-    if found:
-        return f'"{term}" alone is in {found:,}.'
-    like = f" Similar words: {', '.join(spellings)}." if spellings else ""
-    return f'"{term}" was not found.{like}'
+def _near_words(near: Near) -> str:
+    if near.found:
+        return f'"{near.term}" alone is in {near.found_text}.'
+    like = f" Similar words: {', '.join(near.spellings)}." if near.spellings else ""
+    return f'"{near.term}" was not found.{like}'
 
 
 def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:

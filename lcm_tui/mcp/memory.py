@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lcm_core.recall.indexing import IndexUse, index_of
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.spellings import KnownWords
 from lcm_core.store.database import Database
@@ -29,5 +31,11 @@ class Memory:
     settings: RecallSettings
     allowed: Allowed
     model: Model | None = None  #: named at the start; it alone makes the tool ``ask``
+    by_index: bool = True  #: whether a search may go by the private index, where there is one
+    index_folder: Path | None = None  #: where that is; None: where an operator's are
     words: KnownWords = field(default_factory=KnownWords)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def index(self) -> IndexUse | None:
+        """The index that a search goes by now; looks at files."""
+        return index_of(self.database.path, self.index_folder) if self.by_index else None

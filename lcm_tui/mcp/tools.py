@@ -33,6 +33,8 @@ Report = Callable[[int, int, str], None]
 DEADLINE_SECONDS: Final = 3.0
 _SEARCH_SECONDS: Final = 2.0
 _NEAR_SECONDS: Final = 0.4
+#: Hits of each kind that are ranked: an answer has at most fifty.
+_RANKED: Final = 500
 _PREVIEW: Final = 200
 
 _ID: Final = Text("msg#12, sum_..., file_..., a brief, or a citation such as msg#12@0123456789ab.", True, 200)
@@ -189,6 +191,8 @@ async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
             seconds=_SEARCH_SECONDS,
             near_seconds=_NEAR_SECONDS,
             words=memory.words,
+            index=memory.index(),
+            ranked=_RANKED,
         )
     )
     data = found_document(query.text, scope.name, found)
@@ -231,15 +235,15 @@ def _short_hits(found: Found) -> list[Json]:
 def _found_lines(found: Found) -> list[str]:
     coverage = found.coverage
     searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
-    whole = "full" if coverage.is_full else f"bounded; not searched: {'; '.join(coverage.not_searched)}"
+    whole = "full" if coverage.is_full else f"bounded; {coverage.missing}"
     lines = [
-        f"{len(found.hits)} of {found.total:,} hits, the best first.",
+        f"{len(found.hits)} of {found.total_text} hits, the best first.",
         f"Searched: {searched}. Coverage: {whole}. {coverage.seconds:.2f} s.",
     ]
     for hit in found.hits:
         lines += _hit_lines(hit)
     for near in found.near:
-        count = f"alone is in {near.found:,}" if near.found else "was found nowhere in what was searched"
+        count = f"alone is in {near.found_text}" if near.found else "was found nowhere in what was searched"
         alike = (
             f"; words that look like it: {', '.join(map(short, near.spellings))}" if near.spellings else ""
         )

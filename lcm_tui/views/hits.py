@@ -90,13 +90,14 @@ def coverage_line(found: Found | None, share: float | None) -> Line:
             said = " searching …"
         return (Span(said, "dim"),)
     searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
-    spans = [Span(f" {counted(found.total, 'hit')}", "ok" if found.total else "warn")]
+    least = "at least " if found.at_least and found.total else ""
+    spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
     if share is not None:
         return (*spans, Span(f"  searching … {share:.0%}", "dim"))
     seconds = found.coverage.seconds
     spans.append(Span(f"  in {searched}{f', {seconds:.0f} s' if seconds >= 1 else ''}", "dim"))
-    if found.coverage.not_searched:
-        spans.append(Span(f"  not searched: {'; '.join(found.coverage.not_searched)}", "warn"))
+    if not found.coverage.is_full:
+        spans.append(Span(f"  {found.coverage.missing}", "warn"))
     return tuple(spans)
 
 
@@ -105,7 +106,8 @@ def nothing_text(found: Found) -> str:
     said = []
     for near in found.near:
         if near.found:
-            said.append(f"“{near.term}” alone: {counted(near.found, 'hit')}.")
+            least = "at least " if near.at_least else ""
+            said.append(f"“{near.term}” alone: {least}{counted(near.found, 'hit')}.")
         elif near.spellings:
             said.append(f"“{near.term}” was not found; similar words: {', '.join(near.spellings)}.")
         else:

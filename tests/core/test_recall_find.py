@@ -185,6 +185,42 @@ async def test_a_search_without_time_says_that_nothing_was_searched(tmp_path: Pa
     assert any(gap.startswith("messages before") for gap in answer.coverage.not_searched)
 
 
+async def test_of_many_hits_the_newest_are_ranked_and_those_that_the_search_table_ranks_highest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcm_core.store.searched.WINDOW", 5)
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation()
+        rows.message(owner, "lease lease lease")
+        for number in range(40):
+            rows.message(owner, f"one lease among many words {number}")
+        rows.summary(owner, "sum_a", "about the lease")
+    run(path, "DELETE FROM messages_fts")
+    run(path, "INSERT INTO messages_fts (rowid, content) SELECT message_id, content FROM messages LIMIT 1")
+    answer = await found(path, "lease", ranked=10, limit=10)
+    assert (answer.total, answer.at_least) == (12, True)
+    assert answer.coverage.not_ranked == ("messages before the newest 10 hits",)
+    assert dict(answer.coverage.searched)[DocumentKind.MESSAGE] == 10
+    assert {hit.id for hit in answer.hits} >= {"1", "sum_a"}  # no kind is left out
+
+
+@pytest.mark.parametrize("text", ["lease", "src/main.py", "a b", "k", "größe", "修改", "aa", "x-x"])
+@given(
+    st.lists(
+        st.sampled_from(
+            ["lease", "Leases", "leaſe \u212a", "aaa", "a b a b", "x-x-x", "修改a", "src/main.py", " ", "-"]
+        )
+    )
+)
+def test_a_term_is_counted_as_its_patterns_count_it(text: str, pieces: list[str]) -> None:
+    [term] = parse(text, Mode.SUBSTRING).terms
+    written = "".join(pieces)
+    anywhere, as_word = term.counted(written)
+    assert anywhere == len(term.part.findall(written))
+    assert (as_word > 0) == (term.word.search(written) is not None)
+
+
 async def test_no_hit_says_which_term_is_nowhere_and_what_looks_like_it(tmp_path: Path) -> None:
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:

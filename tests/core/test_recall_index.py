@@ -16,7 +16,7 @@ from lcm_core.recall.indexing import forget, index_of, make_index, recent, remem
 from lcm_core.recall.live import search_live
 from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.database import Database
-from lcm_core.store.searched import Filter
+from lcm_core.store.searched import DocumentKind, Filter
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database
@@ -46,14 +46,23 @@ QUERIES = [
     "nowhere",
     "9",
 ]
+EVERYTHING = Filter()
 
 
-async def searched(path: Path, query: str, *, by_index: bool, mode: Mode = Mode.WORDS) -> Found:
+async def searched(
+    path: Path,
+    query: str,
+    *,
+    by_index: bool,
+    mode: Mode = Mode.WORDS,
+    wanted: Filter = EVERYTHING,
+    **more: int,
+) -> Found:
     index = index_of(path, path.parent / "cache") if by_index else None
     known = settings_in(path.parent)
     async with await Database.open(path) as database:
         return await search_live(
-            database, parse(query, mode), Filter(), known, lambda _: None, limit=99, index=index
+            database, parse(query, mode), wanted, known, lambda _: None, index=index, **({"limit": 99} | more)
         )
 
 
@@ -144,3 +153,46 @@ async def test_what_is_forgotten_is_nowhere_in_the_cache(tmp_path: Path) -> None
     left = b"".join(one.read_bytes() for one in cache.rglob("*") if one.is_file())
     assert b"zanzibar" not in left
     assert b"quetzalcoatl" not in left
+
+
+async def test_of_many_hits_whole_words_come_first_and_then_the_newest_and_all_are_counted(
+    tmp_path: Path,
+) -> None:
+    texts = ["the old lease", *(f"sublease {number}" for number in range(60))]
+    path = messages_in(tmp_path / "lcm.db", *texts)
+    assert await made(path)
+    found = await searched(path, "lease", by_index=True, limit=1, ranked=5)
+    assert [hit.id for hit in found.hits] == ["1"]  # of the others the newest are ranked
+    assert (found.total, found.at_least) == (61, False)
+    assert found.coverage.not_ranked == ("41 more messages that were found",)
+    assert dict(found.coverage.searched)[DocumentKind.MESSAGE] == 20
+    everything = await searched(path, "lease", by_index=True)
+    assert everything.coverage.is_full
+    assert {hit.id for hit in everything.hits} == set(map(str, range(1, 62)))
+
+
+async def test_what_cannot_be_counted_by_index_is_at_least(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", *(f"retry_policy {number}" for number in range(60)))
+    assert await made(path)
+    phrase = await searched(path, "retry_policy", by_index=True, limit=1, ranked=5)
+    assert (phrase.total, phrase.at_least) == (20, True)
+    narrowed = Filter(roles=("user",))
+    assert (await searched(path, "retry", by_index=True, limit=1, ranked=5, wanted=narrowed)).at_least
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE messages SET content = 'nothing' WHERE message_id = 60")
+        connection.execute("DELETE FROM message_parts WHERE message_id = 60")
+    assert await made(path)
+    changed = await searched(path, "retry", by_index=True, limit=1, ranked=5)
+    assert changed.at_least  # the index remembers what message 60 said
+    assert all(hit.id != "60" for hit in changed.hits)
+
+
+async def test_by_index_only_the_conversations_that_are_wanted_are_counted(tmp_path: Path) -> None:
+    path = messages_in(tmp_path / "lcm.db", *(f"lease {number}" for number in range(60)))
+    with building(path) as rows:
+        other = rows.conversation(session_id="other")
+        number = rows.message(other, "a lease of another")
+    assert await made(path)
+    found = await searched(path, "lease", by_index=True, wanted=Filter(conversations=(other,)), ranked=5)
+    assert ([hit.id for hit in found.hits], found.total) == ([str(number)], 1)
+    assert found.coverage.is_full

@@ -23,15 +23,23 @@ def found_document(query: str, scope: str, found: Found) -> dict[str, Json]:
         "query": query,
         "scope": scope,
         "total": found.total,
+        "atLeast": found.at_least,
         "hits": [_hit_document(hit) for hit in found.hits],
         "coverage": {
             "full": coverage.is_full,
             "searched": {str(kind): count for kind, count in coverage.searched},
             "notSearched": list(coverage.not_searched),
+            "notRanked": list(coverage.not_ranked),
             "elapsedMs": round(coverage.seconds * 1000),
         },
         "near": [
-            {"term": one.term, "found": one.found, "spellings": list(one.spellings)} for one in found.near
+            {
+                "term": one.term,
+                "found": one.found,
+                "atLeast": one.at_least,
+                "spellings": list(one.spellings),
+            }
+            for one in found.near
         ],
         "nextCursor": None if found.next is None else str(found.next),
     }

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from rapidfuzz import fuzz, process
@@ -40,8 +42,8 @@ from lcm_core.times import sort_key
 #: Seconds that a search may take, and a pattern on one text.
 DEADLINE_SECONDS: Final = 10.0
 _PATTERN_SECONDS: Final = 0.5
-#: Hits that are ranked; with more the answer is bounded.
-MAX_HITS: Final = 100_000
+#: Hits of each kind that are ranked, about; with more the answer is bounded.
+RANKED: Final = 2_000
 #: Bytes of a large file that are searched.
 FILE_BYTES: Final = 4_000_000
 #: How much a rank weighs less than the one before it (reciprocal rank fusion).
@@ -51,11 +53,13 @@ _WORD: Final = re.compile(r"\w{3,40}")
 #: Spellings that are looked at, how alike they have to be (of 100), and how many are named.
 _SPELLINGS, _ALIKE, _NEAR = 200_000, 70, 3
 _SPELLING_SECONDS: Final = 2.0
+#: Seconds for words beside those that an index knows.
+_BESIDE_SECONDS: Final = 0.2
 #: Seconds between two reports of a search that goes on, and hits of each search table that it begins with.
 _REPORT_SECONDS: Final = 0.2
-_FIRST: Final = 200
-#: Messages that the private index names which are read together.
-_TOGETHER: Final = 200
+_SOON, _FIRST = 20, 200
+#: Messages that the private index names which are read together: few at first, to show some soon.
+_TOGETHER: Final = (20, 100, 200)
 
 NAMES: Final = {
     DocumentKind.MESSAGE: "messages",
@@ -98,6 +102,10 @@ class Hit:
         return f"msg#{self.id}" if self.kind is DocumentKind.MESSAGE else self.id
 
 
+def _count_text(count: int, at_least: bool) -> str:
+    return f"at least {count:,}" if at_least else f"{count:,}"
+
+
 @dataclass(frozen=True, slots=True)
 class Near:
     """A term that occurs nowhere, and words that do."""
@@ -105,6 +113,12 @@ class Near:
     term: str
     found: int  #: documents that hold it, counted alone
     spellings: tuple[str, ...]  #: known words that look like it
+    at_least: bool = False  #: there may be more than *found*
+
+    @property
+    def found_text(self) -> str:
+        """How many documents hold it, in words."""
+        return _count_text(self.found, self.at_least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +128,18 @@ class Coverage:
     searched: tuple[tuple[DocumentKind, int], ...]  #: documents that were looked at
     not_searched: tuple[str, ...]  #: what was not, and why; empty: everything was
     seconds: float
+    not_ranked: tuple[str, ...] = ()  #: what holds the terms, or may, and was left out of so many hits
 
     @property
     def is_full(self) -> bool:
         """Whether everything in scope was searched."""
-        return not self.not_searched
+        return not self.not_searched and not self.not_ranked
+
+    @property
+    def missing(self) -> str:
+        """What was not searched and what was not ranked, in words; empty: everything was."""
+        named = (("not searched", self.not_searched), ("not ranked", self.not_ranked))
+        return "; ".join(f"{name}: {'; '.join(some)}" for name, some in named if some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +151,12 @@ class Found:
     next: int | None  #: where the next page begins
     coverage: Coverage
     near: tuple[Near, ...]  #: without a hit: why
+    at_least: bool = False  #: there may be more than *total*
+
+    @property
+    def total_text(self) -> str:
+        """How many hits there are, in words."""
+        return _count_text(self.total, self.at_least)
 
     @property
     def groups(self) -> tuple[tuple[SummaryId | None, tuple[Hit, ...]], ...]:
@@ -152,7 +179,7 @@ class Progress:
 class _Candidate:
     kind: DocumentKind
     id: str
-    at: Timestamp
+    at: datetime
     words: float  #: how well it holds the terms as words; 0: it does not
     part: float  #: likewise anywhere
 
@@ -166,8 +193,14 @@ class _Search:
     end: float
     looked_at: dict[DocumentKind, int] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
+    unranked: list[str] = field(default_factory=list)
     given_up: int = 0
+    ranked: int = RANKED
     found: dict[tuple[DocumentKind, str], _Candidate] = field(default_factory=dict)
+    count_of: Counter[DocumentKind] = field(default_factory=Counter)  #: what was found
+    not_ranked: int = 0  #: hits that the index counts besides
+    at_least: bool = False  #: there may be more
+    cut: list[DocumentKind] = field(default_factory=list)  #: kinds of which the newest were ranked
     tell: Callable[[float], None] | None = None  #: is told the share that was looked at
     told: float = -math.inf  #: when it was told last
     pause: float = _REPORT_SECONDS
@@ -182,30 +215,43 @@ class _Search:
             self._first()
         needles = tuple(term.needle for term in self.query.terms)
         for document in self.documents([one for one in needles if one is not None]):
-            if self._take(document) and len(self.found) >= MAX_HITS:
-                self.gaps[f"more than {MAX_HITS:,} hits: narrow the search"] = None
-                break
+            self._take(document)
+        for kind in self.cut:
+            self._of_tables(kind, _FIRST, best=True)
         if self.given_up:
             self.gaps[f"{self.given_up:,} texts on which the pattern took too long"] = None
         return list(self.found.values())
 
-    def _take(self, document: Document) -> bool:
-        """Whether a document is one more that was found."""
+    @property
+    def total(self) -> int:
+        """Hits that are known."""
+        return len(self.found) + self.not_ranked
+
+    def _take(self, document: Document) -> None:
+        """Look at a document that may be one more hit."""
         key = document.kind, document.id
         candidate = None if key in self.found else self._look(document)
-        if candidate is None:
-            return False
-        self.found[key] = candidate
-        return True
+        if candidate is not None:
+            self.found[key] = candidate
+            self.count_of[document.kind] += 1
 
     def _first(self) -> None:
         """What the file's own search tables find at once, each looked at like any other document."""
+        for kind in self.wanted.wanted:
+            self._of_tables(kind, _SOON)
+            if self.found and self.told < 0:
+                self._report(0.0, now=True)
+        for kind in self.wanted.wanted:
+            self._of_tables(kind, _FIRST)
+        self._report(0.0)
+
+    def _of_tables(self, kind: DocumentKind, most: int, *, best: bool = False) -> None:
         texts = [term.text for term in self.query.terms]
-        for kind in self.wanted.wanted if texts else ():
-            ids = matched_first(self.rows.db, self.rows.schema, kind, texts, _FIRST)
+        if texts and not self.is_over:
+            ids = matched_first(self.rows.db, self.rows.schema, kind, texts, most, best=best)
+            ids = [one for one in ids if (kind, one) not in self.found]
             for document in self.rows.some(kind, ids, self.wanted):
                 self._take(document)
-        self._report(0.0, now=bool(self.found))
 
     def _report(self, share: float, *, now: bool = False) -> None:
         at = time.monotonic()
@@ -225,8 +271,7 @@ class _Search:
             of_index = self._of_index() if kind is DocumentKind.MESSAGE else None
             after = None if of_index is None else of_index.reaches
             for window in self.rows.windows(kind, after):
-                if self.is_over:
-                    self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
+                if self._is_full(kind):
                     break
                 self._report((before + sizes[kind] - window[1]) / whole)
                 reached = window[0]
@@ -235,10 +280,11 @@ class _Search:
                     yield self.with_file(document) if kind is DocumentKind.FILE else document
                     self._report((before + sizes[kind] - window[1]) / whole, now=had == 0 < len(self.found))
             else:
+                left = 0
                 if of_index is not None:
-                    yield from self._indexed(of_index.rows)
+                    left = yield from self._indexed(of_index)
                 before += sizes[kind]
-                self.looked_at[kind] = self.rows.counted(kind, self.wanted, None)
+                self.looked_at[kind] = self.rows.counted(kind, self.wanted, None) - left
                 continue
             before += sizes[kind]
             if reached is not None:
@@ -255,14 +301,52 @@ class _Search:
             self.gaps["older messages that were changed since the index was made"] = None
         return looked
 
-    def _indexed(self, rows: Sequence[int]) -> Iterator[Document]:
-        for start in range(0, len(rows), _TOGETHER):
+    def _is_full(self, kind: DocumentKind) -> bool:
+        """Whether no more of a kind is looked at, and why that is."""
+        if self.is_over:
+            self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
+            self.at_least = True
+        elif self.count_of[kind] >= self.ranked:
+            self.unranked.append(f"{NAMES[kind]} before the newest {self.count_of[kind]:,} hits")
+            self.at_least = True
+            self.cut.append(kind)
+        else:
+            return False
+        return True
+
+    def _indexed(self, looked: Looked) -> Generator[Document, None, int]:
+        """The documents that an index names, as many as are ranked; returns how many are left."""
+        kind, rows = DocumentKind.MESSAGE, looked.rows
+        if self.wanted.conversations is not None:
+            within = self.rows.messages_of(self.wanted.conversations)
+            rows = [row for row in rows if row in within]
+        start = 0
+        sizes = iter(_TOGETHER)
+        while left := len(rows) - start:
             if self.is_over:
-                self.gaps[f"{len(rows) - start:,} messages of the index: the time was over"] = None
-                return
-            some = [str(row) for row in rows[start : start + _TOGETHER]]
-            yield from self.rows.some(DocumentKind.MESSAGE, some, self.wanted)
-            self._report(start / len(rows))
+                self.gaps[f"{left:,} messages of the index: the time was over"] = None
+                self.at_least = True
+                return left
+            if self.count_of[kind] >= self.ranked:
+                self._not_ranked(left, counted=looked.is_exact)
+                return left
+            size = next(sizes, _TOGETHER[-1])
+            some = [str(row) for row in rows[start : start + size]]
+            had = len(self.found)
+            yield from self.rows.some(kind, some, self.wanted)
+            start += len(some)
+            self._report(start / len(rows), now=had == 0 < len(self.found))
+        return 0
+
+    def _not_ranked(self, left: int, *, counted: bool) -> None:
+        """Messages that the index names are not looked at; *counted*: each of them is a hit."""
+        self.cut.append(DocumentKind.MESSAGE)
+        if counted and self.wanted.only_places:
+            self.unranked.append(f"{left:,} more messages that were found")
+            self.not_ranked = left
+        else:
+            self.unranked.append(f"{left:,} more messages that may be hits")
+            self.at_least = True
 
     def with_file(self, document: Document) -> Document:
         text, gap = file_text(self.rows, document.id, self.settings)
@@ -282,16 +366,23 @@ class _Search:
         if self.query.pattern is not None:
             count = 1 if any(self._matches(text) for _, text in document.texts) else 0
             return self._candidate(document, 0.0, float(count), length) if count else None
-        part = self._score(document, [term.part for term in self.query.terms])
-        if not part:
-            return None
-        words = self._score(document, [term.word for term in self.query.terms])
-        return self._candidate(document, words, part, length)
+        part = words = 0.0
+        held = True  #: each term as a word
+        for term in self.query.terms:
+            counts = [term.counted(text) for _, text in document.texts]
+            in_part, as_word = sum(one for one, _ in counts), sum(one for _, one in counts)
+            if not in_part:
+                return None
+            held = held and as_word > 0
+            part += _often(in_part)
+            words += _often(as_word)
+        return self._candidate(document, words if held else 0.0, part, length)
 
     def _matches(self, text: str) -> bool:
         assert self.query.pattern is not None
         if self.is_over:
             self.gaps["more texts: the time was over"] = None
+            self.at_least = True
             return False
         try:
             left = min(_PATTERN_SECONDS, max(0.01, self.end - time.monotonic()))
@@ -300,19 +391,14 @@ class _Search:
             self.given_up += 1
             return False
 
-    def _score(self, document: Document, patterns: Iterable[re.Pattern[str]]) -> float:
-        """How often the terms occur, many times the same counting less; 0 when one is missing."""
-        score = 0.0
-        for pattern in patterns:
-            count = sum(len(pattern.findall(text)) for _, text in document.texts)
-            if not count:
-                return 0.0
-            score += count / (count + 1.2)
-        return score
-
     def _candidate(self, document: Document, words: float, part: float, length: int) -> _Candidate:
         shorter = 1 + length / 4_000
-        return _Candidate(document.kind, document.id, document.at, words / shorter, part / shorter)
+        return _Candidate(document.kind, document.id, sort_key(document.at), words / shorter, part / shorter)
+
+
+def _often(count: int) -> float:
+    """What it is worth that a term occurs so often: many times the same counts less."""
+    return count / (count + 1.2)
 
 
 def search(
@@ -329,9 +415,12 @@ def search(
     words: KnownWords | None = None,
     heard: Callable[[Progress], None] | None = None,
     index: IndexUse | None = None,
+    ranked: int = RANKED,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
 
+    Of each kind about *ranked* hits are ranked, the newest; with an index those that hold the terms as
+    words, then the newest; besides them those that the file's own search tables rank highest.
     It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
     for within *near_seconds* in all, or for as long as each term takes; *words* are those known from before.
     *index*: that of the file, which is used where there is one.
@@ -339,15 +428,27 @@ def search(
     every fifth of a second.
     """
     begun = time.monotonic()
-    running = _Search(SearchedRows(db, schema), query, wanted, settings, begun + seconds, index=index)
+    running = _Search(
+        SearchedRows(db, schema),
+        query,
+        wanted,
+        settings,
+        begun + seconds,
+        ranked=max(ranked, limit),
+        index=index,
+    )
 
     def page_of(candidates: Sequence[_Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
-        ranked = _ranked(candidates, query)
-        page = ranked[offset : offset + limit]
+        ordered = _ranked(candidates, query)
+        page = ordered[offset : offset + limit]
         hits = _hits(running, db, schema, page)
-        coverage = Coverage(tuple(running.looked_at.items()), tuple(gaps), time.monotonic() - begun)
+        coverage = Coverage(
+            tuple(running.looked_at.items()), tuple(gaps), time.monotonic() - begun, tuple(running.unranked)
+        )
         after = offset + len(page)
-        return Found(hits, len(ranked), after if after < len(ranked) else None, coverage, near)
+        following = after if after < len(ordered) else None
+        total = max(running.total, len(ordered))
+        return Found(hits, total, following, coverage, near, running.at_least)
 
     if heard is not None:
 
@@ -371,7 +472,7 @@ def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candi
     arms: dict[str, list[_Candidate]] = {
         WORDS: sorted((one for one in candidates if one.words), key=lambda one: -one.words),
         part: sorted(candidates, key=lambda one: -one.part),
-        RECENCY: sorted(candidates, key=lambda one: sort_key(one.at), reverse=True),
+        RECENCY: sorted(candidates, key=lambda one: one.at, reverse=True),
     }
     ranks: dict[tuple[DocumentKind, str], dict[str, int]] = {}
     for name, ordered in arms.items():
@@ -486,7 +587,7 @@ def _near(
     for term in terms:
         if time.monotonic() >= over:
             return
-        found = _count_alone(running, term, over) if len(terms) > 1 else 0  # all of one term is that term
+        found, more = _count_alone(running, term, over) if len(terms) > 1 else (0, False)
         near: tuple[str, ...] = ()
         if not found:
             spellings = words.of(running.wanted, lambda: _spellings(running, over))
@@ -494,15 +595,17 @@ def _near(
                 term.text.lower(), spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
             )
             near = tuple(word for word, _, _ in alike)
-        yield Near(term.text, found, near)
+        yield Near(term.text, found, near, more)
 
 
-def _count_alone(running: _Search, term: Term, over: float) -> int:
-    """The documents that hold one term of several."""
+def _count_alone(running: _Search, term: Term, over: float) -> tuple[int, bool]:
+    """The documents that hold one term of several, and whether there may be more of them."""
     alone = Query(term.text, running.query.mode, (term,), None)
-    counting = _Search(running.rows, alone, running.wanted, running.settings, _until(over))
-    documents = counting.documents([] if term.needle is None else [term.needle])
-    return sum(any(term.part.search(text) for _, text in one.texts) for one in documents)
+    counting = _Search(
+        running.rows, alone, running.wanted, running.settings, _until(over), index=running.index
+    )
+    counting.candidates()
+    return counting.total, counting.at_least
 
 
 def _until(over: float) -> float:
@@ -510,8 +613,9 @@ def _until(over: float) -> float:
 
 
 def _spellings(running: _Search, over: float) -> list[str]:
-    """The words of the newest documents, each once, in lower case."""
-    known: dict[str, None] = {}
+    """The words of the newest documents, each once, in lower case; before them those of the index."""
+    known = dict.fromkeys(_indexed_words(running))
+    over = min(over, time.monotonic() + _BESIDE_SECONDS) if known else over
     reading = _Search(running.rows, running.query, running.wanted, running.settings, _until(over))
     for document in reading.documents(()):
         for _, text in document.texts:
@@ -519,3 +623,11 @@ def _spellings(running: _Search, over: float) -> list[str]:
         if len(known) >= _SPELLINGS:
             break
     return list(known)
+
+
+def _indexed_words(running: _Search) -> list[str]:
+    """The words of the private index, when the search may see all of them."""
+    if running.index is None or running.wanted.conversations is not None:
+        return []
+    with open_index(running.index.path) as index:
+        return [] if index is None else index.words_of(running.index.state, _SPELLINGS)

@@ -90,7 +90,7 @@ async def _fill(
     heard: Callable[[float], None] | None,
     most_bytes: int,
 ) -> bool:
-    at = 0
+    at = looked_at = 0
 
     async def window(reader: Reader) -> tuple[int, int | None, list[Document]]:
         def load(db: Rows) -> tuple[int, int | None, list[Document]]:
@@ -107,9 +107,10 @@ async def _fill(
     while True:
         last, low, documents = await database.read(window)
         if low is None:
-            await asyncio.to_thread(index.end_of_pass, state)
+            await asyncio.to_thread(index.end_of_pass, state, looked_at)
             return True
         at = low + WINDOW - 1
+        looked_at += len(documents)
         await asyncio.to_thread(index.add, documents, min(at, last))
         if heard is not None:
             heard(min(1.0, at / max(last, 1)))

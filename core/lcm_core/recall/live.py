@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from lcm_core.recall.find import DEADLINE_SECONDS, Found, Progress, search
+from lcm_core.recall.find import DEADLINE_SECONDS, RANKED, Found, Progress, search
 from lcm_core.recall.indexing import IndexUse
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.recall.spellings import KnownWords
@@ -30,6 +30,7 @@ async def search_live(
     near_seconds: float | None = 1.0,
     words: KnownWords | None = None,
     index: IndexUse | None = None,
+    ranked: int = RANKED,
 ) -> Found:
     """Search, and tell *heard* how far it is; the answer is that of `search`.
 
@@ -72,6 +73,7 @@ async def search_live(
                 words=words,
                 heard=from_thread,
                 index=index,
+                ranked=ranked,
             )
         )
 

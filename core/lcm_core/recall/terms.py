@@ -18,6 +18,8 @@ from lcm_core.recall.patterns import MAX_ELEMENTS, elements_in
 MAX_QUERY: Final = 1_000
 #: Scripts that are written without blanks between words.
 _GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+#: Letters that match i and s but are something else in lower case.
+_ODD_CASES: Final = "\u0130\u0131\u017f"
 _TOKEN: Final = re.compile(r'"([^"]*)"|(\S+)')
 _ASCII_RUN: Final = re.compile(r"[\x21-\x7e]+")
 
@@ -37,6 +39,19 @@ class Term:
     text: str  #: as it was typed, without its quotes or its star
     word: re.Pattern[str]  #: as a word, a phrase or a beginning
     part: re.Pattern[str]  #: anywhere
+    plain: str | None  #: as it stands in a text in lower case; None: it has many forms
+    is_one_word: bool  #: no blanks, marks and glued scripts in it
+
+    def counted(self, text: str) -> tuple[int, int]:
+        """How often it occurs in a text anywhere, and how often as a word."""
+        if self.plain is not None and (text.isascii() or not any(sign in text for sign in _ODD_CASES)):
+            starts = _starts(text.lower(), self.plain)
+        else:
+            starts = [one.start() for one in self.part.finditer(text)]
+        words = sum(self.word.match(text, start) is not None for start in starts)
+        if starts and not words and not self.is_one_word:  # it may begin inside of another occurrence
+            words = len(self.word.findall(text))
+        return len(starts), words
 
     @property
     def needle(self) -> str | None:
@@ -91,7 +106,20 @@ def _term(text: str, *, prefix: bool = False) -> Term:
     part = r"\s+".join(re.escape(piece) for piece in text.split())
     left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(text[0]) else ""
     right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(text[-1]) and not prefix else ""
-    return Term(text, re.compile(left + part + right, re.IGNORECASE), re.compile(part, re.IGNORECASE))
+    plain = text.lower() if text.isascii() and not re.search(r"\s", text) else None
+    word = re.compile(left + part + right, re.IGNORECASE)
+    one = all(_is_spaced(sign) for sign in text)
+    return Term(text, word, re.compile(part, re.IGNORECASE), plain, one)
+
+
+def _starts(text: str, sought: str) -> list[int]:
+    """Where one text stands in another, from the left and apart from each other."""
+    found: list[int] = []
+    at = text.find(sought)
+    while at >= 0:
+        found.append(at)
+        at = text.find(sought, at + len(sought))
+    return found
 
 
 def _is_spaced(sign: str) -> bool:

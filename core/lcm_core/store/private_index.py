@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,13 @@ from lcm_core.store.connecting import Connection, error_name
 from lcm_core.store.opening import FileState, connect_writing
 from lcm_core.store.searched import Document
 
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 _WAIT: Final = 1.0
 #: Words that one search asks for; with more it reads the file instead.
 _MOST_WORDS: Final = 5_000
 _TOGETHER: Final = 100
+#: A message is indexed under its row id, and what it says after a change under a number from here on.
+_CHANGED: Final = 1 << 60
 #: What SQLite surely takes as part of a word, whatever its version: longer words hold it whole.
 _RUN: Final = re.compile(
     "[0-9A-Za-z]{2,}|[\u3400-\u4dbf\u4e00-\u9fcb\uac00-\ud7a3\u3041-\u3096\u30a1-\u30fa]+"
@@ -47,8 +49,11 @@ class Looked:
     """What an index knows of a search."""
 
     reaches: int  #: row id of the newest message that it knows
-    rows: list[int]  #: row ids of messages that may hold what is looked for, the newest first
+    #: Row ids of messages that may hold what is looked for: those that hold it in whole words first, and of
+    #: both the newest first.
+    rows: list[int]
     is_whole: bool  #: the file has not been written since
+    is_exact: bool  #: and each of *rows* does hold it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +82,17 @@ class PrivateIndex:
         db, added = self.connection, 0
         db.execute("BEGIN IMMEDIATE")
         try:
-            for document in documents:
+            for document in sorted(documents, key=lambda one: int(one.id)):  # FTS5 writes each run of numbers
                 text = "\n".join(text for _, text in document.texts).encode("utf-8", "replace").decode()
                 row, checked = int(document.id), zlib.crc32(text.encode())
                 if db.execute("SELECT 1 FROM documents WHERE row = ? AND sum = ?", (row, checked)).fetchone():
                     continue
-                made = db.execute("INSERT INTO documents (row, sum) VALUES (?, ?)", (row, checked))
+                number = self._number_for(row)
+                db.execute(
+                    "INSERT INTO documents (document, row, sum) VALUES (?, ?, ?)", (number, row, checked)
+                )
                 # FTS5 reads no further than a NUL.
-                values = (made.lastrowid, text.replace("\x00", " "))
+                values = (number, text.replace("\x00", " "))
                 db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", values)
                 added += 1
             self._keep("reaches", str(max(last, self.reaches)))
@@ -106,49 +114,79 @@ class PrivateIndex:
             db.execute("ROLLBACK")
             raise
 
-    def end_of_pass(self, state: FileState | None) -> None:
-        """All messages were looked at; *state* is that of the file before the first of them was."""
+    def end_of_pass(self, state: FileState | None, messages: int) -> None:
+        """All *messages* were looked at; *state* is that of the file before the first of them was."""
         self.list_words()
+        count = self.connection.execute("SELECT count(*) FROM documents").fetchone()[0]
+        # Then it knows nothing of what a message said before, or of one that is gone.
+        self._keep("plain", "yes" if count == messages else "no")
         self._keep("state", "" if state is None else _written(state))
         self._keep("inode", "" if state is None else str(state.inode))
 
     def look(self, texts: Sequence[str], state: FileState | None) -> Looked | None:
         """What it knows of *texts* for a file in this *state*.
 
-        None: it is not complete, broken or of another file, or the texts tell too little.
+        None: it is not complete, broken or of another file, or the texts tell too little, and all messages
+        have to be read.
         """
         try:
             if state is None or self._fact("inode") != str(state.inode):
                 return None
             if self._fact("listed") != str(self.reaches):
                 return None
-            rows = self.rows_with(texts)
-            return None if rows is None else Looked(self.reaches, rows, self.is_of(state))
+            runs = list(dict.fromkeys(run for text in texts for run in _RUN.findall(text.lower())))
+            words = {run: self._words_with(run) for run in runs}
+            few = {run: some for run, some in words.items() if len(some) <= _MOST_WORDS}
+            if not few:
+                return None
+            whole = self.is_of(state)
+            exact = whole and len(few) == len(runs) and all(_RUN.fullmatch(text.lower()) for text in texts)
+            exact = exact and self._fact("plain") == "yes"
+            return Looked(self.reaches, self._rows_with(few), whole, exact)
         except sqlite3.Error:
             return None
 
-    def rows_with(self, texts: Sequence[str]) -> list[int] | None:
-        """Row ids of the messages that may hold all *texts*, in words or parts of words, the newest first.
-
-        None: the texts tell too little, and all messages have to be read.
-        """
+    def _rows_with(self, words: Mapping[str, Sequence[str]]) -> list[int]:
+        """Row ids of the messages in which each run of signs stands, in one of the words that hold it."""
         found: set[int] | None = None
-        for run in dict.fromkeys(run for text in texts for run in _RUN.findall(text.lower())):
-            words = self._words_with(run)
-            if len(words) > _MOST_WORDS:
-                continue
-            some = set(self._documents_with(words))
-            found = some if found is None else found & some
-        if found is None:
-            return None
-        rows: set[int] = set()
-        documents = sorted(found)
-        for start in range(0, len(documents), 500):
-            part = documents[start : start + 500]
+        best: set[int] | None = None
+        for run, some in words.items():
+            whole = set(self._documents_with([run])) if run in some else set[int]()
+            there = whole.union(self._documents_with([word for word in some if word != run]))
+            best = whole if best is None else best & whole
+            found = there if found is None else found & there
+        first = self._rows(best or set())
+        return [
+            *sorted(first, reverse=True),
+            *sorted(self._rows((found or set()) - (best or set())) - first, reverse=True),
+        ]
+
+    def words_of(self, state: FileState | None, most: int) -> list[str]:
+        """Words of a file in this *state*, at most so many; none when it is broken or of another file."""
+        try:
+            if state is None or self._fact("inode") != str(state.inode):
+                return []
+            return [row[0] for row in self.connection.execute("SELECT word FROM words LIMIT ?", (most,))]
+        except sqlite3.Error:
+            return []
+
+    def _number_for(self, row: int) -> int:
+        """Under which number what a message says now is indexed."""
+        taken = self.connection.execute("SELECT 1 FROM documents WHERE document = ?", (row,)).fetchone()
+        if row < _CHANGED and taken is None:
+            return row
+        last = self.connection.execute("SELECT max(document) FROM documents").fetchone()[0]
+        return max(_CHANGED, int(last) + 1)
+
+    def _rows(self, documents: set[int]) -> set[int]:
+        rows = {number for number in documents if number < _CHANGED}
+        changed = sorted(documents - rows)
+        for start in range(0, len(changed), 500):
+            part = changed[start : start + 500]
             marks = ", ".join("?" * len(part))
             query = f"SELECT row FROM documents WHERE document IN ({marks})"
             rows.update(row[0] for row in self.connection.execute(query, part))
-        return sorted(rows, reverse=True)
+        return rows
 
     def _words_with(self, run: str) -> list[str]:
         rows = self.connection.execute(
@@ -160,7 +198,7 @@ class PrivateIndex:
         for start in range(0, len(words), _TOGETHER):
             expression = " OR ".join(f'"{word}"' for word in words[start : start + _TOGETHER])
             query = "SELECT rowid FROM texts WHERE texts MATCH ?"
-            yield from (row[0] for row in self.connection.execute(query, (expression,)))
+            yield from [row for (row,) in self.connection.execute(query, (expression,)).fetchall()]
 
     def _fact(self, name: str) -> str | None:
         row = self.connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()

@@ -152,12 +152,13 @@ _RUN: Final = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af]{3,}")
 
 
 def matched_first(
-    db: Rows, schema: Schema, kind: DocumentKind, texts: Sequence[str], limit: int
+    db: Rows, schema: Schema, kind: DocumentKind, texts: Sequence[str], limit: int, *, best: bool = False
 ) -> list[str]:
     """Ids of the newest documents in which the file's own search tables find all *texts*, at most *limit*.
 
-    A quick beginning and no answer: the tables hold no parts, and may be stale. None are found where there is
-    no table, or it cannot be asked. Source: docs/recall.md, "While it goes on".
+    *best*: of those that the tables rank highest. A quick beginning and no answer: the tables hold no parts,
+    and may be stale. None are found where there is no table, or it cannot be asked.
+    Source: docs/recall.md, "While it goes on".
     """
     phrases = " ".join('"{}"'.format(text.replace('"', " ")) for text in texts)
     asked: list[tuple[str, str, str]] = []
@@ -172,7 +173,8 @@ def matched_first(
     for name, key, expression in asked:
         if not schema.has(name):
             continue
-        sql = f"SELECT {key} FROM {name} WHERE {name} MATCH ? ORDER BY rowid DESC LIMIT ?"
+        order = "rank" if best else "rowid DESC"
+        sql = f"SELECT {key} FROM {name} WHERE {name} MATCH ? ORDER BY {order} LIMIT ?"
         try:
             rows = db.tuples(sql, (expression, limit))
         except sqlite3.Error as error:

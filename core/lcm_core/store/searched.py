@@ -11,12 +11,14 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.store.connecting import Row, Rows, SqlValue, contains_pattern
+from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, contains_pattern
 from lcm_core.store.schema import Schema
 from lcm_core.store.typed import typed
 
 #: Rows of a window.
 WINDOW: Final = 2_000
+#: Rows of a window of what has longer texts.
+_LONG_WINDOW: Final = 500
 _PARTS: Final = (
     ("tool_name", "tool name"),
     ("tool_input", "tool input"),
@@ -60,6 +62,12 @@ class Filter:
     in_context: bool | None = None  #: itself an item of a context, or not; then messages and summaries alone
 
     @property
+    def only_places(self) -> bool:
+        """Whether it asks for nothing but conversations and kinds."""
+        rest = (self.roles, self.tools, self.summary_kinds, self.depths, self.since, self.before)
+        return not any(rest) and self.in_context is None
+
+    @property
     def wanted(self) -> tuple[DocumentKind, ...]:
         """The kinds that the other conditions leave."""
         kinds = self.kinds
@@ -98,7 +106,8 @@ class SearchedRows:
             return
         high = self._one(f"SELECT max(rowid) FROM {table}", ())
         while high is not None and (after is None or high > after):
-            low = high - WINDOW + 1 if after is None else max(high - WINDOW, after) + 1
+            size = WINDOW if kind is DocumentKind.MESSAGE else _LONG_WINDOW
+            low = high - size + 1 if after is None else max(high - size, after) + 1
             yield low, high
             high = self._one(f"SELECT max(rowid) FROM {table} WHERE rowid < ?", (low,))
 
@@ -138,6 +147,18 @@ class SearchedRows:
         if not self.schema.has(table):
             return None
         return self._one(f"SELECT min(rowid) FROM {table} WHERE rowid > ?", (after,))
+
+    def messages_of(self, conversations: Sequence[ConversationId]) -> set[int]:
+        """The ids of all messages of some conversations."""
+        if not self.schema.has("messages"):
+            return set()
+        found: set[int] = set()
+        for start in range(0, len(conversations), CHUNK):
+            some = conversations[start : start + CHUNK]
+            marks = ", ".join("?" * len(some))
+            query = f"SELECT message_id FROM messages WHERE conversation_id IN ({marks})"
+            found.update(row[0] for row in self.db.tuples(query, some))
+        return found
 
     def some(self, kind: DocumentKind, ids: Iterable[str], wanted: Filter | None = None) -> list[Document]:
         """Documents by their ids, in no order; of all of them those that are wanted."""
