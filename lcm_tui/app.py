@@ -123,6 +123,12 @@ class LcmApp(App[int]):
         self.push_screen(screen)
         return screen
 
+    def open_instead(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place where the one in front is, which is left."""
+        screen = screen_for(place, self.session)
+        self.switch_screen(screen)
+        return screen
+
     async def on_mount(self) -> None:
         """Open the database, show its conversations, and follow the file."""
         from lcm_tui.screens.conversations.screen import ConversationsScreen

@@ -79,6 +79,15 @@ _ALL = (
     Command(
         "elsewhere", "O", "Next place", "Go to the next place this summary appears in the DAG.", hidden=True
     ),
+    Command(
+        "map",
+        "m",
+        "Map",
+        "Switch between the tree of the summaries and the coverage map.",
+        where="the summary DAG",
+    ),
+    Command("zoom-in", "plus", "Zoom in", "Show fewer messages, around the selected summary."),
+    Command("zoom-out", "minus", "Zoom out", "Show more messages, around the selected summary."),
     Command("wrapped", "m", "As sent", "Switch between the text as stored and as sent to the model."),
     Command(
         "budget",

@@ -108,6 +108,9 @@ class Host(Protocol):
     def open_place(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place in front."""
 
+    def open_instead(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place where the one in front is, which is left."""
+
 
 class CommandScreen(Screen[None]):
     """A screen whose keys come from the registry of commands.
@@ -150,6 +153,10 @@ class CommandScreen(Screen[None]):
     def open(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place in front."""
         return self._host.open_place(place)
+
+    def open_instead(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place where this one is: the other view of the same."""
+        return self._host.open_instead(place)
 
     def where(self) -> str:
         """What the title bar calls this place; screens that say it themselves return nothing."""

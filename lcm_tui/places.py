@@ -64,6 +64,13 @@ class Summaries(NamedTuple):
     select: SummaryId | None = None
 
 
+class CoverageMap(NamedTuple):
+    """The summaries of a conversation over its messages, standing on a summary."""
+
+    conversation: Conversation
+    select: SummaryId | None = None
+
+
 class Previous(NamedTuple):
     """The previous context that a summary was made with."""
 
@@ -229,6 +236,7 @@ Place: TypeAlias = (
     | Item
     | Sent
     | Summaries
+    | CoverageMap
     | Previous
     | Files
     | FileText

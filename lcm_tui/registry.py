@@ -62,6 +62,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             places.Messages()
             | places.Context()
             | places.Summaries()
+            | places.CoverageMap()
             | places.Previous()
             | places.Files()
             | places.Briefs()
@@ -101,6 +102,7 @@ OfConversation = (
     places.Messages
     | places.Context
     | places.Summaries
+    | places.CoverageMap
     | places.Previous
     | places.Files
     | places.Briefs
@@ -122,6 +124,10 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
             from lcm_tui.screens.dag.screen import DagScreen
 
             return DagScreen(place.conversation, select=place.select)
+        case places.CoverageMap():
+            from lcm_tui.screens.coverage.screen import CoverageScreen
+
+            return CoverageScreen(place.conversation, select=place.select)
         case places.Previous():
             from lcm_tui.screens.previous.screen import PreviousScreen
 
@@ -203,6 +209,7 @@ SOON: Final = (
         "health.screen",
         "context.sent",
         "search.screen",
+        "coverage.screen",
     ),
     *("comparison.screen", "review.screen", "drafting.screen", "editor.screen"),
 )

@@ -190,6 +190,25 @@ def legend(coverage: Coverage, *, plain: bool, reading: bool = False) -> list[Li
     return entries
 
 
+def unseen(coverage: Coverage) -> list[Line]:
+    """How much the rows do not show, an entry each."""
+    counts = (
+        (len(coverage.unplaced), "without messages"),
+        (len(coverage.dangling), "without a row"),
+        (coverage.coarse, "without small holes"),
+    )
+    return [(Span(f"{count:,} {what}", "warn"),) for count, what in counts if count]
+
+
+def why_empty(coverage: Coverage) -> str:
+    """Why there is no row."""
+    if not coverage.messages:
+        return "This conversation has no messages."
+    if coverage.blocks:
+        return "No summary covers a message of this conversation."
+    return "This conversation has no summaries."
+
+
 def wrapped(entries: Sequence[Line], width: int, gap: str = "  ") -> list[Line]:
     """Entries one behind the other, on as many lines as they need."""
     lines: list[Line] = []
@@ -246,7 +265,7 @@ def sums(coverage: Coverage) -> str:
 def picture(coverage: Coverage, width: int, *, plain: bool) -> list[Line]:
     """The whole map in lines of *width* cells."""
     if not coverage.messages:
-        return [(Span("This conversation has no messages."),)]
+        return [(Span(why_empty(coverage)),)]
     scale = scale_of(coverage, width)
     lines: list[Line] = []
     for level in coverage.levels:

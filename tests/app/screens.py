@@ -21,6 +21,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "ConversationsScreen": (3, ()),
         "ConversationScreen": (3, ("enter",)),
         "DagScreen": (3, ("s",)),
+        "CoverageScreen": (3, ("s", "m")),
         "ContextScreen": (3, ("c",)),
         "ItemScreen": (3, ("c", "enter")),
         "SentScreen": (3, ("c", "m enter")),

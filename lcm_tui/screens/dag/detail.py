@@ -6,14 +6,14 @@ import asyncio
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import SummaryId
-from lcm_core.store import lineage
 from lcm_core.store import summaries as store
 from lcm_core.store.messages import get_message
 
+from lcm_tui.panes.summary import read_summary_document
 from lcm_tui.screens.dag.known import Known
 from lcm_tui.screens.dag.tree import Place, Section
 from lcm_tui.session import Session
-from lcm_tui.views.summary import message_document, summary_document
+from lcm_tui.views.summary import message_document
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, heading
 
@@ -55,12 +55,9 @@ async def detail_of(session: Session, known: Known, place: Place | None) -> Docu
 
 async def _summary(session: Session, known: Known, summary_id: SummaryId) -> Document:
     try:
-        detail = await session.read(lineage.summary_detail, summary_id)
+        return await read_summary_document(session, summary_id)
     except NotFoundError:
         return await _gone(session, known, summary_id)
-    schema = session.database.schema
-    # In a thread: a text of a megabyte takes its time to count.
-    return await asyncio.to_thread(summary_document, detail, zone=session.zone, schema=schema)
 
 
 async def _gone(session: Session, known: Known, summary_id: SummaryId) -> Document:

@@ -59,12 +59,24 @@ d previews dissolving a condensed summary of the context: its sources take its p
 (●), and d then dissolves all of them: several of the context, or one and its sources. U lists changes and
 undoes them. r drafts a new text for a summary, W for it and everything below it, R lists broken summaries.
 
+m switches to the coverage map: which summaries cover which messages.
+
 / finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the
 focus (tab); n and N go to the next and the previous match.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "dissolve", "rewrite", "repair", "rewrite-subtree", "context", "previous", "compact"),
+            *(
+                "open",
+                "map",
+                "dissolve",
+                "rewrite",
+                "repair",
+                "rewrite-subtree",
+                "context",
+                "previous",
+                "compact",
+            ),
             *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
         )
     )
@@ -150,6 +162,7 @@ focus (tab); n and N go to the next and the previous match.
                 why_not=self._why_not_dissolved,
             ),
             Action("open", self._open_row, self._why_not_open),
+            Action("map", self._show_map),
             Action("context", self._open_context),
             Action("previous", self._open_previous, self._why_no_previous),
             Action("elsewhere", self._go_elsewhere, self._why_not_elsewhere),
@@ -307,6 +320,10 @@ focus (tab); n and N go to the next and the previous match.
         elif place is not None:
             self.lines.toggle(place)
             self._behind.fill()
+
+    def _show_map(self) -> None:
+        """Show the same summaries over the messages."""
+        self.open_instead(places.CoverageMap(self.conversation, self.lines.summary))
 
     def _fold_all(self) -> None:
         self.lines.fold_all()

@@ -1,0 +1,213 @@
+"""The coverage map as a screen: switching from the tree and back, moving, zooming, where blocks lead to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from lcm_core.dag.coverage import Cell, Level, Scale, State
+from lcm_core.records import SummaryId
+from textual.pilot import Pilot
+
+from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.coverage.screen import CoverageScreen
+from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.views import coverage as views
+from lcm_tui.views.coverage import GUTTER
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    resize,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+)
+from tests.conftest import DatabaseFactory
+from tests.databases import building, new_database, run
+
+#: Conversation 1 of 0.15.3: the newest root, a source of another root, and a leaf below it.
+NEWEST, D1, LEAF = "sum_bb692ab9b90b6a49", "sum_18ef3ddbebbf8c2e", "sum_afbaa0d9045b3dd1"
+
+
+@asynccontextmanager
+async def map_of(
+    path: Path, number: int = 1, *, select: str | None = None, size: tuple[int, int] = NARROW
+) -> AsyncIterator[tuple[Pilot[int], CoverageScreen]]:
+    async with open_app(path, size=size) as pilot:
+        chosen = None if select is None else SummaryId(select)
+        screen = await go_to(pilot, CoverageScreen(conversation(pilot, number), select=chosen))
+        await settled(pilot)
+        yield pilot, screen
+
+
+def chosen(screen: CoverageScreen) -> str | None:
+    return screen.selected_id()
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    await pilot.press(*keys)
+    await settled(pilot)
+
+
+async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        tree = await go_to(pilot, DagScreen(conversation(pilot, 1), select=SummaryId(D1)))
+        await wait_for(pilot, lambda: tree.lines.summary == D1, "the summary in the tree")
+        depth = len(pilot.app.screen_stack)
+        await press(pilot, "m")
+        screen = pilot.app.screen
+        assert isinstance(screen, CoverageScreen)
+        assert chosen(screen) == D1
+        assert f"D1 {D1} used by another · #327-#340 · 14 messages" in shown(pilot)
+        await press(pilot, "down", "m")
+        back = pilot.app.screen
+        assert isinstance(back, DagScreen)
+        await wait_for(pilot, lambda: back.lines.summary == LEAF, "the leaf in the tree")
+        assert len(pilot.app.screen_stack) == depth
+        await press(pilot, "escape")
+        assert len(pilot.app.screen_stack) == depth - 1
+
+
+async def test_arrows_zoom_and_the_mouse_choose_a_block(database_file: DatabaseFactory):
+    async with map_of(database_file("0.15.3"), select=D1) as (pilot, screen):
+        rows = screen.rows
+        await press(pilot, "up")
+        assert chosen(screen) == NEWEST
+        assert shown_lines(pilot)[2].startswith("D2        6 ")
+        await press(pilot, "home")
+        assert screen.position() == "D2 1 of 6"
+        await press(pilot, "right", "right", "left")
+        assert screen.position() == "D2 2 of 6"
+        assert rows.scale is not None
+        whole = rows.scale
+        await press(pilot, "plus", "plus")
+        assert rows.scale.messages == whole.messages // 4
+        assert rows.scale.cells_of((rows.chosen.first, rows.chosen.end))
+        await press(pilot, "end")
+        assert rows.scale.end == whole.end or rows.chosen.end <= rows.scale.end
+        await press(pilot, *["minus"] * 2)
+        assert rows.scale == whole
+        assert screen.why_not("zoom-out") == "all messages are shown"
+        await press(pilot, *["plus"] * 9)
+        assert rows.scale.messages == 8
+        assert screen.why_not("zoom-in") is not None
+        await press(pilot, *["minus"] * 9)
+        await pilot.click("#rows", offset=(GUTTER, len(rows.coverage.levels) - 1))
+        await settled(pilot)
+        assert screen.position().startswith("leaf 1 of ")
+        await pilot.click("#foot", offset=(GUTTER + 1, 0))
+        await settled(pilot)
+        assert screen.position() == "D3 1 of 2"
+
+
+async def test_a_block_is_opened_dissolved_and_followed_to_its_messages(database_file: DatabaseFactory):
+    async with map_of(database_file("0.15.3"), select=NEWEST) as (pilot, screen):
+        await press(pilot, "enter")
+        tree = pilot.app.screen
+        assert isinstance(tree, DagScreen)
+        await wait_for(pilot, lambda: tree.lines.summary == NEWEST, "the summary in the tree")
+        await press(pilot, "escape", "M")
+        messages = pilot.app.screen
+        assert isinstance(messages, ConversationScreen)
+        await press(pilot, "escape", "d")
+        assert isinstance(pilot.app.screen, PlanScreen)
+        await press(pilot, "escape")
+        assert pilot.app.screen is screen
+        assert chosen(screen) == NEWEST
+        await press(pilot, "down")
+        assert "not in the context" in (screen.why_not("dissolve") or "")
+        assert screen.why_not("rewrite") is None
+
+
+async def test_a_change_of_the_file_keeps_the_block_and_what_is_in_sight(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with map_of(path, select=D1) as (pilot, screen):
+        await press(pilot, "plus")
+        before = screen.rows.scale
+        assert "broken 0" in shown(pilot) or " b broken" not in shown(pilot)
+        run(path, f"UPDATE summaries SET content = '' WHERE summary_id = '{D1}'")
+        screen.load()
+        await wait_for(pilot, lambda: f"D1 {D1} broken" in shown(pilot), "the broken summary")
+        await settled(pilot)
+        assert screen.rows.scale == before
+        assert chosen(screen) == D1
+        run(path, f"DELETE FROM summaries WHERE summary_id = '{D1}'")
+        screen.load()
+        await wait_for(pilot, lambda: chosen(screen) not in {None, D1}, "another block")
+        assert screen.position().startswith("D1 ")
+
+
+async def test_no_more_is_read_or_drawn_for_many_summaries_than_for_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drawn: list[int] = []
+    cells_of = views.cells_of
+
+    def counted(level: Level, scale: Scale) -> list[Cell]:
+        cells = cells_of(level, scale)
+        drawn.append(len(cells))
+        return cells
+
+    monkeypatch.setattr(views, "cells_of", counted)
+    found = []
+    for number in (3, 600):
+        path = new_database(tmp_path / f"{number}.db")
+        with building(path) as rows:
+            rows.conversation(1)
+            for at in range(number):
+                said_there = [rows.message(1, f"{at} {each}", in_context=False) for each in range(2)]
+                rows.summary(1, f"sum_{at}", messages=said_there, in_context=True)
+        async with open_app(path, size=NARROW) as pilot:
+            await settled(pilot)
+            statements = pilot.app.session.database.statements
+            drawn.clear()
+            screen = await go_to(pilot, CoverageScreen(conversation(pilot, 1)))
+            await settled(pilot)
+            found.append(pilot.app.session.database.statements - statements)
+            assert screen.rows.coverage is not None
+            assert screen.rows.coverage.counts[State.IN_CONTEXT] == number
+            assert set(drawn) == {screen.rows.cells}
+            drawn.clear()
+            await press(pilot, "left")
+            assert len(drawn) <= 4
+    assert found[0] == found[1] < 30
+
+
+async def test_without_colours_states_are_letters(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with map_of(database_file("0.15.3-damaged")) as (pilot, screen):
+        lines = shown_lines(pilot)
+        cells = len(screen.rows.coverage.levels)
+        assert set("".join(line[GUTTER:] for line in lines[1 : cells + 1])) <= set("CcUuBbOoSs& ")
+        assert "o orphan 6" in shown(pilot)
+        assert "! not in the context 39" in shown(pilot)
+
+
+async def test_what_is_no_block_is_said_and_an_empty_conversation_has_none(tmp_path: Path):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.conversation(1)
+        rows.message(1, "alone")
+        rows.summary(1, "sum_nothing")
+        rows.conversation(2)
+    async with map_of(path, select="sum_nothing") as (pilot, screen):
+        assert said(pilot)[-1:] == ["sum_nothing covers no message of this conversation."]
+        assert chosen(screen) is None
+        assert "1 without messages" in shown(pilot)
+        await press(pilot, "left", "up", "plus", "pagedown", "enter")
+        assert pilot.app.screen is screen
+        await resize(pilot, 60, 12)
+    async with map_of(path, 2) as (pilot, screen):
+        assert "This conversation has no messages." in shown(pilot)
+        await press(pilot, "right", "minus", "home")
+        assert chosen(screen) is None
