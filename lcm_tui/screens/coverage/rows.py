@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -33,6 +34,7 @@ class CoverageRows(Scroller):
         super().__init__(id="rows")
         self.coverage: Coverage | None = None
         self.chosen: Block | None = None
+        self._expected: Sequence[tuple[int, int]] = ()  #: depths and their summaries, until the map is read
         self._scale: Scale | None = None  #: None: all messages
         self._spacing = 1  #: lines of a row, the last of which are blank
         self._strips: dict[int, tuple[tuple[object, ...], Strip]] = {}  #: by row
@@ -53,6 +55,12 @@ class CoverageRows(Scroller):
         if self._scale is None:
             return Scale(0, coverage.messages, self.cells)
         return replace(self._scale, width=self.cells)
+
+    def expect(self, depths: Mapping[int, int]) -> None:
+        """Show the rows that the map will have, by depth with their summaries, until it is read."""
+        if self.coverage is None:
+            self._expected = sorted(depths.items(), reverse=True)
+            self._draw_anew()
 
     def show(self, coverage: Coverage, select: SummaryId | None = None) -> None:
         """Show a map; the chosen block stays so, or what is at its place, and so does what is in sight."""
@@ -81,7 +89,7 @@ class CoverageRows(Scroller):
 
     def fit(self, lines: int) -> None:
         """Take as many of *lines* as the rows need, twice as many where they have room."""
-        rows = len(self.coverage.levels) if self.coverage is not None else 0
+        rows = len(self.coverage.levels if self.coverage is not None else self._expected)
         self._spacing = 2 if rows * 2 <= lines else 1
         height = max(1, min(rows * self._spacing, lines))
         if self.styles.height is None or self.styles.height.value != height:
@@ -205,11 +213,13 @@ class CoverageRows(Scroller):
     def _strip(self, line: int) -> Strip:
         coverage, scale = self.coverage, self.scale
         row, blank = divmod(line, self._spacing)
-        if coverage is None or scale is None or row >= len(coverage.levels):
-            empty = self.empty if line == 0 else ""
-            return strip_of((Span(f" {empty}", "dim"),), self.style_of, self._width)
         if blank:
             return strip_of((), self.style_of, self._width)
+        if coverage is None or scale is None or row >= len(coverage.levels):
+            expected = self._expected[row : row + 1] if coverage is None else ()
+            heads = [gutter(depth_text(depth), count) for depth, count in expected]
+            said = Span(f" {self.empty}" if row == 0 else "", "dim")
+            return strip_of((*heads, said), self.style_of, self._width)
         chosen = self.chosen if self.row == row else None
         over = "" if chosen is None else "cursor" if self.has_focus else "cursor-blur"
         looks = (coverage, scale, chosen, over, self._width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from lcm_core.coverage_map import read_broken, read_coverage
 from lcm_core.dag.coverage import Coverage
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, SummaryId
+from lcm_core.store.conversations import summary_depths
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -28,7 +30,6 @@ from lcm_tui.panes.marks import Marks
 from lcm_tui.panes.summary import read_summary_document
 from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
-from lcm_tui.views.blocks import counted
 from lcm_tui.views.coverage import depth_text, scale_text, why_empty
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.panes import Rows
@@ -171,6 +172,17 @@ everything below it. The text below is the summary's: tab goes there, and / find
 
     # -- the map ---------------------------------------------------------------------------------------------
 
+    def on_mount(self) -> None:
+        """The rows with their counts are there long before 12,000 blocks are."""
+        self.work_on("depths", self._read_depths)
+
+    async def _read_depths(self) -> None:
+        depths: Counter[int] = Counter()
+        for each in await self.session.read(summary_depths, self.conversation_id):
+            depths[each.depth] += each.count
+        self.rows.expect(depths)
+        self._lay_out()
+
     async def fetch(self) -> Coverage:
         """The map, with the marks that are known; what is read again and again not all the time."""
         if self.rows.coverage is not None:
@@ -226,17 +238,12 @@ everything below it. The text below is the summary's: tab goes there, and / find
     def _lay_out(self) -> None:
         self.foot.say()
         self.rows.fit(max(3, self.size.height // 2 - 5))
-        self._say_count()
+        self._say_scale()
 
-    def _say_count(self) -> None:
-        coverage, scale = self.rows.coverage, self.rows.scale
-        if coverage is None or not self.is_mounted:
-            return
-        counts = [
-            counted(len(coverage.blocks), "summary", "summaries"),
-            scale_text(scale) if scale is not None else "",
-        ]
-        self.query_one(TitleBar).note = " · ".join(filter(None, counts))
+    def _say_scale(self) -> None:
+        scale = self.rows.scale
+        if scale is not None and self.is_mounted:
+            self.query_one(TitleBar).note = scale_text(scale)
 
     def stand_on(self, ref: str | int) -> None:
         """Choose a summary once it has been read."""
@@ -247,7 +254,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
     @on(CoverageRows.Chosen)
     def _chosen(self) -> None:
         self.foot.say()
-        self._say_count()
+        self._say_scale()
         self.refresh_bars()
         if self._outdated or self._summary() != self._shown:
             self._outdated = False
