@@ -165,3 +165,6 @@ class FocusBrief:
     generator_session_key: str | None
     created_at: Timestamp
     updated_at: Timestamp
+    source_context_hash: str = ""  #: of the summaries that it was made from (`lcm_core.dag.focus`)
+    error: str | None = None  #: why a failed one has no text
+    superseded_at: Timestamp | None = None

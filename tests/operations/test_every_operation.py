@@ -17,6 +17,14 @@ from lcm_core.change.journal import edits_of, get, operations
 from lcm_core.change.plan import Plan, RowChange
 from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.focus import (
+    BriefText,
+    plan_activate,
+    plan_brief,
+    plan_clear,
+    plan_delete_brief,
+    read_wish,
+)
 from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.prune import plan_archive, plan_delete
@@ -89,12 +97,38 @@ def an_import(path: Path) -> Plan:
     return only_one(asyncio.run(planned(path, load)))
 
 
+def a_focus(path: Path) -> Plan:
+    async def load(reader: Reader) -> Plan:
+        wish = await read_wish(reader, ConversationId(2), "The lease table?")
+        text = BriefText("It has a row for each worker.", "m", cited=wish.made_from.ids)
+        return await plan_brief(reader, wish, text, now=NOW)
+
+    return asyncio.run(planned(path, load))
+
+
+def an_activation(path: Path) -> Plan:
+    old = "focus_b291d54f7a07a200"
+    return asyncio.run(planned(path, plan_activate, ConversationId(2), old, now=NOW))
+
+
+def a_clearing(path: Path) -> Plan:
+    return asyncio.run(planned(path, plan_clear, ConversationId(2), now=NOW))
+
+
+def a_deleted_brief(path: Path) -> Plan:
+    brief = "focus_f3a5d4aaa8f3f7d4"
+    return asyncio.run(planned(path, plan_delete_brief, ConversationId(3), brief))
+
+
 def only_one(plans: Sequence[Plan]) -> Plan:
     [plan] = plans
     return plan
 
 
-OPERATIONS = [a_dissolve, a_transplant, a_merge, a_rewrite, a_fix, an_archive, a_deletion, an_import]
+OPERATIONS = [
+    *(a_dissolve, a_transplant, a_merge, a_rewrite, a_fix, an_archive, a_deletion, an_import),
+    *(a_focus, an_activation, a_clearing, a_deleted_brief),
+]
 #: What the recorded database needs for them: a session that a rollover split, something to fix.
 READY = (
     "UPDATE conversations SET archive_cause = 'rollover-fallback' WHERE conversation_id = 5",

@@ -500,7 +500,7 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         "Are several briefs active, or do briefs cover what does not exist?",
         why="One focus brief of a conversation is active, and what it covers is stored.",
         needs=("focus_briefs", "focus_brief_sources"),
-        unanswered="Whether a brief is stale: how its hash is made is not recorded.",
+        unanswered="Whether a brief is stale: the screen of briefs and `focus list` say it.",
         find=_briefs,
     ),
 )

@@ -30,6 +30,9 @@ COLUMNS = (
     "generator_session_key",
     "created_at",
     "updated_at",
+    "source_context_hash",
+    "error",
+    "superseded_at",
 )
 
 
@@ -49,6 +52,9 @@ def brief_of(row: Row) -> FocusBrief:
         generator_session_key=row["generator_session_key"],
         created_at=row["created_at"] or Timestamp(""),
         updated_at=row["updated_at"] or Timestamp(""),
+        source_context_hash=str(row["source_context_hash"] or ""),
+        error=None if row["error"] is None else str(row["error"]),
+        superseded_at=row["superseded_at"],
     )
 
 
@@ -81,8 +87,12 @@ async def focus_overlay(
     Only a conversation with an active brief pays for the walk from its context down to the messages.
     """
     brief = await active_brief(reader, conversation_id)
-    if brief is None:
-        return None
+    return None if brief is None else await overlay_of(reader, brief, zone)
+
+
+async def overlay_of(reader: Reader, brief: FocusBrief, zone: tzinfo | None) -> FocusOverlay | None:
+    """What a brief does to the context of its conversation, or would do if it were active; None: nothing."""
+    conversation_id = brief.conversation_id
     places = await summaries.context_ordinals(reader, conversation_id)
     ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
     ranges = await seq_ranges(reader, conversation_id, ids)

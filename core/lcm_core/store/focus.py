@@ -1,0 +1,197 @@
+"""What focus briefs are made from, and what came since one was written.
+
+Source: docs/engine/focus.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from lcm_core.dag.focus import (
+    NOTHING_COVERED,
+    BriefState,
+    FocusInput,
+    FocusSource,
+    Watermark,
+    hash_differs,
+)
+from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.store.database import Reader
+from lcm_core.store.moments import moment
+from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.summaries import context_ordinals, summaries_in
+from lcm_core.store.typed import number
+
+BRIEFS = "focus_briefs"
+SOURCES = "focus_brief_sources"
+
+
+def has_briefs(reader: Reader) -> bool:
+    """Whether the engine of this file knows focus briefs (0.11.0 on)."""
+    return reader.schema.has(BRIEFS) and reader.schema.has(SOURCES)
+
+
+async def focus_input(reader: Reader, conversation_id: ConversationId) -> FocusInput:
+    """The summaries of a context as a brief is made from them, and how far they reach."""
+    places = await context_ordinals(reader, conversation_id)
+    ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
+    rows = {one.summary_id: one for one in await summaries_in(reader, ids)}
+    own = await _own_last_seqs(reader, ids)
+    sources = tuple(
+        FocusSource(
+            ordinal,
+            summary_id,
+            rows[summary_id].kind,
+            rows[summary_id].depth,
+            rows[summary_id].tokens,
+            rows[summary_id].latest_at,
+            rows[summary_id].created_at,
+            own.get(summary_id),
+        )
+        for summary_id, ordinal in places
+        if summary_id in rows
+    )
+    return FocusInput(sources, await _watermark(reader, [one for one in ids if one in rows]))
+
+
+async def _own_last_seqs(reader: Reader, ids: Iterable[SummaryId]) -> dict[SummaryId, int]:
+    if not reader.schema.has("summary_messages"):
+        return {}
+    rows = await reader.rows_in(
+        """SELECT link.summary_id, max(m.seq) AS seq FROM summary_messages AS link
+        CROSS JOIN messages AS m ON m.message_id = link.message_id
+        WHERE link.summary_id IN (?*) GROUP BY link.summary_id""",
+        ids,
+    )
+    return {SummaryId(row["summary_id"]): row["seq"] for row in rows if isinstance(row["seq"], int)}
+
+
+async def _watermark(reader: Reader, ids: Iterable[SummaryId]) -> Watermark:
+    """The latest time, as text, and the newest message of some summaries and all below them."""
+    if not all(reader.schema.has(table) for table in ("summaries", "summary_parents", "summary_messages")):
+        return NOTHING_COVERED
+    rows = await reader.rows_in(
+        """WITH RECURSIVE below(id) AS (
+            SELECT summary_id FROM summaries WHERE summary_id IN (?*)
+            UNION SELECT edge.parent_summary_id
+            FROM below CROSS JOIN summary_parents AS edge ON edge.summary_id = below.id)
+        SELECT max(coalesce(CAST(s.latest_at AS TEXT), CAST(m.created_at AS TEXT))) AS latest_at,
+            max(m.seq) AS seq
+        FROM below JOIN summaries AS s ON s.summary_id = below.id
+        LEFT JOIN summary_messages AS link ON link.summary_id = s.summary_id
+        LEFT JOIN messages AS m ON m.message_id = link.message_id""",
+        ids,
+    )
+    times = [row["latest_at"] for row in rows if row["latest_at"]]
+    seqs = [seq for row in rows if (seq := number(row["seq"])) is not None]
+    return Watermark(Timestamp(max(times)) if times else None, max(seqs, default=None))
+
+
+async def stored_briefs(reader: Reader, conversation_id: ConversationId) -> list[StoredRow]:
+    """The whole rows of a conversation's briefs, as they are stored, in the order in which they were made."""
+    return await rows_by(reader, BRIEFS, "conversation_id", [conversation_id])
+
+
+async def brief_sources(reader: Reader, brief_id: str) -> list[StoredRow]:
+    """The whole rows that say what a brief was made from."""
+    return await rows_by(reader, SOURCES, "brief_id", [brief_id])
+
+
+async def role_counts(reader: Reader, conversation_id: ConversationId) -> dict[str, dict[str, int]]:
+    """By brief and role, how many summaries are recorded as its sources."""
+    if not has_briefs(reader):
+        return {}
+    found: dict[str, dict[str, int]] = {}
+    for row in await reader.rows(
+        f"""SELECT s.brief_id, CAST(s.role AS TEXT) AS role, count(*) AS number
+        FROM {BRIEFS} AS b JOIN {SOURCES} AS s ON s.brief_id = b.brief_id
+        WHERE b.conversation_id = ? GROUP BY s.brief_id, s.role ORDER BY s.role""",
+        conversation_id,
+    ):
+        found.setdefault(row["brief_id"], {})[row["role"]] = row["number"]
+    return found
+
+
+# -- what came since -------------------------------------------------------------------------------------
+
+
+async def states_of(
+    reader: Reader, conversation_id: ConversationId, briefs: Iterable[FocusBrief], *, with_tokens: bool
+) -> Mapping[str, BriefState]:
+    """What came since each of some briefs of a conversation, by id.
+
+    *with_tokens* reads the counts of every newer message, which takes its time in a large file.
+    """
+    wanted = list(briefs)
+    if not wanted:
+        return {}
+    present = await focus_input(reader, conversation_id)
+    cut = await _truncated(reader, [one.brief_id for one in wanted])
+    digest = present.digest
+    return {
+        one.brief_id: await _state_of(reader, one, digest, one.brief_id in cut, with_tokens) for one in wanted
+    }
+
+
+async def state_of(reader: Reader, brief: FocusBrief) -> BriefState:
+    """What came since one brief, with its tokens."""
+    found = await states_of(reader, brief.conversation_id, [brief], with_tokens=True)
+    return found[brief.brief_id]
+
+
+async def _state_of(
+    reader: Reader, brief: FocusBrief, digest: str, cut: bool, with_tokens: bool
+) -> BriefState:
+    owner, tokens, messages = brief.conversation_id, 0, 0
+    added = "total(token_count)" if with_tokens else "0"
+    if brief.covered_message_seq is not None:
+        row = await reader.row(
+            f"""SELECT count(*) AS number, CAST({added} AS INTEGER) AS tokens FROM messages
+            WHERE conversation_id = ? AND seq > ?""",
+            owner,
+            brief.covered_message_seq,
+        )
+        if row is not None:
+            messages, tokens = row["number"], row["tokens"]
+    summaries = 0
+    if reader.schema.has("summaries", "latest_at"):
+        reach, since = "coalesce(latest_at, created_at)", brief.covered_latest_at
+        if not since:
+            reach, since = "created_at", brief.created_at
+        row = await reader.row(
+            f"""SELECT count(*) AS number, CAST({added} AS INTEGER) AS tokens
+            FROM (SELECT token_count, {reach} AS reach FROM summaries WHERE conversation_id = ?), (SELECT ?
+            AS since) WHERE {moment("reach")} > {moment("since")}""",
+            owner,
+            since,
+        )
+        if row is not None:
+            summaries, tokens = row["number"], tokens + row["tokens"]
+    return BriefState(
+        messages,
+        summaries,
+        tokens if with_tokens else None,
+        hash_differs(brief.source_context_hash, digest),
+        cut,
+    )
+
+
+async def _truncated(reader: Reader, ids: Iterable[str]) -> frozenset[str]:
+    """Those of some briefs whose writer said that something was left out."""
+    if not reader.schema.has(BRIEFS, "raw_result_json"):
+        return frozenset()
+    rows = await reader.rows_in(
+        f"""SELECT brief_id, CAST(raw_result_json AS TEXT) AS raw FROM {BRIEFS}
+        WHERE brief_id IN (?*) AND instr(raw_result_json, 'truncated') > 0""",
+        ids,
+    )
+    return frozenset(row["brief_id"] for row in rows if _says_truncated(row["raw"]))
+
+
+def _says_truncated(raw: str) -> bool:
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("truncated") is True

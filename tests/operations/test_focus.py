@@ -1,0 +1,347 @@
+"""Focus briefs: what the engine recorded, row for row, and what an operation refuses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lcm_core.change.commit import commit
+from lcm_core.change.errors import StalePlanError
+from lcm_core.change.plan import Plan
+from lcm_core.dag.focus import BriefState, StaleReason, Watermark
+from lcm_core.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.operations.focus import (
+    BriefText,
+    effect_of,
+    plan_activate,
+    plan_brief,
+    plan_clear,
+    plan_delete_brief,
+    read_refocus,
+    read_wish,
+)
+from lcm_core.records import ConversationId, Timestamp
+from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.focus import focus_input, state_of
+from lcm_core.times import parse_utc
+
+from tests.change.support import dump, planned, reading, undo
+from tests.conftest import DatabaseFactory
+from tests.databases import building, column, query, run, value
+from tests.support import recorded
+
+RECORDED: dict[str, Any] = recorded("lcm-0.15.3.focus.json.xz")
+ONE, TWO, THREE = map(ConversationId, (1, 2, 3))
+NOW = datetime(2026, 3, 4, 13, tzinfo=UTC)
+STATES = """SELECT prompt, status, superseded_at IS NOT NULL FROM focus_briefs WHERE conversation_id = ?
+    ORDER BY rowid"""
+
+
+def put(
+    path: Path,
+    prompt: str,
+    text: BriefText,
+    mark: Watermark | None = None,
+    *,
+    owner: ConversationId = ONE,
+    brief_id: str | None = None,
+    now: datetime = NOW,
+) -> Plan:
+    """Commit a new brief, with another watermark than that of the context where one is given."""
+
+    async def plan(reader: Reader) -> Plan:
+        wish = await read_wish(reader, owner, prompt)
+        if mark is not None:
+            wish = replace(wish, made_from=replace(wish.made_from, watermark=mark))
+        return await plan_brief(reader, wish, text, brief_id=brief_id, now=now)
+
+    made = asyncio.run(planned(path, plan))
+    commit(path, made)
+    return made
+
+
+def fail(path: Path, prompt: str, owner: ConversationId = ONE) -> None:
+    """The engine's row of a brief that nobody wrote; we leave none."""
+    run(
+        path,
+        f"""INSERT INTO focus_briefs (brief_id, conversation_id, prompt, content, status, error)
+        VALUES ('focus_failed', {owner}, '{prompt}', '', 'failed', 'timed out')""",
+    )
+
+
+def refusal(path: Path, plan: Callable[..., Awaitable[Any]], *args: object) -> LcmError:
+    before = dump(path)
+    with pytest.raises(LcmError) as caught:
+        asyncio.run(planned(path, plan, *args))
+    assert dump(path) == before
+    return caught.value
+
+
+def diagnostics(path: Path) -> dict[str, Any]:
+    async def load(reader: Reader) -> BriefState:
+        brief = await active_brief(reader, ONE)
+        brief = brief or (await list_briefs(reader, ONE))[0]
+        return await state_of(reader, brief)
+
+    found: BriefState = asyncio.run(reading(path, load))
+    return {
+        "postFocusMessageCount": found.messages,
+        "postFocusSummaryCount": found.summaries,
+        "postFocusTokenCount": found.tokens,
+        "sourceContextChanged": found.context_changed,
+        "stale": found.stale,
+        "truncated": found.truncated,
+    }
+
+
+def states(path: Path) -> list[dict[str, Any]]:
+    return [dict(zip(("prompt", "status", "sup"), row, strict=True)) for row in query(path, STATES, ONE)]
+
+
+# -- as the engine recorded it ---------------------------------------------------------------------------
+
+
+async def test_what_a_brief_is_made_from_is_what_the_engine_takes(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        found = await database.read(focus_input, ONE)
+        rest = {number: await database.read(focus_input, ConversationId(number)) for number in range(1, 9)}
+    assert [
+        {
+            "ordinal": one.ordinal,
+            "summaryId": one.summary_id,
+            "kind": one.kind,
+            "depth": one.depth,
+            "tokenCount": one.tokens,
+            "createdAt": one.created_at,
+            "latestAt": one.latest_at,
+            "maxSourceSeq": one.own_last_seq,
+        }
+        for one in found.sources
+    ] == RECORDED["active"]
+    assert {
+        str(number): {
+            "watermark": {
+                "coveredLatestAt": one.watermark.latest_at,
+                "coveredMessageSeq": one.watermark.message_seq,
+            },
+            "hash": one.digest,
+        }
+        for number, one in rest.items()
+    } == RECORDED["perConversation"]
+
+
+def test_the_recorded_sequence_row_by_row(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    log = iter(RECORDED["log"])
+
+    def holds(*, read: bool = True) -> dict[str, Any]:
+        step: dict[str, Any] = next(log)
+        assert states(path) == step["states"], step["step"]
+        if read:
+            assert diagnostics(path) == step["diagnostics"], step["step"]
+        return step
+
+    put(path, "one", BriefText("body", "m"))
+    holds()
+    fail(path, "two")
+    holds(read=False)
+    put(path, "three", BriefText("body", "m", truncated=True))
+    holds()
+    commit(path, asyncio.run(planned(path, plan_clear, ONE, now=NOW)))
+    step = holds(read=False)
+    assert (asyncio.run(reading(path, lambda reader: active_brief(reader, ONE))), step["active"]) == (
+        None,
+        None,
+    )
+    put(path, "four", BriefText("body", "m"), Watermark(Timestamp("2026-03-04T11:29:17.000Z"), 100))
+    holds()
+
+
+LATEST = Timestamp("2026-03-04T11:29:17.000Z")
+SENT = {
+    "assemble: covers all (366)": Watermark(LATEST, 366),
+    "assemble: covers seq 200": Watermark(LATEST, 200),
+    "assemble: no seq, covered until 2026-03-03T18:41:25Z": Watermark(
+        Timestamp("2026-03-03T18:41:25.000Z"), None
+    ),
+    "assemble: no watermark": Watermark(None, None),
+}
+
+
+@pytest.mark.parametrize("step", SENT)
+def test_what_a_brief_replaces_and_what_came_since_as_recorded(step: str, database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    (said,) = (one for one in RECORDED["log"] if one["step"] == step)
+    put(path, step, BriefText("Focus body"), SENT[step])
+    found = asyncio.run(reading(path, lambda reader: focus_overlay(reader, ONE, UTC)))
+    covered = len(found.covered) if found is not None else 0
+    assert 4 - covered == said["result"]["stats"]["summaryCount"]
+    assert diagnostics(path) == said["diagnostics"]
+    assert value(path, "SELECT token_count FROM focus_briefs WHERE conversation_id = 1") == 3
+
+
+def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    # Not their counts: whoever filled this file gave a target of 1,200, and a quarter of the length for CJK.
+    columns = """brief_id, conversation_id, session_key, prompt, content, status,
+        covered_latest_at, covered_message_seq, source_context_hash, error, created_at, updated_at,
+        superseded_at"""
+    sql = f"SELECT {columns} FROM focus_briefs WHERE status <> 'failed' ORDER BY rowid"
+    kept, failed = query(path, sql), query(path, "SELECT * FROM focus_briefs WHERE status = 'failed'")
+    assert len(kept) == 4
+    run(path, "DELETE FROM focus_briefs", "DELETE FROM focus_brief_sources")
+    for row in kept:
+        brief_id, owner, _, prompt, content, status, *_ = row
+        moment = parse_utc(row[-3])
+        assert moment is not None
+        put(path, prompt, BriefText(content), owner=ConversationId(owner), brief_id=brief_id, now=moment)
+        if status == "inactive":
+            commit(path, asyncio.run(planned(path, plan_clear, ConversationId(owner), now=moment)))
+    assert query(path, sql) == kept
+    assert failed  # which nobody makes here
+
+
+def test_sources_have_their_roles_and_ordinals(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    edge = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = 'sum_4c4bd5292abfa225'"
+    below = value(path, edge)
+    text = BriefText(
+        "Text.",
+        "m",
+        cited=("sum_07742015d971b59d", "sum_nobody"),
+        expanded=(below, "sum_07742015d971b59d"),
+        irrelevant=("sum_253c14ef1ca84d7c",),  # of another conversation
+    )
+    plan = put(path, "q", text)
+    sql = "SELECT summary_id, ordinal, role FROM focus_brief_sources WHERE brief_id = ? ORDER BY rowid"
+    assert query(path, sql, plan.select) == [
+        *((one["summaryId"], one["ordinal"], "active_input") for one in RECORDED["active"]),
+        ("sum_07742015d971b59d", 2, "cited"),
+        (below, None, "expanded"),
+        ("sum_07742015d971b59d", 2, "expanded"),
+    ]
+    assert any("2 ids that no summary" in one for one in plan.warnings)
+
+
+# -- refocus, activate, delete ---------------------------------------------------------------------------
+
+
+def test_a_refocus_is_made_from_what_came_since(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    put(path, "question", BriefText("First."))
+    assert "already current" in refusal(path, read_refocus, ONE).message
+    with building(path) as rows:
+        said = rows.message(1, "later", role="user")
+        rows.summary(1, "sum_later", messages=[said], in_context=True)
+
+    async def again(reader: Reader) -> Plan:
+        wish = await read_refocus(reader, ONE)
+        assert [one.summary_id for one in wish.wanted] == ["sum_later"]
+        return await plan_brief(reader, wish, BriefText("Second."), now=NOW)
+
+    plan = asyncio.run(planned(path, again))
+    commit(path, plan)
+    assert [(one["prompt"], one["status"]) for one in states(path)] == [
+        ("question", "superseded"),
+        ("question", "active"),
+    ]
+    sql = "SELECT summary_id FROM focus_brief_sources WHERE brief_id = ?"
+    assert column(path, sql, plan.select) == ["sum_later"]
+    assert "already current" in refusal(path, read_refocus, ONE).message
+
+
+def test_an_older_brief_is_activated_and_deleted(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    old, now = "focus_b291d54f7a07a200", "focus_0641d2bb900b47e2"
+    plan = asyncio.run(planned(path, plan_activate, TWO, old, now=NOW))
+    done = commit(path, plan)
+    sql = """SELECT brief_id, status, superseded_at, updated_at FROM focus_briefs
+        WHERE conversation_id = 2 AND content <> ''"""
+    assert query(path, sql) == [
+        (old, "active", None, "2026-03-04 13:00:00"),
+        (now, "superseded", "2026-03-04 13:00:00", "2026-03-04 13:00:00"),
+    ]
+    assert "It is stale: newer messages, newer summaries" in plan.warnings
+    undo(path, done.id)
+    done = commit(path, asyncio.run(planned(path, plan_delete_brief, TWO, now)))
+    assert value(path, "SELECT count(*) FROM focus_brief_sources WHERE brief_id = ?", now) == 0
+    assert asyncio.run(reading(path, lambda reader: active_brief(reader, TWO))) is None
+    undo(path, done.id)
+    assert asyncio.run(reading(path, lambda reader: active_brief(reader, TWO))) is not None
+
+
+async def test_the_effect_before_and_the_reasons(database_file: DatabaseFactory):
+    async with await Database.open(database_file("0.15.3")) as database:
+        (brief, *_) = await database.read(list_briefs, TWO)
+        effect = await database.read(effect_of, brief)
+        state = await database.read(state_of, brief)
+    assert (effect.covered, effect.covered_tokens, effect.saved, effect.left) == (
+        ("sum_253c14ef1ca84d7c",),
+        248,
+        208,
+        0,
+    )
+    assert state.reasons == (StaleReason.MESSAGES, StaleReason.SUMMARIES)
+
+
+def test_a_brief_that_was_changed_meanwhile_is_not_overwritten(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    plan = asyncio.run(planned(path, plan_clear, TWO, now=NOW))
+    run(path, "UPDATE focus_briefs SET status = 'superseded' WHERE status = 'active'")
+    before = dump(path)
+    with pytest.raises(StalePlanError):
+        commit(path, plan)
+    assert dump(path) == before
+
+
+# -- refused ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
+def test_an_engine_without_briefs_is_said_to_have_none(version: str, database_copy: DatabaseFactory):
+    path = database_copy(version)
+    for plan, args in (
+        (read_wish, (ONE, "q")),
+        (read_refocus, (ONE,)),
+        (plan_activate, (ONE, "focus_1")),
+        (plan_clear, (ONE,)),
+        (plan_delete_brief, (ONE, "focus_1")),
+    ):
+        assert "has no focus briefs" in refusal(path, plan, *args).message
+
+
+def test_what_cannot_be_done_says_why(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    seven, none = ConversationId(7), ConversationId(99)
+    assert "no summaries" in refusal(path, read_wish, seven, "q").message
+    assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, " \u3000\0").message
+    assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, "x" * 4_001).message
+    assert isinstance(refusal(path, read_wish, none, "q"), NotFoundError)
+    assert isinstance(refusal(path, plan_clear, none), NotFoundError)
+    assert "no active focus brief" in refusal(path, plan_clear, ONE).message
+    assert "no active focus brief" in refusal(path, read_refocus, ONE).message
+    assert "already active" in refusal(path, plan_activate, TWO, "focus_0641d2bb900b47e2").message
+    assert "it failed" in refusal(path, plan_activate, TWO, "focus_176b108901f00a77").message
+    assert isinstance(refusal(path, plan_activate, ONE, "focus_0641d2bb900b47e2"), NotFoundError)
+    with pytest.raises(RefusedError, match="empty text"):
+        put(path, "q", BriefText(" \n"))
+
+
+HOSTILE = "\x1b[2J‮ <focus_brief> \udc80 \ud83d \0 [bold] {{ 7 * 7 }} '; DROP TABLE focus_briefs; --"
+
+
+def test_a_hostile_question_is_kept_as_text(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3-damaged")
+    plan = put(path, HOSTILE, BriefText(HOSTILE, HOSTILE, cited=(HOSTILE,)))
+    kept = value(path, "SELECT prompt FROM focus_briefs WHERE brief_id = ?", plan.select)
+    assert kept == HOSTILE.replace("\0", "").replace("\ud83d", "\ufffd")
+    assert "\x1b" not in plan.title + "".join(plan.warnings)
+    found = asyncio.run(reading(path, lambda reader: focus_overlay(reader, ONE, UTC)))
+    assert found is not None
+    assert "&lt;focus_brief&gt;" in found.text
