@@ -52,6 +52,13 @@ _ALL = (
         "Show the previous context that this summary was written with.",
         where="the summary DAG and the context",
     ),
+    Command(
+        "expand",
+        "greater_than_sign,ctrl+o",
+        "Expand",
+        "Read what is below this summary level by level, with the tokens that each level costs.",
+        where="the summary DAG and the search",
+    ),
     Command("messages", "M", "Messages", "Go to the selected message in its conversation."),
     Command("files", "f", "Files", "Show the large files of this conversation."),
     Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),

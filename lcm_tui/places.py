@@ -64,6 +64,13 @@ class Summaries(NamedTuple):
     select: SummaryId | None = None
 
 
+class Expansion(NamedTuple):
+    """A summary read down level by level."""
+
+    conversation: Conversation
+    summary_id: SummaryId
+
+
 class CoverageMap(NamedTuple):
     """The summaries of a conversation over its messages, standing on a summary."""
 
@@ -237,6 +244,7 @@ Place: TypeAlias = (
     | Sent
     | Summaries
     | CoverageMap
+    | Expansion
     | Previous
     | Files
     | FileText

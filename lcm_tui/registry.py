@@ -63,6 +63,7 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             | places.Context()
             | places.Summaries()
             | places.CoverageMap()
+            | places.Expansion()
             | places.Previous()
             | places.Files()
             | places.Briefs()
@@ -103,6 +104,7 @@ OfConversation = (
     | places.Context
     | places.Summaries
     | places.CoverageMap
+    | places.Expansion
     | places.Previous
     | places.Files
     | places.Briefs
@@ -128,6 +130,10 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
             from lcm_tui.screens.coverage.screen import CoverageScreen
 
             return CoverageScreen(place.conversation, select=place.select)
+        case places.Expansion():
+            from lcm_tui.screens.expansion.screen import ExpansionScreen
+
+            return ExpansionScreen(place.conversation, place.summary_id)
         case places.Previous():
             from lcm_tui.screens.previous.screen import PreviousScreen
 
@@ -210,6 +216,7 @@ SOON: Final = (
         "context.sent",
         "search.screen",
         "coverage.screen",
+        "expansion.screen",
     ),
     *("comparison.screen", "review.screen", "drafting.screen", "editor.screen"),
 )

@@ -89,6 +89,27 @@ def choose_writer(
     return Modelling(choose_model(wanted, source), wanted, own)
 
 
+def named_model(
+    settings: Settings,
+    summary: SummarySettings | None = None,
+    *,
+    key_variable: str | None = None,
+    key_file: Path | None = None,
+) -> Modelling | None:
+    """The model for a question that somebody named; *summary* as in `choose_writer`. None: nobody did.
+
+    A key alone names none, and the extractive writer is none that can be asked.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together.
+    """
+    named = settings.summary if summary is None else summary
+    if not any((named.provider.value, named.model.value, named.base_url.value)):
+        return None
+    model = choose_writer(settings, summary, key_variable=key_variable, key_file=key_file)
+    return model if model.chosen.choice.base_url else None
+
+
 def spent_text(usage: Usage) -> str:
     """What something cost, for people: at most so much, where the provider did not say all of it."""
     if usage.is_exact or not usage.cost_usd:

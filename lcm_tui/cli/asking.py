@@ -19,31 +19,26 @@ from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.drafting_report import load_document, spent_document
-from lcm_tui.cli.modelling import model_document, modelling
+from lcm_tui.cli.modelling import flagged, model_document
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
 from lcm_tui.cli.working import ask, can_ask, show_and_ask
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
-from lcm_tui.writing import Modelling, cost_text, most_text, spent_text
+from lcm_tui.writing import Modelling, cost_text, most_text, named_model, spent_text
 
 
-def named_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> Modelling | None:
+def flagged_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> Modelling | None:
     """The model that somebody named, by options or (unless *by_flags*) by settings; None: nobody did.
-
-    A key alone names none, and the extractive writer is none that can be asked.
 
     Raises:
         ConfigurationError: provider, model, address and key do not go together.
     """
-    named = [flags.provider, flags.model, flags.base_url]
-    if not by_flags:
-        summary = run.settings.summary
-        named += [summary.provider.value, summary.model.value, summary.base_url.value]
-    if not any(named):
+    if by_flags and not any((flags.provider, flags.model, flags.base_url)):
         return None
-    model = modelling(run, flags)
-    return model if model.chosen.choice.base_url else None
+    return named_model(
+        run.settings, flagged(run, flags), key_variable=flags.api_key_env, key_file=flags.api_key_file
+    )
 
 
 def opened(model: Modelling) -> ModelSummarizer:
@@ -192,7 +187,7 @@ def agreed_model(
         NobodyToAskError: nobody can be asked whether it may, and no *yes* was given.
         CancelledError: the answer is no.
     """
-    model = named_model(run, flags, by_flags=True)
+    model = flagged_model(run, flags, by_flags=True)
     if model is None:
         return None
     found = opened(model)

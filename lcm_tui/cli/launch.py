@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
 
-from lcm_tui.cli.declaring import Command
+from lcm_tui.cli.declaring import Command, Option
 from lcm_tui.cli.presentation import PROGRAM
 
 if TYPE_CHECKING:
@@ -23,12 +23,19 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-def open_app(run: Run) -> int:
+NoIndex: TypeAlias = Annotated[
+    bool, Option("--no-index", "Search without a private index, and keep no recent searches.")
+]
+
+
+def open_app(run: Run, *, no_index: NoIndex = False) -> int:
     """See, check and mend what an LCM agent remembers.
 
     Without a command the app opens on the database. Options may stand before or after a command.
     """
-    from lcm_core.settings import SettingSource
+    from dataclasses import replace
+
+    from lcm_core.settings import SettingSource, Sourced
     from lcm_core.store.opening import choose_access
 
     if run.settings.output_format.source is SettingSource.COMMAND_LINE:
@@ -41,7 +48,10 @@ def open_app(run: Run) -> int:
             f"`{PROGRAM} conversations list` (`{PROGRAM} --help` lists them).",
             code="NO_TERMINAL",
         )
-    return run_the_app(run.settings, demo=False)
+    settings = run.settings
+    if no_index:
+        settings = replace(settings, search_cache=Sourced(False, SettingSource.COMMAND_LINE, "--no-index"))
+    return run_the_app(settings, demo=False)
 
 
 WITHOUT_A_COMMAND = Command("", open_app)

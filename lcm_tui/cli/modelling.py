@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lcm_core.settings import SummarySettings
 from lcm_core.summarize.cost import Price
 
 from lcm_tui.cli.answer import Run
@@ -35,19 +36,23 @@ def modelling(run: Run, flags: ModelOptions, prompts: Path | None = None) -> Mod
         UsageError: an option does not fit.
         ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
     """
-    settings = run.settings.summary.with_flags(
+    return choose_writer(
+        run.settings,
+        flagged(run, flags),
+        key_variable=flags.api_key_env,
+        key_file=flags.api_key_file,
+        prompts=prompts,
+    )
+
+
+def flagged(run: Run, flags: ModelOptions) -> SummarySettings:
+    """Environment and config under the options."""
+    return run.settings.summary.with_flags(
         provider=flags.provider,
         model=flags.model,
         base_url=flags.base_url,
         max_calls=flags.max_calls,
         max_cost=flags.max_cost,
-    )
-    return choose_writer(
-        run.settings,
-        settings,
-        key_variable=flags.api_key_env,
-        key_file=flags.api_key_file,
-        prompts=prompts,
     )
 
 

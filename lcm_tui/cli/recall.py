@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lcm_core.errors import ExitCode, RefusedError
+from lcm_core.errors import ExitCode, NotFoundError, RefusedError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.private_files import reason_of
-from lcm_core.recall.documents import described_document, found_document, passage_document
+from lcm_core.recall.documents import (
+    described_document,
+    found_document,
+    levels_document,
+    passage_document,
+)
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
 from lcm_core.recall.find import NAMES, Found, Hit, Near, search
 from lcm_core.recall.indexing import forget, index_of, make_index, remember
+from lcm_core.recall.levels import Level, levels_below, read_level
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import Query
 from lcm_core.recall.tools import RecallTools
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.connecting import Rows
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.recalled import RecalledRows
@@ -27,6 +34,7 @@ from lcm_core.wording import counted
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
+from lcm_tui.views.expansion import levels_table
 
 #: Kinds of summaries, which may be asked for beside the kinds of documents.
 LEVELS = ("leaf", "condensed")
@@ -48,7 +56,7 @@ class Asked:
     limit: int
     offset: int
     in_context: bool | None = None
-    by_index: bool = True
+    by_cache: bool = True  #: goes by the private index where there is one, and is kept as a recent search
 
     @property
     def filter(self) -> Filter:
@@ -78,7 +86,7 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
     wanted = asked.filter
     settings = recall_settings(run.settings)
     path = run.settings.database.value
-    index = index_of(path) if asked.by_index else None
+    index = index_of(path) if asked.by_cache else None
 
     async def load(reader: Reader) -> tuple[str, Found]:
         named, within = await in_scope(reader, asked.conversation_id, asked.session_key, asked.agent)
@@ -98,7 +106,8 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
         return named, found
 
     named, found = run.read(load)
-    remember(path, query.text)
+    if asked.by_cache:
+        remember(path, query.text)
     answer = run.answer("grep", found_document(query.text, named, found), _grep_blocks(run, named, found))
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
 
@@ -265,7 +274,39 @@ def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_message
             )
         )
 
-    page = run.read(load)
+    return _page_answer(run, name, run.read(load), budget)
+
+
+def expand_levels(run: Run, name: str) -> Answer:
+    """What is below a summary level by level, and what each level costs."""
+
+    async def load(reader: Reader) -> tuple[Level, ...]:
+        return await reader.run(lambda rows: levels_below(rows, reader.schema, name))
+
+    levels = run.read(load)
+    data: JsonObject = {"id": name.partition("@")[0], "levels": levels_document(levels)}
+    return run.answer("expand", data, [levels_table(levels)])
+
+
+def expand_level(run: Run, name: str, number: int, budget: int, cursor: str | None) -> Answer:
+    """A page of the texts of one level below a summary."""
+
+    async def load(reader: Reader) -> Page:
+        def read(rows: Rows) -> Page:
+            levels = levels_below(rows, reader.schema, name)
+            if number >= len(levels):
+                raise NotFoundError(
+                    f"There is no level {number:,} below {name[:80]}; the last one is {len(levels) - 1}.",
+                    details={"level": number},
+                )
+            return read_level(rows, reader.schema, levels[number], tokens=budget, cursor=cursor)
+
+        return await reader.run(read)
+
+    return _page_answer(run, name, run.read(load), budget)
+
+
+def _page_answer(run: Run, name: str, page: Page, budget: int) -> Answer:
     data: JsonObject = {
         "id": name,
         "tokens": page.tokens,

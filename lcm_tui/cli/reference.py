@@ -13,6 +13,7 @@ from importlib.metadata import version
 from lcm_tui.cli import registry
 from lcm_tui.cli.common import CommonOptions
 from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_in
+from lcm_tui.cli.launch import WITHOUT_A_COMMAND
 from lcm_tui.cli.presentation import PROGRAM
 
 #: docs/decisions.md, "Exit codes".
@@ -49,6 +50,7 @@ def man_page() -> str:
         *(".SH SYNOPSIS", f".B {_roff(PROGRAM)}", "[OPTIONS] [COMMAND [ARGUMENTS]]"),
         *(".SH DESCRIPTION", "Without a command the app opens on the database."),
         *(".SH COMMON OPTIONS", *_roff_options(_shown(declared_in(CommonOptions)))),
+        *(".SH OPTIONS OF THE APP", *_roff_options(_shown(WITHOUT_A_COMMAND.parameters))),
         ".SH COMMANDS",
     ]
     for one in registry.every():
@@ -66,6 +68,8 @@ def man_page() -> str:
 def _common() -> Iterator[str]:
     yield "Options of every command; they may come before or after the command:\n"
     yield from _table(_shown(declared_in(CommonOptions)))
+    yield "Without a command the app opens, which also has:\n"
+    yield from _table(_shown(WITHOUT_A_COMMAND.parameters))
 
 
 def _section(one: Command) -> Iterator[str]:

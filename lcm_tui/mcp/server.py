@@ -45,10 +45,18 @@ _INSTRUCTIONS = (
 Incoming = SessionMessage | Exception
 
 
-async def serve(path: Path, settings: RecallSettings, allowed: Allowed, model: Model | None = None) -> None:
+async def serve(
+    path: Path,
+    settings: RecallSettings,
+    allowed: Allowed,
+    model: Model | None = None,
+    *,
+    by_index: bool = True,
+) -> None:
     """Serve one client until its input ends; what was asked before that is answered.
 
-    A *model* that was named at the start makes the tool ``ask``; it is closed by whoever made it.
+    A *model* that was named at the start makes the tool ``ask``; it is closed by whoever made it. *by_index*:
+    a search may go by the private index, where there is one.
 
     Raises:
         DatabaseError: the file cannot be read.
@@ -62,7 +70,7 @@ async def serve(path: Path, settings: RecallSettings, allowed: Allowed, model: M
             asks = "" if model is None else f", asking {safe_line(model.name)}"
             log.info("serving %s, %s%s", path, allowed.name, asks)
             async with stdio_server() as (incoming, outgoing):
-                memory = Memory(database, settings, allowed, model)
+                memory = Memory(database, settings, allowed, model, by_index)
                 await _converse(server_of(memory), incoming, outgoing, longest(memory))
         finally:
             watching.cancel()

@@ -94,11 +94,15 @@ def coverage_line(found: Found | None, share: float | None) -> Line:
     spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
     if share is not None:
         return (*spans, Span(f"  searching … {share:.0%}", "dim"))
-    seconds = found.coverage.seconds
-    spans.append(Span(f"  in {searched}{f', {seconds:.0f} s' if seconds >= 1 else ''}", "dim"))
+    spans.append(Span(f"  in {searched}, {took_text(found.coverage.seconds)}", "dim"))
     if not found.coverage.is_full:
         spans.append(Span(f"  {found.coverage.missing}", "warn"))
     return tuple(spans)
+
+
+def took_text(seconds: float) -> str:
+    """How long a search took."""
+    return f"{seconds:.1f} s" if seconds >= 0.1 else "under 0.1 s"
 
 
 def nothing_text(found: Found) -> str:

@@ -18,11 +18,15 @@ from textual.pilot import Pilot
 from lcm_tui.dialogs.two_texts import TwoTexts
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.editor.screen import EditScreen
+from lcm_tui.screens.expansion.screen import ExpansionScreen
 from lcm_tui.screens.search.narrowing import parse_narrowing
 from lcm_tui.screens.search.panes import HitKey
 from lcm_tui.screens.search.screen import SearchScreen
+from tests.app.screens import WAYS, walk_to
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
+from tests.support import sampled
 
 NEEDLE = "zinnober-4711"
 
@@ -205,6 +209,90 @@ async def test_a_model_is_asked_only_after_the_operator_agreed(
         await wait_for_text(pilot, "It is there", "No citation could be verified")
         assert len(asked) == 1
         assert "\x1b" not in shown(pilot)
+
+
+async def test_a_hit_is_expanded_level_by_level_with_what_each_level_costs(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *NEEDLE)
+        assert screen.hits.selected == screen.hits.keys[1], "the best hit, whatever was found first"
+        for hit in ("a summary", "the message"):
+            await wait_for_text(pilot, "^o Expand")
+            await pilot.press("ctrl+o")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ExpansionScreen), hit)
+            expansion = pilot.app.screen
+            assert isinstance(expansion, ExpansionScreen)
+            await settled(pilot)
+            levels = expansion.list.levels
+            assert levels[0].summaries == (expansion.selected_id(),)
+            total = sum(one.tokens for one in levels)
+            await wait_for_text(pilot, f"{levels[-1].tokens:,}  {total:>10,}", "Expand sum_")
+            await pilot.press("G")
+            first = f"msg#{levels[-1].messages[0]}@"
+            await wait_for_text(pilot, first)
+            before = len(expansion.text.document)
+            await pilot.press("enter", "enter")
+            await settled(pilot)
+            assert len(expansion.text.document) > before or "enter reads the next" not in expansion.text.text
+            assert "\x1b" not in shown(pilot)
+            await pilot.press("escape", "escape")
+            await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
+            await pilot.press("down")
+        await pilot.press("tab", "y", "escape")
+
+
+async def test_without_the_cache_nothing_is_kept_on_disk(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("DROP TABLE messages_fts")  # else no index would be made anyway
+    config = tmp_path / "config.toml"
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(config))
+    for setting, kept in (("search_cache = false", False), ("", True)):
+        config.write_text(setting)
+        async with open_app(path, size=NARROW) as pilot:
+            await searching(pilot, *NEEDLE)
+            await wait_for_text(pilot, "2 hits")
+            await pilot.press("enter")
+            await wait_for(pilot, lambda: not isinstance(pilot.app.screen, SearchScreen), "the place")
+            await pilot.press("escape", "ctrl+u")
+            await wait_for_text(pilot, f"recent  {NEEDLE}")
+            await settled(pilot)
+        assert any(default_folder().rglob("*")) is kept, setting
+
+
+ANYWHERE = (*WAYS, "TargetScreen", "SourceScreen", "EditScreen")
+
+
+@pytest.mark.parametrize("name", sampled(ANYWHERE, ["ContextScreen", "DraftingScreen"]))
+async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_home: Path) -> None:
+    path = openclaw_home / "lcm.db"
+    plant(path)
+    async with open_app(path, size=NARROW, state_dir=openclaw_home) as pilot:
+        before = await walk_to(pilot, name)
+        if isinstance(before, EditScreen):  # where F is a letter, too: its third key
+            await pilot.press("escape")
+            before = pilot.app.screen
+        await pilot.press("ctrl+u" if isinstance(before, SearchScreen) else "F", *NEEDLE)
+        screen = pilot.app.screen
+        assert isinstance(screen, SearchScreen)
+        assert screen.query_input.value == NEEDLE, "letters are text, from the first one on"
+        await wait_for_text(pilot, "2 hits", "Conversation 3")
+        hit = screen.hits.hit
+        assert hit is not None
+        assert NEEDLE in hit.snippet
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place of the hit")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
+        if screen is not before:
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: pilot.app.screen is before, "where one was")
 
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:

@@ -25,6 +25,7 @@ from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
+from lcm_tui.views import hits
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
 from tests.cli.support import run as command
@@ -106,6 +107,7 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "datetime", FrozenTime)
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
+    monkeypatch.setattr(hits, "took_text", lambda _: "0.5 s")
 
 
 SIZES = (

@@ -5,10 +5,13 @@ All texts are as they are stored: who shows them makes them safe.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lcm_core.javascript import Json
 from lcm_core.recall.find import Found, Hit
+from lcm_core.recall.levels import Level
 from lcm_core.recall.read import Passage, Verdict, cite
 from lcm_core.store.searched import Document
 
@@ -90,6 +93,21 @@ def passage_document(one: Passage) -> dict[str, Json]:
         "complete": one.complete,
         "text": one.text,
     }
+
+
+def levels_document(levels: Sequence[Level]) -> list[Json]:
+    """The levels below a summary; tokens as stored."""
+    return [
+        {
+            "level": one.number,
+            "summaries": list(one.summaries),
+            "messages": list(one.messages),
+            "missing": one.missing,
+            "tokens": one.tokens,
+            "tokensToHere": total,
+        }
+        for one, total in zip(levels, accumulate(one.tokens for one in levels), strict=True)
+    ]
 
 
 def asked_document(scope: str, asked: Asked) -> dict[str, Json]:

@@ -101,6 +101,13 @@ class Hit:
         """The id under which it can be described and expanded."""
         return f"msg#{self.id}" if self.kind is DocumentKind.MESSAGE else self.id
 
+    @property
+    def summary(self) -> SummaryId | None:
+        """What can be read down: the summary that it is, else the one in the context that covers it."""
+        if self.kind is DocumentKind.SUMMARY:
+            return SummaryId(self.id)
+        return self.way[0] if self.way else None
+
 
 def _count_text(count: int, at_least: bool) -> str:
     return f"at least {count:,}" if at_least else f"{count:,}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -56,6 +56,14 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorAt:
+    """Where a page begins: a passage by its number, and the characters of it that were read before."""
+
+    number: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """As much as a budget holds."""
 
@@ -88,16 +96,19 @@ def read_below(
         NotFoundError: there is nothing of this id.
         UsageError: the cursor is none of ours.
     """
-    skipped, start = _position(cursor)
+    found = _below(db, schema, root, settings, with_messages, within)
+    return page_of(enumerate(found), tokens, cursor_at(cursor))
+
+
+def page_of(numbered: Iterable[tuple[int, tuple[Document, int]]], tokens: int, at: CursorAt) -> Page:
+    """As many of the numbered documents, each with its level, as *tokens* hold, from a cursor on."""
     left = tokens
     passages: list[Passage] = []
-    found = _below(db, schema, root, settings, with_messages, within)
-    for number, (document, level) in enumerate(found):
-        if number < skipped:
+    for number, (document, level) in numbered:
+        if number < at.number:
             continue
-        whole = text_of(document)
-        begin = start if number == skipped else 0
-        passage = _passage(document, level, whole, begin, left)
+        begin = at.start if number == at.number else 0
+        passage = _passage(document, level, text_of(document), begin, left)
         if passage is None:
             return Page(tuple(passages), f"{number}.{begin}")
         passages.append(passage)
@@ -259,9 +270,14 @@ def name_of(document: Document) -> str:
     return f"msg#{document.id}" if document.kind is DocumentKind.MESSAGE else document.id
 
 
-def _position(cursor: str | None) -> tuple[int, int]:
+def cursor_at(cursor: str | None) -> CursorAt:
+    """Where a page begins.
+
+    Raises:
+        UsageError: the cursor is none of ours.
+    """
     if cursor is None:
-        return 0, 0
+        return CursorAt(0, 0)
     given = _CURSOR.fullmatch(cursor)
     if given is None:
         raise UsageError(
@@ -269,4 +285,4 @@ def _position(cursor: str | None) -> tuple[int, int]:
             code="INVALID_CURSOR",
             details={"option": "cursor", "value": cursor[:80]},
         )
-    return int(given[1]), int(given[2])
+    return CursorAt(int(given[1]), int(given[2]))

@@ -56,6 +56,7 @@ _KNOWN = (
     "check_seconds",
     "format",
     "keys",
+    "search_cache",
     "summary",
     "theme",
     "write_unknown_schema",
@@ -81,6 +82,7 @@ class UserFile:
     backup_offer_mb: Sourced[int] | None = None
     write_unknown_schema: Sourced[bool] | None = None
     check_seconds: Sourced[float] | None = None
+    search_cache: Sourced[bool] | None = None
     keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     summary: Json = None  #: the table as it is written
 
@@ -126,6 +128,7 @@ def read_user_file(path: Path, *, expected: bool, diagnostics: list[Diagnostic])
         given("backup_offer_mb", megabytes),
         given("write_unknown_schema", boolean),
         given("check_seconds", seconds),
+        given("search_cache", boolean),
         _keys(document.get("keys"), diagnostics),
         document.get("summary"),
     )

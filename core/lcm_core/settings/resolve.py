@@ -99,6 +99,7 @@ class Settings:
     backup_offer_mb: Sourced[int]  #: smaller files are offered a backup before a day's first change; 0: none
     write_unknown_schema: Sourced[bool]  #: whether files of engines that we do not know may be changed
     check_seconds: Sourced[float]  #: a check of the doctor that gets no further for so long gives up; 0: none
+    search_cache: Sourced[bool]  #: whether a search may keep an index and recent searches in the cache folder
     keys: Mapping[str, str]  #: action id to key, or keys separated by commas
     raw: JsonObject  #: the plugin's block as it is in the file, secrets masked
     diagnostics: tuple[Diagnostic, ...]
@@ -160,6 +161,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
         write_unknown_schema=user.write_unknown_schema or Sourced(False),
         check_seconds=user.check_seconds or Sourced(CHECK_SECONDS),
+        search_cache=user.search_cache or Sourced(True),
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),

@@ -152,6 +152,7 @@ def sourced_settings(settings: Settings) -> dict[str, Sourced[object]]:
         "tui.backupOfferMb": settings.backup_offer_mb,
         "tui.writeUnknownSchema": settings.write_unknown_schema,
         "tui.checkSeconds": settings.check_seconds,
+        "tui.searchCache": settings.search_cache,
     }
     return {**paths, **engine, **tui}
 

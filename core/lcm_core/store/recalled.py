@@ -12,6 +12,7 @@ from lcm_core.records import (
     LargeFile,
     Message,
     MessageId,
+    Summary,
     SummaryId,
     SummaryText,
 )
@@ -115,6 +116,18 @@ class RecalledRows:
         found = {row["summary_id"]: SummaryText(summary_of(row), row["content"] or "") for row in rows}
         return [found[one] for one in wanted if one in found]
 
+    def without_texts(self, summary_ids: Iterable[SummaryId]) -> list[Summary]:
+        """The same, without their texts."""
+        if not self.schema.has("summaries"):
+            return []
+        wanted = list(dict.fromkeys(summary_ids))
+        columns = self.schema.select("summaries", SUMMARY_COLUMNS, "s")
+        rows = typed(
+            self.db.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
+        )
+        found = {row["summary_id"]: summary_of(row) for row in rows}
+        return [found[one] for one in wanted if one in found]
+
     def links(self, summary_id: SummaryId) -> Links:
         """The summaries and messages right beside one."""
         sources = [edge.source for edge in self.edges("summary_id", summary_id)]
@@ -166,6 +179,14 @@ class RecalledRows:
         )
         found = {row["message_id"]: message_of(row) for row in rows}
         return [found[one] for one in message_ids if one in found]
+
+    def message_tokens(self, message_ids: Iterable[MessageId]) -> dict[MessageId, int]:
+        """The stored tokens of some messages, 0 where none are recorded; those that are gone are left out."""
+        columns = self.schema.select("messages", ("message_id", "token_count"), "m")
+        rows = typed(
+            self.db.rows_in(f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids)
+        )
+        return {MessageId(row["message_id"]): row["token_count"] or 0 for row in rows}
 
     def file(self, file_id: str) -> LargeFile | None:
         """One large file by its id."""

@@ -80,7 +80,7 @@ def ask(
     from lcm_core.errors import UsageError
     from lcm_core.recall.asking import AskLimits
 
-    from lcm_tui.cli.asking import AskWork, named_model
+    from lcm_tui.cli.asking import AskWork, flagged_model
 
     if not question.strip() or len(question) > _MAX_QUESTION:
         raise UsageError(
@@ -89,6 +89,6 @@ def ask(
         )
     limits = AskLimits(tokens, steps, answer_tokens=answer_tokens, seconds=float(timeout))
     work = AskWork(
-        run, question.strip(), (conversation_id, session_key, agent), limits, named_model(run, model), yes
+        run, question.strip(), (conversation_id, session_key, agent), limits, flagged_model(run, model), yes
     )
     return work.do(fail_empty=fail_empty)

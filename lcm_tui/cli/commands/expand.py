@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from lcm_tui.cli import options
 from lcm_tui.cli.commands.grep import AsEngine
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.kinds import WholeNumber
+from lcm_tui.cli.kinds import WholeNumber, invalid
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 #: That of `recall.read.DEFAULT_TOKENS`.
 DEFAULT_TOKENS, _MAX_TOKENS = 4_000, 1_000_000
+#: No summary is so far above its messages.
+_MAX_LEVEL = 1_000_000
 
 IdArgument: TypeAlias = Annotated[
     str, Argument("ID", "msg#12, sum_..., file_..., a brief, or a citation of one.")
@@ -25,9 +27,25 @@ Tokens: TypeAlias = Annotated[
 NoMessages: TypeAlias = Annotated[
     bool, Option("--no-messages", "Only summaries, without the messages below.")
 ]
+Levels: TypeAlias = Annotated[
+    bool, Option("--levels", "What is below the summary level by level, and the tokens of each; no texts.")
+]
+OneLevel: TypeAlias = Annotated[
+    int | None,
+    Option(
+        "--level", "Only the texts of this level: 0 is the summary itself.", WholeNumber(0, _MAX_LEVEL), "N"
+    ),
+]
 
 
-@command("expand", examples=("expand sum_4c4bd5292abfa225 --tokens 2000",))
+@command(
+    "expand",
+    examples=(
+        "expand sum_4c4bd5292abfa225 --tokens 2000",
+        "expand sum_4c4bd5292abfa225 --levels",
+        "expand sum_4c4bd5292abfa225 --level 1",
+    ),
+)
 def expand(
     run: Run,
     *,
@@ -35,11 +53,23 @@ def expand(
     tokens: Tokens = DEFAULT_TOKENS,
     cursor: options.Cursor = None,
     no_messages: NoMessages = False,
+    levels: Levels = False,
+    level: OneLevel = None,
     as_engine: AsEngine = False,
 ) -> Answer:
     """Read down from a summary to its messages with their tool calls, page by page, with citations."""
     from lcm_tui.cli import recall
 
+    named = {"--levels": levels, "--level": level is not None, "--as-engine": as_engine}
+    chosen = [option for option, given in named.items() if given]
+    if len(chosen) > 1:
+        raise invalid(chosen[0].removeprefix("--"), f"cannot be combined with {chosen[1]}")
+    if chosen and no_messages and not as_engine:
+        raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
+    if levels:
+        return recall.expand_levels(run, name)
+    if level is not None:
+        return recall.expand_level(run, name, level, tokens, cursor)
     if as_engine:
         return recall.engine_expand(run, name, tokens, with_messages=not no_messages)
     return recall.expand(run, name, tokens, cursor, with_messages=not no_messages)

@@ -30,7 +30,7 @@ AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Search and answer l
 MakeIndex: TypeAlias = Annotated[
     bool, Option("--index", "First create or update the private index of the messages.")
 ]
-NoIndex: TypeAlias = Annotated[bool, Option("--no-index", "Read all messages, and use no private index.")]
+NoIndex: TypeAlias = Annotated[bool, Option("--no-index", "Use no private index, and keep no recent search.")]
 Forget: TypeAlias = Annotated[
     bool, Option("--forget", "Remove the private index and the recent searches; nothing is searched.")
 ]
@@ -147,7 +147,7 @@ def grep(
         limit,
         cursor,
         None if scope.context is None else scope.context == "in",
-        not no_index,
+        not no_index and (index or run.settings.search_cache.value),
     )
     if as_engine:
         return recall.engine_grep(run, query, asked, regex=regex)

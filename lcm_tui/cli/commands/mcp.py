@@ -67,9 +67,9 @@ def mcp(
         ) from None
     asking = None
     if any((model.provider, model.model, model.base_url)):
-        from lcm_tui.cli.asking import named_model, opened
+        from lcm_tui.cli.asking import flagged_model, opened
 
-        named = named_model(run, model, by_flags=True)
+        named = flagged_model(run, model, by_flags=True)
         if named is not None and not yes:
             raise UsageError(
                 f"Every client could have {named.words} asked, and pay for it: confirm with --yes, and set "
@@ -84,7 +84,13 @@ def mcp(
 
     async def served() -> None:
         try:
-            await serve(run.settings.database.value, recall_settings(run.settings), allowed, asking)
+            await serve(
+                run.settings.database.value,
+                recall_settings(run.settings),
+                allowed,
+                asking,
+                by_index=run.settings.search_cache.value,
+            )
         finally:
             if asking is not None:
                 await asking.aclose()

@@ -59,7 +59,8 @@ d previews dissolving a condensed summary of the context: its sources take its p
 (●), and d then dissolves all of them: several of the context, or one and its sources. U lists changes and
 undoes them. r drafts a new text for a summary, W for it and everything below it, R lists broken summaries.
 
-m switches to the coverage map: which summaries cover which messages.
+m switches to the coverage map: which summaries cover which messages. > reads what is below the selected
+summary level by level, with the tokens that each level costs.
 
 / finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the
 focus (tab); n and N go to the next and the previous match.
@@ -69,6 +70,7 @@ focus (tab); n and N go to the next and the previous match.
             *(
                 "open",
                 "map",
+                "expand",
                 "dissolve",
                 "rewrite",
                 "repair",
@@ -163,6 +165,7 @@ focus (tab); n and N go to the next and the previous match.
             ),
             Action("open", self._open_row, self._why_not_open),
             Action("map", self._show_map),
+            Action("expand", self._expand, self._why_not_expanded),
             Action("context", self._open_context),
             Action("previous", self._open_previous, self._why_no_previous),
             Action("elsewhere", self._go_elsewhere, self._why_not_elsewhere),
@@ -324,6 +327,17 @@ focus (tab); n and N go to the next and the previous match.
     def _show_map(self) -> None:
         """Show the same summaries over the messages."""
         self.open_instead(places.CoverageMap(self.conversation, self.lines.summary))
+
+    def _why_not_expanded(self) -> str | None:
+        summary_id = self.lines.summary
+        if summary_id is None:
+            return "no summary is selected"
+        return "the summary is deleted (row missing)" if summary_id in self.lines.known.gone else None
+
+    def _expand(self) -> None:
+        """Read the selected summary down level by level."""
+        if (summary_id := self.lines.summary) is not None:
+            self.open(places.Expansion(self.conversation, summary_id))
 
     def _fold_all(self) -> None:
         self.lines.fold_all()

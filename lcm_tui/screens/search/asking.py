@@ -8,7 +8,6 @@ from lcm_core.errors import LcmError
 from lcm_core.recall.asking import Inquiry
 from lcm_core.recall.settings import recall_settings
 from lcm_core.records import ConversationId
-from lcm_core.settings import Settings
 from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
 
 from lcm_tui.dialogs.question import Question
@@ -17,20 +16,7 @@ from lcm_tui.drafts import forecast_text, key_text
 from lcm_tui.frame import CommandScreen
 from lcm_tui.views.asked import NOBODY, UNASKED, answer_document, evidence_document
 from lcm_tui.widgets.wrapped import Block
-from lcm_tui.writing import Modelling, choose_writer, spent_text
-
-
-def configured_model(settings: Settings) -> Modelling | None:
-    """The model that the configuration or the environment names; a key alone names none.
-
-    Raises:
-        ConfigurationError: provider, model, address and key do not go together.
-    """
-    summary = settings.summary
-    if not any((summary.provider.value, summary.model.value, summary.base_url.value)):
-        return None
-    model = choose_writer(settings)
-    return model if model.chosen.choice.base_url else None
+from lcm_tui.writing import Modelling, named_model, spent_text
 
 
 async def ask_memory(screen: CommandScreen, question: str, within: tuple[ConversationId, ...] | None) -> None:
@@ -50,7 +36,7 @@ class _Asking:
     async def run(self) -> None:
         model, problem = None, ""
         try:
-            model = await asyncio.to_thread(configured_model, self._screen.session.settings)
+            model = await asyncio.to_thread(named_model, self._screen.session.settings)
         except LcmError as error:
             problem = error.message
         await self._inquiry.gather(for_model=model is not None)

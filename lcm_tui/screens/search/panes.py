@@ -52,6 +52,7 @@ class HitList(LineView[RowKey]):
         self.names: Mapping[ConversationId, Conversation] = {}
         self._hits: dict[HitKey, Hit] = {}
         self._counts: dict[ConversationId, int] = {}
+        self._put: RowKey | None = None  #: where the cursor was put: from there nobody has moved it
 
     @property
     def hit(self) -> Hit | None:
@@ -77,7 +78,7 @@ class HitList(LineView[RowKey]):
         self.replace([RecentKey(text) for text in searches])
 
     def show(self, found: Found | None, *, searching: bool) -> None:
-        """List what was found; the cursor stays on its hit."""
+        """List what was found; the cursor stays on the hit that it was moved to, else on the best one."""
         hits = () if found is None else found.hits
         by_owner: dict[ConversationId, list[Hit]] = {}
         for hit in hits:
@@ -89,8 +90,12 @@ class HitList(LineView[RowKey]):
             keys.append(OwnerKey(owner))
             keys += [HitKey(hit.kind, hit.id) for hit in some]
         self.empty = "" if found is None or searching else nothing_text(found)
-        stays = self.selected in self._hits
-        self.replace(keys, select=None if stays or len(keys) < 2 else keys[1])
+        if self.selected == self._put or self.selected not in self._hits:
+            self._put = keys[1] if keys else None
+            self.replace(keys, select=self._put)
+            self._show_from(0)
+        else:
+            self.replace(keys)
 
     def _draw_row(self, key: RowKey, width: int) -> Sequence[Line]:
         if isinstance(key, OwnerKey):

@@ -11,6 +11,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.messages import seq_of_message
 from lcm_core.store.search import has_search_table
 from lcm_core.store.searched import DocumentKind
+from lcm_core.store.summaries import get_summary
 
 from lcm_tui import places
 
@@ -24,6 +25,16 @@ async def load_names(reader: Reader) -> Mapping[ConversationId, Conversation]:
 async def load_needs_index(reader: Reader) -> bool:
     """Whether the file has no search table of its own that a search can begin with."""
     return not await reader.run(lambda rows: has_search_table(rows, reader.schema))
+
+
+async def expansion_of(reader: Reader, summary_id: SummaryId) -> places.Place:
+    """A summary to be read down.
+
+    Raises:
+        NotFoundError: it, or its conversation, is gone.
+    """
+    found = await get_summary(reader, summary_id)
+    return places.Expansion(await get_conversation(reader, found.summary.conversation_id), summary_id)
 
 
 async def place_of(reader: Reader, hit: Hit) -> places.Place:

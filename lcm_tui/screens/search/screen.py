@@ -28,9 +28,10 @@ from lcm_tui.panes.change import Lines
 from lcm_tui.screens.search.asking import ask_memory
 from lcm_tui.screens.search.narrowing import Narrowing, parse_narrowing
 from lcm_tui.screens.search.panes import HitList, QueryInput
-from lcm_tui.screens.search.reads import load_names, load_needs_index, place_of
+from lcm_tui.screens.search.reads import expansion_of, load_names, load_needs_index, place_of
 from lcm_tui.views.hits import coverage_line
 from lcm_tui.widgets.spans import Line, Span
+from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
 #: Hits that are listed.
 SHOWN: Final = 200
@@ -39,7 +40,16 @@ FEWEST: Final = 2
 
 #: What can be done while words are typed, by which key where another one is a letter.
 TYPING_KEYS: Mapping[str, str] = MappingProxyType(
-    {"open": "", "narrow": "", "ask": "", "reload": "", "help": "f1", "palette": "ctrl+p", "back": ""}
+    {
+        "open": "",
+        "narrow": "",
+        "ask": "",
+        "expand": "ctrl+o",
+        "reload": "",
+        "help": "f1",
+        "palette": "ctrl+p",
+        "back": "",
+    }
 )
 
 
@@ -57,16 +67,24 @@ esc returns here. ctrl+t narrows the search to messages, summaries, briefs or fi
 number, or a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09; separate several with spaces; empty
 searches everything. tab moves to the list of hits, where keys are commands.
 
+ctrl+o (> in the list) expands the selected summary, or of a message the summary in the context that covers
+it: level by level down to the messages, with the tokens that each level costs.
+
 ctrl+g asks the typed text as a question: it shows the best evidence with citations and, if a model is
 configured, its answer beside it. lcm-tui shows the cost and asks before it sends anything.
 
 With nothing typed, the list shows the searches from which a hit was opened; enter repeats one. A database
-without search tables gets a private index while you type; lcm-tui grep --forget removes both.
+without search tables gets a private index while you type; lcm-tui grep --forget removes both. lcm-tui
+--no-index, or search_cache = false in config.toml, keeps neither.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "ask", "history"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "expand", "ask", "history"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the selected hit in its place."),
+            "expand": (
+                "Expand",
+                "Read the selected summary, or the one that covers the selected message, level by level.",
+            ),
             "search": ("Search", "Edit the search words."),
             "search-everywhere": ("Search all", "Edit the search words."),
             "reload": ("Search again", "Search again now."),
@@ -86,6 +104,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._indexed: float | None = None  #: of the messages while the private index is made, 0 to 1
         self._no_index = ""  #: why it cannot be made
         self._problem = ""
+        self._tallest = 1  #: lines that the account took
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
 
     def compose_body(self) -> ComposeResult:
@@ -133,11 +152,17 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             Action("open", self._open, self._why_none),
             Action("narrow", self._narrow),
             Action("ask", self._ask_memory, self._why_no_question),
+            Action("expand", self._expand, self._why_not_expanded),
             Action("search", self.query_input.focus),
             Action("search-everywhere", self.query_input.focus),
             Action("reload", self._search),
             to(self, "history", places.History()),
         )
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether anything may be kept in the cache folder."""
+        return self.session.settings.search_cache.value and not self.session.demo
 
     # -- searching ---------------------------------------------------------------------------------------
 
@@ -170,7 +195,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
 
         wanted = self._narrowing.filter
         settings, database = recall_settings(self.session.settings), self.session.database
-        index = await asyncio.to_thread(index_of, database.path)
+        index = await asyncio.to_thread(index_of, database.path) if self._keeps else None
         found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
         self._show(number, found, 1.0)
 
@@ -187,7 +212,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self.hits.redraw()
 
     async def _read_recent(self) -> None:
-        self._recent = tuple(await asyncio.to_thread(recent, self.session.database.path))
+        if self._keeps:
+            self._recent = tuple(await asyncio.to_thread(recent, self.session.database.path))
         if not self.query_input.value.strip():
             self._show_recent()
 
@@ -196,7 +222,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
 
     async def _make_index(self) -> None:
         """Bring up the private index of a file without search tables, beside the typing."""
-        if not await self.session.read(load_needs_index):
+        if not self._keeps or not await self.session.read(load_needs_index):
             return
 
         def heard(share: float) -> None:
@@ -226,7 +252,6 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._search()
 
     def _account(self, width: int) -> list[Line]:
-        del width
         if self._problem:
             return [(Span(f" {self._problem}", "warn"),)]
         line = coverage_line(self._found, self._share if self._searching else None)
@@ -234,7 +259,10 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             line = (*line, Span(f"  indexing messages {self._indexed:.0%}", "dim"))
         elif self._no_index:
             line = (*line, Span(f"  {self._no_index}", "warn"))
-        return [line]
+        wrapped = WrappedBlock(Block(spans=line, indent=1), max(width, 1))
+        lines = [wrapped.line(at) for at in range(len(wrapped))]
+        self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
+        return lines + [()] * (self._tallest - len(lines))
 
     def _say(self) -> None:
         self.account.again()
@@ -259,12 +287,29 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             return None
         return "No hit is selected: type a word to search for"
 
+    def _why_not_expanded(self) -> str | None:
+        if self.hits.hit is None:
+            return "No hit is selected: type a word to search for"
+        return None if self.hits.hit.summary is not None else "No summary covers this hit"
+
+    async def _expand(self) -> None:
+        """Read down, level by level, the summary that is selected or that covers what is selected."""
+        hit = self.hits.hit
+        if hit is not None and hit.summary is not None:
+            await self._remember()
+            self.open(await self.session.read(expansion_of, hit.summary))
+
+    async def _remember(self) -> None:
+        """Keep the search as the most recent one."""
+        said = self.query_input.value.strip()
+        self._recent = (said, *(one for one in self._recent if one != said))
+        if self._keeps:
+            await asyncio.to_thread(remember, self.session.database.path, said)
+
     async def _open(self) -> None:
         hit, text = self.hits.hit, self.hits.recent
         if hit is not None:
-            said = self.query_input.value.strip()
-            self._recent = (said, *(one for one in self._recent if one != said))
-            await asyncio.to_thread(remember, self.session.database.path, said)
+            await self._remember()
             self.open(await self.session.read(place_of, hit))
         elif text is not None:
             self.query_input.value = text

@@ -1,0 +1,183 @@
+"""A summary read down level by level: what each level costs, and its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import ClassVar
+
+from lcm_core.recall.levels import Level
+from lcm_core.records import Conversation, SummaryId
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui import places
+from lcm_tui.actions.links import to
+from lcm_tui.commands import Action, bindings
+from lcm_tui.frame import DataScreen
+from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.screens.expansion.panes import LevelList
+from lcm_tui.screens.expansion.reads import LevelTexts, load_levels, load_page
+from lcm_tui.views.expansion import passages_document
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Span
+from lcm_tui.widgets.text import Block, Document, TextView
+
+
+class ExpansionScreen(DataScreen[tuple[Level, ...]]):
+    """The levels below one summary."""
+
+    HELP = """
+Everything that a summary was made from, level by level: level 0 is the summary itself, level 1 its sources,
+and so on down to the messages with their tool calls. Each summary and message is listed once.
+
+"tokens" are the stored tokens of a level; "to here" adds those of the levels above it. That is what it costs
+to read so far down. The pane below shows the texts of the selected level, each under its citation; ~ marks
+the estimated tokens of a text with its tool calls. A citation can be checked with lcm-tui describe.
+
+A page has about 4,000 tokens. enter moves to the text, and there reads the next page; / finds words in what
+was read; esc goes back to the levels. Nothing is changed here, and no model is called.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context"))
+    DEFAULT_CSS = """
+    ExpansionScreen {
+        #levels { height: 5; max-height: 45%; min-height: 3; }
+        #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
+        #text:focus { border-top: solid $accent; }
+    }
+    """
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"open": ("Read", "Move to the texts of this level; there, read the next page of them.")}
+    )
+
+    def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
+        super().__init__()
+        self.list = LevelList()
+        self.text = TextView(id="text")
+        self._in_text = TextFinder(self.text)
+        self._conversation = conversation
+        self._summary_id = summary_id
+        self._texts: dict[int, LevelTexts] = {}  #: by level, as far as they were read
+        self._shown: int | None = None  #: the level whose texts are shown
+
+    def compose_body(self) -> ComposeResult:
+        """The levels, and the texts of one."""
+        yield self.list
+        yield self.text
+
+    def actions(self) -> Sequence[Action]:
+        """Reading on, and where the summary is."""
+        return (
+            Action("open", self._read_on, self._why_nothing),
+            to(self, "summaries", places.Summaries(self._conversation, self._summary_id)),
+            to(self, "context", places.Context(self._conversation, ("summary", self._summary_id))),
+        )
+
+    def where(self) -> str:
+        """Of which summary."""
+        return f"Expand {self._summary_id}"
+
+    def main_widget(self) -> LineView[int]:
+        """The levels."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._in_text
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return super().step_back()
+
+    def selected_id(self) -> str:
+        """The summary's id."""
+        return self._summary_id
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> tuple[Level, ...]:
+        """The levels as they are now."""
+        return await self.session.read(load_levels, self._summary_id)
+
+    def show(self, data: tuple[Level, ...]) -> None:
+        """Show them; texts that were read are read again when they are looked at."""
+        before = self._texts
+        self._texts = {
+            number: LevelTexts(data[number], texts.passages)
+            for number, texts in before.items()
+            if number < len(data)
+        }
+        self.list.show(data)
+        self.list.styles.height = len(data) + 1  # the heading
+        self.query_one(TitleBar).note = f"{self._conversation.lane} · read only"
+        self._show_level(again=bool(before))
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_level(again=False)
+
+    def _show_level(self, *, again: bool) -> None:
+        level = self.list.selected
+        if level is None:
+            return
+        texts = self._texts.get(level.number)
+        if texts is None or again:
+            self.work_on("texts", self._read, texts or LevelTexts(level), True)
+        elif self._shown != level.number:
+            self.work_on("texts", self._show_texts, texts)
+
+    async def _read(self, texts: LevelTexts, again: bool) -> None:
+        await self._show_texts(await self.session.read(load_page, texts, again=again))
+
+    async def _show_texts(self, texts: LevelTexts) -> None:
+        level = self.list.selected
+        if level is None or level.number != texts.level.number:
+            return
+        self._texts[level.number] = texts
+        keep = self._shown == level.number
+        self._shown = level.number
+        await self.text.load(self._document(texts), keep_place=keep)
+        self.refresh_bars()
+
+    def _document(self, texts: LevelTexts) -> Document:
+        """The texts, and below them how much is left."""
+        document = passages_document(texts.passages, self.session.zone)
+        if texts.next is None:
+            return document
+        ended = sum(one.complete for one in texts.passages)
+        said = f"{ended:,} of {texts.level.count:,} texts were read: enter reads the next page."
+        return (*document, Block(), Block(spans=(Span(said, "warn"),)))
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def title_now(self, command: str) -> str:
+        """In the text, enter reads on."""
+        return "Next page" if command == "open" and self.text.has_focus else ""
+
+    def on_descendant_focus(self) -> None:
+        """Enter does something else."""
+        self.refresh_bars()
+
+    @property
+    def _selected_texts(self) -> LevelTexts | None:
+        level = self.list.selected
+        return None if level is None else self._texts.get(level.number)
+
+    def _why_nothing(self) -> str | None:
+        texts = self._selected_texts
+        if texts is None:
+            return "No level is selected"
+        return "This level was read to its end" if self.text.has_focus and texts.next is None else None
+
+    def _read_on(self) -> None:
+        """Go to the text; there, read the next page."""
+        texts = self._selected_texts
+        if not self.text.has_focus:
+            self.text.focus()
+        elif texts is not None:
+            self.work_on("texts", self._read, texts, False)
