@@ -138,18 +138,18 @@ def test_without_the_cache_a_search_keeps_nothing_and_forgetting_leaves_no_byte(
 def test_the_levels_below_a_summary_and_the_texts_of_one(memory: Path) -> None:
     with building(memory) as rows:
         rows.summary(1, "sum_top", "above the \x1b[31mneedle", depth=1, sources=["sum_a", "sum_gone"])
-    levels = run("expand", "sum_top", "--levels", "--json", "--db", memory).data["levels"]
+    levels = run("expand", "sum_top", "--by-level", "--json", "--db", memory).data["levels"]
     assert [one["summaries"] for one in levels] == [["sum_top"], ["sum_a"], []]
     assert [one["messages"] for one in levels] == [[], [], [1]]
     assert [one["missing"] for one in levels] == [0, 1, 0]
     assert levels[2]["tokensToHere"] == sum(one["tokens"] for one in levels)
-    told = run("expand", "sum_top", "--levels", "--db", memory).out
+    told = run("expand", "sum_top", "--by-level", "--db", memory).out
     assert "1 D1 summary" in told
     assert "1 leaf summary, 1 missing" in told
     texts = run("expand", "sum_top", "--level", "2", "--json", "--db", memory).data["passages"]
     assert [one["text"].splitlines()[-1] for one in texts] == ["[tool input] find needle"]
     assert run("describe", texts[0]["citation"], "--json", "--db", memory).data["verdict"] == "holds"
-    wrong = (("--level", "3"), 3), (("--level", "-1"), 2), (("--levels", "--level", "1"), 2)
-    for options, code in (*wrong, (("--levels", "--as-engine"), 2), (("--levels", "--no-messages"), 2)):
+    wrong = (("--level", "3"), 3), (("--level", "-1"), 2), (("--by-level", "--level", "1"), 2)
+    for options, code in (*wrong, (("--by-level", "--as-engine"), 2), (("--by-level", "--no-messages"), 2)):
         assert run("expand", "sum_top", *options, "--db", memory).code == code, options
-    assert run("expand", "msg#1", "--levels", "--db", memory).code == 3
+    assert run("expand", "msg#1", "--by-level", "--db", memory).code == 3

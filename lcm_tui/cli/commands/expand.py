@@ -27,8 +27,8 @@ Tokens: TypeAlias = Annotated[
 NoMessages: TypeAlias = Annotated[
     bool, Option("--no-messages", "Only summaries, without the messages below.")
 ]
-Levels: TypeAlias = Annotated[
-    bool, Option("--levels", "What is below the summary level by level, and the tokens of each; no texts.")
+ByLevel: TypeAlias = Annotated[
+    bool, Option("--by-level", "What is below the summary level by level, and the tokens of each; no texts.")
 ]
 OneLevel: TypeAlias = Annotated[
     int | None,
@@ -42,7 +42,7 @@ OneLevel: TypeAlias = Annotated[
     "expand",
     examples=(
         "expand sum_4c4bd5292abfa225 --tokens 2000",
-        "expand sum_4c4bd5292abfa225 --levels",
+        "expand sum_4c4bd5292abfa225 --by-level",
         "expand sum_4c4bd5292abfa225 --level 1",
     ),
 )
@@ -53,20 +53,20 @@ def expand(
     tokens: Tokens = DEFAULT_TOKENS,
     cursor: options.Cursor = None,
     no_messages: NoMessages = False,
-    levels: Levels = False,
+    by_level: ByLevel = False,
     level: OneLevel = None,
     as_engine: AsEngine = False,
 ) -> Answer:
     """Read down from a summary to its messages with their tool calls, page by page, with citations."""
     from lcm_tui.cli import recall
 
-    named = {"--levels": levels, "--level": level is not None, "--as-engine": as_engine}
+    named = {"--by-level": by_level, "--level": level is not None, "--as-engine": as_engine}
     chosen = [option for option, given in named.items() if given]
     if len(chosen) > 1:
         raise invalid(chosen[0].removeprefix("--"), f"cannot be combined with {chosen[1]}")
     if chosen and no_messages and not as_engine:
         raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
-    if levels:
+    if by_level:
         return recall.expand_levels(run, name)
     if level is not None:
         return recall.expand_level(run, name, level, tokens, cursor)
