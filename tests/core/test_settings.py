@@ -668,6 +668,7 @@ def test_config_show_has_effective_values_under_the_names_of_the_plugin(with_plu
         "backupOfferMb": 512,
         "writeUnknownSchema": False,
         "checkSeconds": 30.0,
+        "searchCache": True,
         "summary": {
             "provider": "",
             "model": "",
