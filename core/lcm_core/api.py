@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.repair import BadKind, RepairList
     from lcm_core.operations.transplant import plan_transplant
     from lcm_core.recall.answer import ToolAnswer
-    from lcm_core.recall.asking import Asked, AskLimits, Model
+    from lcm_core.recall.asking import Asked, AskLimits
     from lcm_core.recall.declared import RECALL_BLOCK, RECALL_TOOLS, RecallTool
     from lcm_core.recall.find import Found
     from lcm_core.recall.grants import Grants
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
     from lcm_core.summarize.models.writer import named_model
+    from lcm_core.summarize.replies import Model
     from lcm_core.summarize.request import Summarizer
 
 P = ParamSpec("P")
@@ -185,7 +186,7 @@ _LATER: Final = {
     "Limits": "lcm_core.checks",
     "Migrated": "lcm_core.change.migrate",
     "Migration": "lcm_core.change.migrate",
-    "Model": "lcm_core.recall.asking",
+    "Model": "lcm_core.summarize.replies",
     "Operation": "lcm_core.change.journal",
     "Options": "lcm_core.settings.resolve",
     "Page": "lcm_core.recall.read",

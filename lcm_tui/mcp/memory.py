@@ -16,7 +16,7 @@ from lcm_tui.mcp.arguments import Whole
 from lcm_tui.mcp.scope import Allowed
 
 if TYPE_CHECKING:  # a server that asks nobody loads none of it
-    from lcm_core.recall.asking import Model
+    from lcm_core.summarize.replies import Model
 
 #: Tokens of text in an answer.
 MAX_TOKENS: Final = 8_000

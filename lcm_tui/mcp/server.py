@@ -31,7 +31,7 @@ from lcm_tui.mcp.scope import Allowed, check_allowed
 from lcm_tui.mcp.tools import Report, call, longest, tools_of
 
 if TYPE_CHECKING:
-    from lcm_core.recall.asking import Model
+    from lcm_core.summarize.replies import Model
 
 log = logging.getLogger(__name__)
 

@@ -19,15 +19,20 @@ TEMPLATES: Final = ("leaf", "condensed-d1", "condensed-d2", "condensed-d3")
 SUFFIX: Final = ".j2"
 #: What a model is told that answers a question from the memory; operators have no version of it.
 ASK: Final = "ask"
+#: What a model is told that gathers for a focus brief, and then writes it; of these neither.
+FOCUS_EVIDENCE: Final = "focus-evidence"
+FOCUS_BRIEF: Final = "focus-brief"
+#: All that operators have no version of.
+OWN: Final = (ASK, FOCUS_EVIDENCE, FOCUS_BRIEF)
 
 
 def template_source(name: str) -> str:
-    """The text of the built-in template *name* (`BASE`, `ASK` or one of `TEMPLATES`).
+    """The text of the built-in template *name* (`BASE`, one of `TEMPLATES` or one of `OWN`).
 
     Raises:
         KeyError: there is no such template.
     """
-    if name not in (BASE, ASK, *TEMPLATES):
+    if name not in (BASE, *TEMPLATES, *OWN):
         raise KeyError(name)
     return files("lcm_prompts").joinpath(name + SUFFIX).read_text("utf-8")
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from lcm_core.errors import UsageError
-from lcm_core.recall.asking import Asked, Inquiry, Model
+from lcm_core.recall.asking import Asked, Inquiry
 from lcm_core.recall.indexing import default_folder, forget, index_of, recent
 from lcm_core.store.searched import DocumentKind
+from lcm_core.summarize.replies import Model
 from textual.pilot import Pilot
 
 from lcm_tui.dialogs.two_texts import TwoTexts

@@ -60,7 +60,7 @@ from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel, settings_for_sessio
 from lcm_core.times import sql_utc
 
 if TYPE_CHECKING:
-    from lcm_core.recall.asking import Model
+    from lcm_core.summarize.replies import Model
 
 __all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
 

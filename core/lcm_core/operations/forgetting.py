@@ -10,6 +10,7 @@ from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import Stop
 from lcm_core.change.forgetting import forget_history
 from lcm_core.errors import LcmError
+from lcm_core.operations.briefing import forget_brief_drafts
 from lcm_core.operations.conversation_file import default_folder, known_exports
 from lcm_core.operations.drafting.saved import forget_drafts as forget_drafts
 from lcm_core.private_files import drafts_folder
@@ -22,7 +23,7 @@ class Traces:
     """What was noted about conversations and is gone."""
 
     operations: int = 0  #: that are no longer in the history
-    drafts: tuple[Path, ...] = ()  #: files that held drafts of their summaries
+    drafts: tuple[Path, ...] = ()  #: files that held drafts of their summaries or briefs
 
     def __add__(self, other: Traces) -> Traces:
         """Both together."""
@@ -61,4 +62,5 @@ def forget_traces(
         BusyError, ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: as a commit does.
     """
     operations = forget_history(database, conversation, wait=wait, stopped=stopped)
-    return Traces(operations, tuple(forget_drafts(drafts_folder(), database, [conversation])))
+    drafts = forget_drafts(drafts_folder(), database, [conversation])
+    return Traces(operations, (*drafts, *forget_brief_drafts(database, [conversation])))

@@ -6,13 +6,9 @@ Source: docs/engine/recall.md, "Answers".
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from typing import Final
 
-from lcm_core.javascript import Json, JsonObject, trimmed
-
-_FENCE: Final = re.compile(r"```(?:json)?[^\S\n]*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
+from lcm_core.javascript import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +37,3 @@ class ToolError(Exception):
 def as_json(details: JsonObject) -> ToolAnswer:
     """An answer whose text is its value, indented by two blanks."""
     return ToolAnswer(json.dumps(details, ensure_ascii=False, indent=2), details)
-
-
-def fenced(text: str) -> str | None:
-    """What stands in the first code fence of a model's reply; None where there is no fence."""
-    found = _FENCE.search(text)
-    return None if found is None else trimmed(found[1])

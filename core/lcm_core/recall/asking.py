@@ -11,20 +11,22 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
+
+from lcm_prompts import ASK
 
 from lcm_core.errors import LcmError, UsageError
-from lcm_core.javascript import Json, read_json, trimmed, well_formed
-from lcm_core.recall.answer import fenced
+from lcm_core.javascript import trimmed, well_formed
 from lcm_core.recall.gathering import Gathered, Memory
 from lcm_core.recall.read import Passage, Verdict, beginning_of, verify
 from lcm_core.recall.settings import RecallSettings
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
-from lcm_core.summarize.cost import CallLoad, Forecast, likely_tokens
+from lcm_core.summarize.cost import Forecast, likely_tokens
 from lcm_core.summarize.models.wire import ATTEMPTS
-from lcm_core.summarize.prompts import boundary_for, question_prompt, sendable
+from lcm_core.summarize.prompts import boundary_for, own_prompt, sendable
+from lcm_core.summarize.replies import Model, form_in
 from lcm_core.summarize.request import NO_USAGE, SummarizerError, SummaryReply, Usage
 from lcm_core.text import safe_line
 
@@ -45,24 +47,6 @@ _FORMS: Final = frozenset({"answer", "search", "expand"})
 #: What is read of a reply as JSON, in characters.
 _LONGEST_REPLY: Final = 200_000
 _MOST_CITED: Final = 100
-
-
-class Model(Protocol):
-    """Somebody who can be asked; `ModelSummarizer` is one."""
-
-    @property
-    def name(self) -> str:
-        """Who it is, for people."""
-
-    async def say(self, system: str, user: str, target_tokens: int) -> SummaryReply:
-        """The answer to one request.
-
-        Raises:
-            SummarizerError: none came back.
-        """
-
-    def load_of(self, system: str, user: str, target_tokens: int, more_tokens: int = 0) -> CallLoad:
-        """What such a call takes at most; nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +308,8 @@ def _prompt(
         for one in shown
     ]
     asked = sendable(question)
-    return question_prompt(
+    return own_prompt(
+        ASK,
         {
             "boundary": boundary_for(asked, *(one["text"] for one in passages)),
             "question": asked,
@@ -334,7 +319,7 @@ def _prompt(
             "may_look": looks > 0 and left > 0,
             "tokens_left": left,
             "answer_tokens": limits.answer_tokens,
-        }
+        },
     )
 
 
@@ -351,7 +336,7 @@ def step_of(reply: SummaryReply) -> Step:
             "model.",
             code="NO_ANSWER",
         )
-    value = _form_in(text[:_LONGEST_REPLY])
+    value = form_in(text[:_LONGEST_REPLY], _FORMS)
     if value is None:
         return Step(answer=text)
     answer = value.get("answer")
@@ -364,21 +349,6 @@ def step_of(reply: SummaryReply) -> Step:
     if isinstance(search, str) and trimmed(search):
         return Step(search=well_formed(trimmed(search)))
     return Step(expand=well_formed(trimmed(expand)) if isinstance(expand, str) else "")
-
-
-def _form_in(text: str) -> Mapping[str, Json] | None:
-    """The object of a reply; None for a text that is none, an empty one for JSON of another form."""
-    inside = text[text.find("{") : text.rfind("}") + 1]
-    for candidate in (text, fenced(text) or "", inside):
-        try:
-            value = read_json(candidate)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, Mapping) and not _FORMS.isdisjoint(value):
-            return value
-        if candidate is text and not isinstance(value, str):
-            return {}
-    return None
 
 
 def _head(one: Passage) -> str:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from lcm_core.blanks import BLANKS
 from lcm_core.javascript import Json, JsonObject, first_units, read_json, trimmed
-from lcm_core.recall.answer import ToolAnswer, ToolError, as_json, fenced
+from lcm_core.recall.answer import ToolAnswer, ToolError, as_json
 from lcm_core.recall.expand import NOTHING_ASKED, QUERY_LIMIT, candidates, check_inside
 from lcm_core.recall.grants import Grant, Grants
 from lcm_core.recall.parameters import Parameters
@@ -30,6 +30,7 @@ from lcm_core.recall.settings import RecallSettings
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.recalled import RecalledRows
 from lcm_core.store.search import Kind, Order
+from lcm_core.summarize.replies import fenced
 from lcm_core.times import sort_key
 
 MAX_BUCKETS: Final = 3

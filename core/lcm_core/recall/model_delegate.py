@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lcm_core.errors import LcmError
 from lcm_core.javascript import JsonObject
-from lcm_core.recall.asking import Asked, AskLimits, Inquiry, Model, forecast_of
+from lcm_core.recall.asking import Asked, AskLimits, Inquiry, forecast_of
 from lcm_core.recall.delegation import (
     DEFAULT_ANSWER_TOKENS,
     MAX_BUCKETS,
@@ -24,6 +24,7 @@ from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.database import Database
 from lcm_core.store.searched import DocumentKind
 from lcm_core.summarize.cost import Forecast, total_forecast
+from lcm_core.summarize.replies import Model
 
 
 @dataclass(frozen=True, slots=True)

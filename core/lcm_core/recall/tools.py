@@ -21,7 +21,7 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.recalled import RecalledRows
 
 if TYPE_CHECKING:  # without a model nothing of it is loaded
-    from lcm_core.recall.asking import Model
+    from lcm_core.summarize.replies import Model
 
 T = TypeVar("T")
 

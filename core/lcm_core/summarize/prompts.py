@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lcm_prompts import ASK, BASE, SUFFIX, TEMPLATES, template_source
+from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
 
 from lcm_core.errors import ConfigurationError, FileMissingError, NotFoundError
 from lcm_core.private_files import read_limited
@@ -192,11 +192,11 @@ def built_in_template(name: str) -> PromptTemplate:
     return PromptTemplate(name, text, version, version or 0)
 
 
-def question_prompt(values: Mapping[str, object]) -> tuple[str, str]:
-    """System prompt and request for a question to the memory (docs/recall.md, "Asking")."""
-    text = template_source(ASK)
+def own_prompt(name: str, values: Mapping[str, object]) -> tuple[str, str]:
+    """System prompt and request by a template that operators have no version of (`lcm_prompts.OWN`)."""
+    text = template_source(name)
     version = _version_of(text)
-    return _rendered(PromptTemplate(ASK, text, version, version or 0), {**values, "user_part": _SPLIT})
+    return _rendered(PromptTemplate(name, text, version, version or 0), {**values, "user_part": _SPLIT})
 
 
 def sendable(text: str) -> str:
