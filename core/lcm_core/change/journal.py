@@ -124,6 +124,38 @@ def all_operations(db: Rows, *, conversation_id: int | None = None) -> Iterator[
         below = page[-1].place
 
 
+def touching(db: Rows, conversation_id: int, kinds: Iterable[str]) -> list[Operation]:
+    """The operations that may have changed a conversation, the newest first.
+
+    Those that are noted under it or under none, those of *kinds* that change several, and every undo and redo
+    of these.
+    """
+    if not exists(db):
+        return []
+    several = sorted(kinds)
+    rows = db.rows(
+        f"""SELECT {_COLUMNS} FROM {TABLE} WHERE conversation_id = ? OR conversation_id IS NULL
+        OR kind IN ({", ".join("?" * len(several))}) OR undoes IS NOT NULL ORDER BY rowid DESC""",
+        (conversation_id, *several),
+    )
+    return [_operation(row) for row in rows]
+
+
+def gaps(db: Rows, oldest: int | None) -> tuple[int, Operation | None]:
+    """How many operations are missing from a place on (None: that is not looked at), and the oldest one.
+
+    Places are counted up; one that is free belonged to an operation that was removed.
+    """
+    if not exists(db):
+        return 0, None
+    first = [_operation(row) for row in db.rows(f"SELECT {_COLUMNS} FROM {TABLE} ORDER BY rowid LIMIT 1")]
+    missing = 0
+    if oldest is not None:
+        sql = f"SELECT max(rowid) - min(rowid) + 1 - count(*) FROM {TABLE} WHERE rowid >= ?"
+        missing = number(db.rows(sql, (oldest,))[0][0]) or 0
+    return missing, first[0] if first else None
+
+
 def find(db: Rows, operation_id: str) -> Operation | None:
     """An operation by its id."""
     if not exists(db):

@@ -133,6 +133,11 @@ class _Rows:
         return self._connection.execute(sql, parameters)
 
 
+async def _arranged(arrange: Arrangement, link: Link, schema: Schema) -> None:
+    rows = _Rows(link.direct)
+    await link.in_thread(partial(arrange, link.direct, rows, schema), rows.end)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something wrote to the file, or it came or went."""
@@ -141,10 +146,15 @@ class Change:
     state: FileState | None  #: None: the file is gone
 
 
+#: What is done with a connection that has begun a transaction, in a thread, before anything is read of it.
+Arrangement = Callable[[sqlite3.Connection, Rows, Schema], None]
+
+
 class Database:
     """A database file that is read, and only read."""
 
-    def __init__(self, path: Path, *, busy_seconds: float = 5.0) -> None:
+    def __init__(self, path: Path, *, busy_seconds: float = 5.0, arrange: Arrangement | None = None) -> None:
+        self._arrange = None if arrange is None else partial(_arranged, arrange)
         self.path = path
         self.statements = 0  #: how many statements have run, for tests that count them
         self._busy_seconds = busy_seconds
@@ -154,14 +164,16 @@ class Database:
         self._reopening = asyncio.Lock()
 
     @classmethod
-    async def open(cls, path: Path, *, busy_seconds: float = 5.0) -> Database:
-        """Open *path* without leaving a trace beside it.
+    async def open(
+        cls, path: Path, *, busy_seconds: float = 5.0, arrange: Arrangement | None = None
+    ) -> Database:
+        """Open *path* without leaving a trace beside it; *arrange* may give each reading another look.
 
         Raises:
             DatabaseError: it is missing, damaged, locked, encrypted, or of another program.
         """
-        database = cls(path, busy_seconds=busy_seconds)
-        database._handle = await open_handle(path, busy_seconds)
+        database = cls(path, busy_seconds=busy_seconds, arrange=arrange)
+        database._handle = await open_handle(path, busy_seconds, database._arrange)
         database._seen = database._handle.state
         return database
 
@@ -313,7 +325,7 @@ class Database:
         async with self._reopening:
             if handle is not self._current():
                 return
-            fresh = await open_handle(self.path, self._busy_seconds)
+            fresh = await open_handle(self.path, self._busy_seconds, self._arrange)
             if self._handle is None:
                 await fresh.end()
                 self._current()

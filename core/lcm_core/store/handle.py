@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,11 +73,16 @@ class Link:
             running.exception()
 
 
+#: What is done with a connection that has begun a transaction, in a thread, before anything is read.
+Arrange = Callable[["Link", Schema], Awaitable[None]]
+
+
 class Handle:
     """Connections to one state of the file system; made by `open_handle`."""
 
-    def __init__(self, path: Path, way: Way, busy_seconds: float) -> None:
+    def __init__(self, path: Path, way: Way, busy_seconds: float, arrange: Arrange | None = None) -> None:
         self.path = path
+        self._arrange = arrange
         self._way = way
         self.access = way.access
         self.state: FileState | None = None  #: the file as the connections see it
@@ -104,6 +109,8 @@ class Handle:
             link = self._idle.pop()
             self._busy.add(link)
             await link.connection.execute("BEGIN")
+            if self._arrange is not None and self.schema.tables:
+                await self._arrange(link, self.schema)
             yield link
         except asyncio.CancelledError:
             cancelled = True
@@ -223,7 +230,7 @@ class Handle:
         self._closed.set()
 
 
-async def open_handle(path: Path, busy_seconds: float) -> Handle:
+async def open_handle(path: Path, busy_seconds: float, arrange: Arrange | None = None) -> Handle:
     """Open *path* in the way that leaves no trace beside it, and read its schema.
 
     Raises:
@@ -236,7 +243,7 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
         openings += 1
         state = await asyncio.to_thread(file_state, path)
         try:
-            return await _open_now(path, state, busy_seconds)
+            return await _open_now(path, state, busy_seconds, arrange)
         except _WrittenMeanwhileError:
             problem = None
         except DatabaseBusyError:
@@ -253,20 +260,23 @@ async def open_handle(path: Path, busy_seconds: float) -> Handle:
     )
 
 
-async def _open_now(path: Path, state: FileState | None, busy_seconds: float) -> Handle:
+async def _open_now(
+    path: Path, state: FileState | None, busy_seconds: float, arrange: Arrange | None
+) -> Handle:
     way = await asyncio.to_thread(choose_way, path)
     try:
         if way.access is not Access.COPY:
             try:
-                return await _opened(Handle(path, way, busy_seconds), state)
+                return await _opened(Handle(path, way, busy_seconds, arrange), state)
             except sqlite3.Error as error:
                 access = way.instead(error, state)
                 if access is None:
                     raise
                 if access is Access.IMMUTABLE:
-                    return await _opened(Handle(path, Way(access, way.location), busy_seconds), state)
+                    instead = Handle(path, Way(access, way.location), busy_seconds, arrange)
+                    return await _opened(instead, state)
         begun = time.monotonic()
-        handle = Handle(path, Way(Access.COPY, await _copy_of(path)), busy_seconds)
+        handle = Handle(path, Way(Access.COPY, await _copy_of(path)), busy_seconds, arrange)
         handle.keep_until = time.monotonic() + COPY_PAUSE * (time.monotonic() - begun)
         return await _opened(handle, state)
     except sqlite3.Error as error:

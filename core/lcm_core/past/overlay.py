@@ -1,0 +1,212 @@
+"""Earlier rows over the present ones, for one connection that only reads (docs/past.md, "How it is read").
+
+A name without a database in front of it means a temporary view before it means a table of the file. So where
+rows were otherwise, a view of the table's name shows the rows of the file without those that were otherwise,
+and those that they were: every query of `lcm_core.store` then reads the past, and none knows of it.
+
+The rows are kept in memory by this connection alone. Nothing is written to the file, which cannot be written
+by this connection.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from lcm_core.change.plan import KEYS, Cells, value_of
+from lcm_core.past.rebuild import Earlier, RowKey
+from lcm_core.store.connecting import SqlValue, quoted
+from lcm_core.store.schema import Schema
+
+#: Tables whose rows are copied for one conversation instead of viewed: SQLite puts no index below a view that
+#: stands in a join, and would read every message of the file.
+COPIED: Final = ("messages", "message_parts")
+#: Tables whose rows go with a summary that was made later.
+_OF_SUMMARIES: Final = ("summaries", "summary_parents", "summary_messages")
+CONTEXT: Final = "context_items"
+_PREFIX: Final = "lcm_tui_past_"
+#: Columns by which rows are looked for, besides their keys.
+_LOOKED_FOR: Final = ("conversation_id", "summary_id", "parent_summary_id", "message_id")
+
+
+def lay_over(connection: sqlite3.Connection, schema: Schema, earlier: Earlier) -> None:
+    """Show *earlier* in place of what is there now; whatever was laid over it before goes.
+
+    Called within a transaction, which has to be ended by a commit if it is to last.
+    """
+    connection.execute("PRAGMA query_only = 0")  # the file itself was opened so that it cannot be written
+    try:
+        _remove(connection)
+        _lay(connection, schema, earlier)
+    finally:
+        connection.execute("PRAGMA query_only = 1")
+
+
+def _remove(connection: sqlite3.Connection) -> None:
+    made = connection.execute("SELECT type, name FROM temp.sqlite_master WHERE type IN ('view', 'table')")
+    for kind, name in sorted(map(tuple, made.fetchall()), reverse=True):  # views before tables
+        connection.execute(f"DROP {kind} temp.{quoted(name)}")
+
+
+def _lay(connection: sqlite3.Connection, schema: Schema, earlier: Earlier) -> None:
+    by_table: dict[str, dict[RowKey, Cells | None]] = {}
+    for key, row in earlier.rows.items():
+        if schema.has(key[0]):
+            by_table.setdefault(key[0], {})[key] = row
+    for table in _OF_SUMMARIES:
+        if earlier.later and schema.has(table, "summary_id"):
+            by_table.setdefault(table, {})
+    if earlier.items is not None and schema.has(CONTEXT):
+        _lay_context(connection, _columns(connection, CONTEXT), earlier)
+    for table, rows in by_table.items():
+        later = earlier.later if table in _OF_SUMMARIES else frozenset()
+        _lay_table(connection, table, rows, later, earlier.conversation_id)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    return tuple([row[1] for row in connection.execute(f"PRAGMA main.table_info({quoted(table)})")])
+
+
+# -- the context -----------------------------------------------------------------------------------------
+
+
+def _lay_context(connection: sqlite3.Connection, columns: Sequence[str], earlier: Earlier) -> None:
+    """The items of then for those of the conversation; the contexts of others stay."""
+    assert earlier.items is not None
+    kept = _table(connection, CONTEXT, columns)
+    names, place = ", ".join(map(quoted, columns)), columns.index("ordinal")
+    owner = earlier.conversation_id
+    now = {
+        row[0]: row[1:]
+        for row in connection.execute(
+            f"SELECT rowid, {names} FROM main.context_items WHERE conversation_id = ?", (owner,)
+        )
+    }
+    rows = []
+    for item in earlier.items:
+        if isinstance(item.row, int):
+            row = list(now[item.row])
+        else:
+            row = [value_of(item.row.get(name)) for name in columns]
+        row[place] = item.ordinal
+        rows.append(tuple(row))
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO {kept} ({names}) VALUES ({marks})", rows)
+    connection.execute(
+        f"CREATE INDEX temp.{_PREFIX}ordinals ON {_PREFIX}{CONTEXT} (conversation_id, ordinal)"
+    )
+    connection.execute(
+        f"CREATE TEMP VIEW {CONTEXT} AS SELECT rowid AS rowid, {names} FROM main.{CONTEXT} "
+        f"WHERE conversation_id <> {owner} UNION ALL SELECT rowid, {names} FROM {kept}"
+    )
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def _lay_table(
+    connection: sqlite3.Connection,
+    table: str,
+    rows: Mapping[RowKey, Cells | None],
+    later: Iterable[str],
+    conversation_id: int,
+) -> None:
+    """Hide the rows that were otherwise, and add those that they were."""
+    columns = _columns(connection, table)
+    put = [row for row in rows.values() if row is not None]
+    if table in COPIED and not put:
+        return  # messages that came since are in no context and below no summary of then
+    names, name = ", ".join(map(quoted, columns)), quoted(table)
+    gone = f"temp.{_PREFIX}gone_{table}"
+    connection.execute(f"CREATE TEMP TABLE {_PREFIX}gone_{table} (place INTEGER PRIMARY KEY)")
+    places = {key: found for key in rows if (found := _place(connection, name, key)) is not None}
+    hidden = {(place,) for place in places.values()}
+    for summary_id in later:
+        made = connection.execute(f"SELECT rowid FROM main.{name} WHERE summary_id = ?", (summary_id,))
+        hidden |= {(row[0],) for row in made}
+    connection.executemany(f"INSERT OR IGNORE INTO {gone} VALUES (?)", hidden)
+    if table in COPIED:
+        kept = _copy(connection, table, columns, gone, conversation_id)
+    else:
+        kept = _table(connection, table, columns)
+    _put(connection, table, kept, columns, rows, places)
+    shown = f"SELECT rowid AS rowid, {names} FROM {kept}"
+    if table not in COPIED:
+        for column in _indexed(table, columns):
+            connection.execute(
+                f"CREATE INDEX temp.{_PREFIX}{table}_{column} ON {_PREFIX}{table} ({quoted(column)})"
+            )
+        connection.execute(
+            f"CREATE TEMP VIEW {name} AS SELECT rowid AS rowid, {names} FROM main.{name} "
+            f"WHERE rowid NOT IN (SELECT place FROM {gone}) UNION ALL {shown}"
+        )
+
+
+def _put(
+    connection: sqlite3.Connection,
+    table: str,
+    kept: str,
+    columns: Sequence[str],
+    rows: Mapping[RowKey, Cells | None],
+    places: Mapping[RowKey, int],
+) -> None:
+    """Add the rows that were there; one that is there now, too, keeps its place among the others."""
+    names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * (len(columns) + 1))
+    whole = KEYS.get(table, ())
+    number = whole[0] if len(whole) == 1 else ""
+    free = 0
+    added: list[tuple[SqlValue, ...]] = []
+    for key, row in rows.items():
+        if row is None:
+            continue
+        place = places.get(key)
+        counted = value_of(row.get(number)) if number else None
+        if place is None and table in ("conversations", "messages") and isinstance(counted, int):
+            place = counted
+        if place is None:
+            [last] = connection.execute(f"SELECT max(rowid) FROM main.{quoted(table)}").fetchone()
+            free = max(free, last or 0) + 1
+            place = free
+        added.append((place, *[value_of(row.get(name)) for name in columns]))
+    connection.executemany(f"INSERT INTO {kept} (rowid, {names}) VALUES ({marks})", added)
+
+
+def _place(connection: sqlite3.Connection, name: str, key: RowKey) -> int | None:
+    """The rowid of the row that a key names now."""
+    where = " AND ".join(f"{quoted(column)} IS ?" for column in key[1].columns)
+    values = tuple([value_of(cell) for cell in key[1].cells])
+    found = connection.execute(f"SELECT rowid FROM main.{name} WHERE {where} LIMIT 1", values).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _table(connection: sqlite3.Connection, table: str, columns: Sequence[str]) -> str:
+    """An empty table of our own with the columns of a table of the file, and their types."""
+    names = ", ".join(map(quoted, columns))
+    kept = f"{_PREFIX}{table}"
+    connection.execute(f"CREATE TEMP TABLE {kept} AS SELECT {names} FROM main.{quoted(table)} LIMIT 0")
+    return f"temp.{kept}"
+
+
+def _copy(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], gone: str, conversation_id: int
+) -> str:
+    """A table under the name itself, with the rows of the conversation as far as they were as they are."""
+    names, name = ", ".join(map(quoted, columns)), quoted(table)
+    of_conversation = "SELECT message_id FROM main.messages WHERE conversation_id = ?"
+    in_context = "SELECT message_id FROM context_items WHERE conversation_id = ?"
+    wanted = f"message_id IN ({of_conversation} UNION {in_context})"
+    connection.execute(f"CREATE TEMP TABLE {name} AS SELECT {names} FROM main.{name} LIMIT 0")
+    connection.execute(
+        f"INSERT INTO temp.{name} (rowid, {names}) SELECT rowid, {names} FROM main.{name} "
+        f"WHERE {wanted} AND rowid NOT IN (SELECT place FROM {gone})",
+        (conversation_id, conversation_id),
+    )
+    for column in _indexed(table, columns):
+        connection.execute(f"CREATE INDEX temp.{_PREFIX}{table}_{column} ON {name} ({quoted(column)})")
+    return f"temp.{name}"
+
+
+def _indexed(table: str, columns: Sequence[str]) -> list[str]:
+    """The columns by which rows are looked for."""
+    return [name for name in dict.fromkeys((*KEYS.get(table, ()), *_LOOKED_FOR)) if name in columns]
