@@ -1,4 +1,4 @@
-"""What tests of the past share: the state of a conversation as a value, operations with times of their own."""
+"""What tests of the past share: the state of a conversation as a value, operations at times of their own."""
 
 from __future__ import annotations
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.change.commit import commit
+from lcm_core.engine_rules import NAMED
+from lcm_core.errors import NotFoundError
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.merge import plan_merge
+from lcm_core.operations.prune import plan_delete
+from lcm_core.operations.rewrite import plan_rewrite
+from lcm_core.operations.transplant import plan_transplant
 from lcm_core.past.point import Point
 from lcm_core.past.rebuild import Doubt
+from lcm_core.summarize.source import Rendering
+from lcm_core.times import parse_utc
 
+from tests.change.host import Host
+from tests.change.support import dissolvable, planned
 from tests.change.test_sequences import CONVERSATIONS, Sequence, starting, steps
-from tests.databases import connect
-from tests.past.states import MINUTE, Times, after, before, said, state_now, state_then
+from tests.databases import column, connect, value
+from tests.operations.test_merge import OLD, split
+from tests.past.states import BASE, MINUTE, Times, after, before, said, state_now, state_then
+from tests.test_earlier_files import unpacked
 
-__all__ = ["starting"]  # a fixture
+__all__ = ["split", "starting"]  # fixtures
+RULES = next(reversed(NAMED.values()))
 
 
 def unlike(one, other):
@@ -67,3 +84,208 @@ def test_each_state_of_a_sequence_comes_back(starting, tmp_path_factory, version
             assert unlike(state, then) == [], point
             assert {one.doubt for one in statements} <= {Doubt.APPENDED}, said(statements)
     shutil.rmtree(path.parent)
+
+
+# -- a host in between ------------------------------------------------------------------------------------
+
+
+def by_host(path: Path, conversation: int, times: Times, *actions: str) -> None:
+    """The host appends, compacts or prunes, each at a minute of its own."""
+    host = Host(str(path), conversation, times.number)
+    for action in actions:
+        stamp = times.next().strftime("%Y-%m-%d %H:%M:%S")
+        seen = {
+            table: {row[0] for row in host.ask(f"SELECT {key} FROM {table}")}
+            for table, key in _STAMPED.items()
+        }
+        assert getattr(host, action)() is not None
+        for table, key in _STAMPED.items():
+            for (found,) in host.ask(f"SELECT {key} FROM {table}"):
+                if found not in seen[table]:
+                    host.ask(f"UPDATE {table} SET created_at = ? WHERE {key} = ?", stamp, found)
+    host.connection.close()
+
+
+_STAMPED = {"messages": "message_id", "summaries": "summary_id", "context_items": "rowid"}
+
+
+def by_hand(path: Path, statement: str, *parameters: str) -> None:
+    """What somebody else does to the file."""
+    with connect(path) as connection:
+        connection.execute(statement, parameters)
+
+
+def dissolve(path: Path, conversation: int) -> str:
+    summary = next(name for owner, name in dissolvable(path) if owner == conversation)
+    return commit(path, asyncio.run(planned(path, plan_dissolve, conversation, [summary]))).id
+
+
+@pytest.fixture
+def long_one(database_copy) -> Path:
+    """A context whose tail is long enough for the host to compact in."""
+    path = database_copy("0.15.3")
+    for number in range(40):
+        append(path, 3, BASE - 2 * MINUTE, f"message {number} before everything")
+    return path
+
+
+def test_what_the_host_compacts_later_is_opened_again(long_one: Path):
+    times = Times(long_one)
+    start = state_now(long_one, 3)
+    times.next()
+    first = dissolve(long_one, 3)
+    times.note()
+    middle = state_now(long_one, 3)
+    by_host(long_one, 3, times, "append", "compact", "append", "compact", "append")
+    times.next()
+    second = dissolve(long_one, 3)
+    times.note()
+    end = state_now(long_one, 3)
+    by_host(long_one, 3, times, "append", "compact", "append")
+    found = state_then(long_one, 3, after(second), after(first), before(first))
+    for state, (then, statements) in zip((end, middle, start), found, strict=True):
+        assert unlike(state, then) == []
+        assert Doubt.COMPACTED in {one.doubt for one in statements}
+        assert {one.doubt for one in statements} <= {Doubt.COMPACTED, Doubt.APPENDED}
+
+
+def test_what_the_host_takes_away_without_a_trace_is_said_where_the_journal_misses_it(long_one: Path):
+    times = Times(long_one)
+    times.next()
+    operation = dissolve(long_one, 3)
+    times.note()
+    with connect(long_one) as connection:  # one of the items that came back, by no rule at all
+        [item] = connection.execute(
+            "SELECT rowid FROM context_items WHERE conversation_id = 3 AND summary_id IS NOT NULL LIMIT 1"
+        ).fetchone()
+        connection.execute("DELETE FROM context_items WHERE rowid = ?", (item,))
+    [(then, statements)] = state_then(long_one, 3, before(operation))
+    assert Doubt.CONTEXT in {one.doubt for one in statements}, said(statements)
+    assert [one.operation_id for one in statements if one.doubt is Doubt.CONTEXT] == [operation]
+    assert then["context"] == state_now(long_one, 3)["context"]
+
+
+def rewrite(path: Path, summary: str, text: str) -> str:
+    plan = planned(path, plan_rewrite, 3, summary, text, model="manual", rendering=Rendering(RULES, UTC))
+    return commit(path, asyncio.run(plan)).id
+
+
+def test_a_row_that_the_host_changed_is_said_and_what_the_history_knows_is_shown(database_copy):
+    path = database_copy("0.15.3")
+    times = Times(path)
+    summary = value(
+        path, "SELECT summary_id FROM summaries WHERE conversation_id = 3 AND kind = 'leaf' LIMIT 1"
+    )
+    states, operations = [state_now(path, 3)], []
+    for text in ("The first text, rewritten.", "The second text, rewritten again."):
+        times.next()
+        operations.append(rewrite(path, summary, text))
+        times.note()
+        states.append(state_now(path, 3))
+    found = state_then(path, 3, before(operations[1]), before(operations[0]), after(operations[1]))
+    assert [unlike(states[number], found[at][0]) for at, number in enumerate((1, 0, 2))] == [[], [], []]
+    by_hand(path, "UPDATE summaries SET content = 'by somebody else' WHERE summary_id = ?", summary)
+    found = state_then(path, 3, before(operations[1]), before(operations[0]))
+    for (then, statements), state in zip(found, (states[1], states[0]), strict=True):
+        assert unlike(state, then) == []
+        assert [one.doubt for one in statements] == [Doubt.ROW]
+        assert "content" in statements[0].text
+        assert operations[1] in statements[0].text
+
+
+# -- the history itself -----------------------------------------------------------------------------------
+
+
+def test_operations_that_were_removed_from_the_history_are_said(long_one: Path):
+    times, operations, states = Times(long_one), [], []
+    for text in ("one", "two", "three"):
+        times.next()
+        states.append(state_now(long_one, 3))
+        name = value(
+            long_one, "SELECT summary_id FROM summaries WHERE conversation_id = 3 ORDER BY rowid LIMIT 1"
+        )
+        operations.append(rewrite(long_one, name, f"The text {text}, rewritten."))
+        times.note()
+    by_hand(long_one, "DELETE FROM lcm_tui_operations WHERE id = ?", operations[1])
+    [(then, statements), (exact, none)] = state_then(
+        long_one, 3, before(operations[0]), before(operations[2])
+    )
+    assert [one.doubt for one in statements] == [Doubt.PRUNED, Doubt.ROW]
+    assert unlike(states[2], exact) == []
+    assert none == ()
+    assert unlike(states[0], then) == []  # the oldest change knows what it replaced
+    by_hand(long_one, "DELETE FROM lcm_tui_operations WHERE id = ?", operations[0])
+    [(then, statements)] = state_then(long_one, 3, Point(when=BASE))
+    assert [one.doubt for one in statements] == [Doubt.PRUNED]
+
+
+def test_a_record_that_cannot_be_read_is_said(long_one: Path):
+    times = Times(long_one)
+    operation = dissolve(long_one, 3)
+    times.note()
+    by_hand(long_one, "UPDATE lcm_tui_operations SET edits = x'00' WHERE id = ?", operation)
+    [(then, statements)] = state_then(long_one, 3, before(operation))
+    assert Doubt.UNREADABLE in {one.doubt for one in statements}
+    assert then["context"] == state_now(long_one, 3)["context"]
+
+
+def test_a_point_that_is_none_is_refused(long_one: Path):
+    operation = dissolve(long_one, 3)
+    with pytest.raises(NotFoundError):
+        state_then(long_one, 3, before("op_none"))
+    with pytest.raises(NotFoundError):
+        state_then(long_one, 1, before(operation))
+
+
+def test_a_conversation_that_was_deleted_is_there_before(database_copy):
+    path = database_copy("0.15.3")
+    times = Times(path)
+    times.next()
+    dissolve(path, 3)
+    times.note()
+    state = state_now(path, 3)
+    times.next()
+    deletion = asyncio.run(planned(path, plan_delete, [3], rows=60))
+    for plan in deletion.plans:
+        commit(path, plan)
+    while not deletion.complete:
+        deletion = asyncio.run(planned(path, plan_delete, [3], rows=60))
+        for plan in deletion.plans:
+            commit(path, plan)
+    operations = times.note()
+    assert len(operations) > 2
+    [(then, statements)] = state_then(path, 3, before(operations[0]))
+    assert unlike(state, then) == []
+    assert statements == ()
+
+
+def test_a_transplant_and_a_merge_are_taken_back_on_both_sides(split: Path, database_copy):
+    path = database_copy("0.15.3")
+    states = {owner: state_now(path, owner) for owner in (1, 7)}
+    operation = commit(path, asyncio.run(planned(path, plan_transplant, 1, 7, skip_duplicates=True))).id
+    [(then, _)] = state_then(path, 7, before(operation))
+    assert unlike(states[7], then) == []
+    owners = column(split, "SELECT conversation_id FROM conversations")
+    states = {owner: state_now(split, owner) for owner in owners}
+    plan = asyncio.run(planned(split, plan_merge, [OLD]))
+    merged = commit(split, plan).id
+    changed = [owner for owner in owners if unlike(states[owner], state_now(split, owner))]
+    assert len(changed) > 1
+    for owner in changed:
+        [(then, _)] = state_then(split, owner, before(merged))
+        assert unlike(states[owner], then) == []
+
+
+# -- files of earlier versions ----------------------------------------------------------------------------
+
+
+def test_the_history_of_an_earlier_version_is_taken_back(tmp_path: Path):
+    folder = unpacked("earlier-edits.tar.xz", tmp_path)
+    path, was = folder / "lcm.db", folder / "before.db"
+    first = value(path, "SELECT min(created_at) FROM lcm_tui_operations")
+    owners = column(was, "SELECT conversation_id FROM conversations")
+    assert owners
+    for owner in owners:
+        [(then, statements)] = state_then(path, owner, Point(when=parse_utc(first) - MINUTE))
+        assert unlike(state_now(was, owner), then) == []
+        assert statements == ()

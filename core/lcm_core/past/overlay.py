@@ -92,7 +92,7 @@ def _lay_context(connection: sqlite3.Connection, columns: Sequence[str], earlier
         row[place] = item.ordinal
         rows.append(tuple(row))
     marks = ", ".join("?" * len(columns))
-    connection.executemany(f"INSERT INTO {kept} ({names}) VALUES ({marks})", rows)
+    _insert(connection, kept, f"({names}) VALUES ({marks})", rows)
     connection.execute(
         f"CREATE INDEX temp.{_PREFIX}ordinals ON {_PREFIX}{CONTEXT} (conversation_id, ordinal)"
     )
@@ -169,7 +169,21 @@ def _put(
             free = max(free, last or 0) + 1
             place = free
         added.append((place, *[value_of(row.get(name)) for name in columns]))
-    connection.executemany(f"INSERT INTO {kept} (rowid, {names}) VALUES ({marks})", added)
+    _insert(connection, kept, f"(rowid, {names}) VALUES ({marks})", added)
+
+
+def _insert(
+    connection: sqlite3.Connection, kept: str, columns_and_values: str, rows: Sequence[tuple[SqlValue, ...]]
+) -> None:
+    """Add rows; where a text is no UTF-8, one by one, for only so it is bound as the bytes that it was."""
+    statement = f"INSERT INTO {kept} {columns_and_values}"
+    [before] = connection.execute(f"SELECT count(*) FROM {kept}").fetchone()
+    try:
+        connection.executemany(statement, rows)
+    except UnicodeEncodeError:
+        [after] = connection.execute(f"SELECT count(*) FROM {kept}").fetchone()
+        for row in rows[after - before :]:
+            connection.execute(statement, row)
 
 
 def _place(connection: sqlite3.Connection, name: str, key: RowKey) -> int | None:
