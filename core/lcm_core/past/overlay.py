@@ -133,10 +133,8 @@ def _lay_table(
     _put(connection, table, kept, columns, rows, places)
     shown = f"SELECT rowid AS rowid, {names} FROM {kept}"
     if table not in COPIED:
-        for column in _indexed(table, columns):
-            connection.execute(
-                f"CREATE INDEX temp.{_PREFIX}{table}_{column} ON {_PREFIX}{table} ({quoted(column)})"
-            )
+        # No index by conversation: with it SQLite takes the view for a few rows, and reads it once for each
+        # row of whatever it is joined with.
         connection.execute(
             f"CREATE TEMP VIEW {name} AS SELECT rowid AS rowid, {names} FROM main.{name} "
             f"WHERE rowid NOT IN (SELECT place FROM {gone}) UNION ALL {shown}"

@@ -424,14 +424,14 @@ async def context_end(
     columns = reader.schema.select(
         "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
     )
-    counts = "" if most is None else "CAST(coalesce(s.token_count, m.token_count, 0) AS INTEGER)"
+    counts = "0" if most is None else f"CAST(coalesce({_SUMMARY_TOKENS}, {_MESSAGE_TOKENS}, 0) AS INTEGER)"
     rows = await reader.rows(
         f"""SELECT c.ordinal, c.item_type, c.message_id, c.summary_id,
-        c.created_at, {counts or "0"} AS tokens
+        c.created_at, {counts} AS tokens
         FROM (SELECT {columns} FROM context_items AS c
             WHERE c.conversation_id = ? {"" if before is None else "AND c.ordinal < ?"}
             ORDER BY c.ordinal DESC {"" if most is None else f"LIMIT {most}"}) AS c
-        {_COUNTED if counts else ""} ORDER BY c.ordinal DESC""",
+        ORDER BY c.ordinal DESC""",
         conversation_id,
         *(() if before is None else (before,)),
     )
@@ -446,8 +446,10 @@ async def context_end(
     return ContextEnd(tuple(items), is_whole, sums[len(taken) - 1] if taken else 0)
 
 
-_COUNTED = """LEFT JOIN messages AS m ON m.message_id = c.message_id
-        LEFT JOIN summaries AS s ON s.summary_id = c.summary_id"""
+# Asked for one by one, and not joined: so SQLite looks them up in what is laid over the tables, too
+# (docs/past.md, "How it is read").
+_SUMMARY_TOKENS = "(SELECT s.token_count FROM summaries AS s WHERE s.summary_id = c.summary_id)"
+_MESSAGE_TOKENS = "(SELECT m.token_count FROM messages AS m WHERE m.message_id = c.message_id)"
 
 
 async def stored_items(
@@ -536,9 +538,10 @@ async def present_sources(
     if not (summary_ids and reader.schema.has("summary_parents") and reader.schema.has("summaries")):
         return found
     for row in await reader.rows_in(
-        """SELECT edge.summary_id AS consumer, s.summary_id AS source FROM summary_parents AS edge
-        JOIN summaries AS s ON s.summary_id = edge.parent_summary_id
-        WHERE edge.summary_id IN (?*) ORDER BY edge.ordinal, edge.rowid""",
+        """SELECT edge.summary_id AS consumer, edge.parent_summary_id AS source FROM summary_parents AS edge
+        WHERE edge.summary_id IN (?*)
+        AND EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = edge.parent_summary_id)
+        ORDER BY edge.ordinal, edge.rowid""",
         summary_ids,
     ):
         found.setdefault(row["consumer"], []).append(row["source"])

@@ -88,10 +88,11 @@ async def context_summaries(reader: Reader, conversation_id: ConversationId) -> 
     consumed = "0"
     if reader.schema.has("summary_parents"):
         consumed = "c.summary_id IN (SELECT parent_summary_id FROM summary_parents)"
+    owner = "(SELECT s.conversation_id FROM summaries AS s WHERE s.summary_id = c.summary_id)"
     rows = await reader.rows(
-        f"""SELECT c.summary_id, c.ordinal, s.conversation_id IS c.conversation_id AS present,
+        f"""SELECT c.summary_id, c.ordinal, {owner} IS c.conversation_id AS present,
         {consumed} AS consumed
-        FROM context_items AS c LEFT JOIN summaries AS s ON s.summary_id = c.summary_id
+        FROM context_items AS c
         WHERE c.conversation_id = ? AND c.summary_id IS NOT NULL ORDER BY c.ordinal""",
         conversation_id,
     )

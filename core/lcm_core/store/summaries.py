@@ -220,9 +220,9 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
     edges: list[Row] = []
     if reader.schema.has("summary_parents"):
         edges = await reader.rows(
-            """SELECT e.summary_id, e.parent_summary_id, e.ordinal
-            FROM summaries AS s JOIN summary_parents AS e ON e.summary_id = s.summary_id
-            WHERE s.conversation_id = ? ORDER BY e.ordinal, e.rowid""",
+            """SELECT e.summary_id, e.parent_summary_id, e.ordinal FROM summary_parents AS e
+            WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)
+            ORDER BY e.ordinal, e.rowid""",
             conversation_id,
         )
     in_context = [summary_id for summary_id, _ in await context_ordinals(reader, conversation_id)]
