@@ -17,8 +17,8 @@ from lcm_tui.writing import Modelling
 PROMPT_TOKENS: Final = 700
 
 KEY_REFUSED: Final = (
-    "The provider refused the key: the pass was not made, and what was made before stays. Give another key, "
-    "and go on with the same command."
+    "The provider refused the key, so this pass did not run; finished passes stay. Give another key and run "
+    "the same command again."
 )
 
 

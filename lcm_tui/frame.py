@@ -238,7 +238,7 @@ class CommandScreen(Screen[None]):
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
         if command == self.HERE:
-            return "This screen is the one that the key opens."
+            return "You are already on this screen."
         action = self._action(command)
         if action is not None:
             return action.when()
@@ -331,7 +331,7 @@ class CommandScreen(Screen[None]):
         if command not in DECISIONS or pressed is None or (seen == self.decided_on() and since <= pressed):
             return None
         self.call_after_refresh(self._note_painted)
-        return f"{self.key_of(command)} was pressed before this was shown: look, and press it again"
+        return f"{self.key_of(command)} was pressed before this appeared: check it, and press the key again"
 
     def _note_painted(self) -> None:
         if self._decidable[0] != (now := self.decided_on()):

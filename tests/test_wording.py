@@ -14,13 +14,15 @@ ROOT = Path(__file__).parents[1]
 #: Where literals are sentences, labels and help.
 SHOWN = (
     *("lcm_tui/cli", "lcm_tui/screens", "lcm_tui/views", "lcm_tui/panes", "lcm_tui/dialogs"),
-    *("lcm_tui/actions", "lcm_tui/changes", "core/lcm_core/checks", "core/lcm_core/operations"),
+    *("lcm_tui/actions", "lcm_tui/changes", "lcm_tui/mcp", "core/lcm_core"),
 )
 FORBIDDEN = re.compile(
     r"\b(?:stands? (?:in the|in a|on a|at|behind|beside|over)|gives? way|all the same|is no regular file"
     r"|put(?:ting)? into the database|(?:nobody|no model|somebody) is asked|passed over"
     r"|taken back|takes? it back|does not stand|mend(?:s|ed|ing)?|go(?:es)? on with|written anew|planned anew"
-    r"|moved on|no more than that)\b"
+    r"|moved on|no more than that|stand for a row|is there already|which is not there|is none:|all the time"
+    r"|leave (?:it|--\S+) out|goes? on(?: with| in|$)|hands? (?:on|over)|at it|bring \S+ back|in step|begun at"
+    r"|the time was (?:up|over)|nothing was said)\b"
 )
 
 

@@ -161,7 +161,7 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         if replace:
             os.replace(draft, whole)
     except FileExistsError as error:
-        raise FileThereError(f"{whole} is there already; nothing was written.") from error
+        raise FileThereError(f"{whole} already exists; nothing was written.") from error
     except OSError as error:
         if replace:
             with contextlib.suppress(OSError):

@@ -137,7 +137,7 @@ class _Work:
         shown = await self._importing(reader).plan(reader)
         if shown.doubtful:
             raise RefusedError(
-                f"Conversation {shown.conversation_id} holds {shown.present:,} messages, and none of the "
+                f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
                 f"newest is in {self.place}: where the file's messages belong is unknown. Nothing was "
                 "changed; give the transcript of this conversation.",
                 code="NO_ANCHOR",

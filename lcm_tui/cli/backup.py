@@ -128,13 +128,13 @@ def _question(run: Run, preview: RestorePreview) -> str:
     now = preview.database
     what = f" ({now.messages:,} messages, the last of {_time(run, now)})" if now else ""
     return (
-        f"Replace what {run.settings.database.value} holds{what} by {backup}? A copy of the old database "
-        "is kept."
+        f"Replace the contents of {run.settings.database.value}{what} with {backup}? A copy of the old "
+        "database is kept."
     )
 
 
 def _time(run: Run, contents: Contents) -> str:
-    return run.time(contents.newest) or "no known time"
+    return run.time(contents.newest) or "an unknown time"
 
 
 def _contents_document(contents: Contents | None) -> Document | None:

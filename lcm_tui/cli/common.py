@@ -41,13 +41,13 @@ AsJson: TypeAlias = Annotated[bool, Option("--json", "The same as --format json.
 Pretty: TypeAlias = Annotated[bool, Option("--pretty", "Indent JSON.", section=COMMON)]
 NoColor: TypeAlias = Annotated[bool, Option("--no-color", "No bold and dim text.", section=COMMON)]
 Quiet: TypeAlias = Annotated[
-    bool, Option("--quiet", "Print no answer: the exit code says it. Errors stay.", section=COMMON)
+    bool, Option("--quiet", "Print only errors; the exit code is the answer.", section=COMMON)
 ]
 Verbose: TypeAlias = Annotated[
     bool,
     Option(
         "--verbose",
-        "Say on standard error which files are used, and how long it took; with --version, all versions.",
+        "Report on standard error which files are used and how long it took; with --version, all versions.",
         section=COMMON,
     ),
 ]

@@ -24,7 +24,7 @@ DEMO_CONVERSATION = ConversationId(1)
 def demo(run: Run) -> Outcome:
     """Open the app on it, or print some of it."""
     if run.settings.database.source is SettingSource.COMMAND_LINE:
-        raise UsageError("demo brings its own database; leave --db out.", details={"option": "db"})
+        raise UsageError("demo uses its own database: omit --db.", details={"option": "db"})
     from lcm_tui.demo import keep_snapshots, unpack_demo
 
     folder = Path(tempfile.mkdtemp(prefix="lcm-tui-demo-"))
@@ -55,7 +55,7 @@ def leave_copy(run: Run, folder: Path) -> Answer:
     try:
         home = unpack_demo(folder)
     except FileExistsError:
-        raise RefusedError(f"A state folder lies in {folder} already. Name another folder.") from None
+        raise RefusedError(f"{folder} already contains a state folder. Name another folder.") from None
     except OSError as error:
         raise RefusedError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
     note = Note(f"The demo is in {folder}; try `{PROGRAM} --db {home.database} status`.")

@@ -215,7 +215,7 @@ class _Fixing:
         done: list[tuple[str, int]] = []
         if search:
             if not told.data.get("applied"):
-                ask_before_change(f"Bring {' and '.join(search)} in step?", yes=self.flags.yes)
+                ask_before_change(f"Update {' and '.join(search)}?", yes=self.flags.yes)
             path = self.run.settings.database.value
             try:
                 with interruptible() as stopped:
@@ -284,7 +284,7 @@ def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> li
         blocks.append(Table(columns, done))
     if left:
         rows = [(finding_key(one), one.sentence) for one in left]
-        title = f"{counted(len(left), 'finding is', 'findings are')} still there"
+        title = f"{counted(len(left), 'finding remains', 'findings remain')}"
         blocks.append(Table((Column("Id"), Column("What", grows=True)), rows, title))
     else:
         blocks.append(Note("None of the selected findings exists any more."))

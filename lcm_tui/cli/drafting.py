@@ -134,8 +134,8 @@ class _Work:
         data: Document = {"batch": found[0].header.batch, "startedAt": found[0].header.made_at}
         waiting = counted(found[0].open_items, "summary", "summaries")
         said = Note(
-            f"A {self.command} of this database that was begun at {found[0].header.made_at} was stopped with "
-            f"{waiting} undecided: --resume continues it and pays for no draft twice."
+            f"A {self.command} of this database, started at {found[0].header.made_at}, was stopped with "
+            f"{waiting} undecided: --resume continues it without paying for a draft twice."
         )
         return replace(
             selection,

@@ -343,5 +343,5 @@ def engine_expand(run: Run, name: str, tokens: int, *, with_messages: bool) -> A
 def passage_title(run: Run, one: Passage) -> str:
     """The line above a passage."""
     part = f", from character {one.start:,}" if one.start else ""
-    part += "" if one.complete else ", goes on"
+    part += "" if one.complete else ", continues"
     return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

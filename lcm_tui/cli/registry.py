@@ -48,7 +48,7 @@ GROUPS: Final = {
     "context": "The context of a conversation: what the model sees.",
     "files": "The large files that messages refer to.",
     "sessions": "The sessions of the host, in its databases and in files.",
-    "remnic": "Remnic's LCM store: look into it, fill it from the database, compare both, bring it back.",
+    "remnic": "Remnic's LCM store: browse it, import into it, compare it, export from it.",
     "history": "What lcm-tui changed in this database; undo and redo.",
     "config": "The settings: what the files say, what applies, and why.",
     "prompts": "List, show and override the summary prompts.",

@@ -23,7 +23,7 @@ def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
     if not flags.apply or not found:
         return run.answer("reindex", _document(found, ()), _planned_blocks(found))
     names = ", ".join(one.table for one in found)
-    ask_before_change(f"Write {names} again? The database is locked meanwhile.", yes=flags.yes)
+    ask_before_change(f"Rebuild {names}? The database is locked meanwhile.", yes=flags.yes)
     done: list[Rebuilt] = []
     failed = _rebuild(run, found, done)
     return run.answer("reindex", _document(found, done), _done_blocks(done, failed)).in_part(failed)

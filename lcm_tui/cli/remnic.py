@@ -57,8 +57,8 @@ _ROWS = {
     What.SEARCH: "searchRows",
 }
 _NOTHING = "Nothing to import: Remnic has all of it."
-_STOPPED = "Stopped. What was done stays; run the same command again to go on."
-_UNDONE = "Nothing was changed; --apply does it."
+_STOPPED = "Stopped. Finished conversations stay; run the same command again to continue."
+_UNDONE = "Nothing was changed; --apply makes the change."
 
 
 def of_source(run: Run, source: Path | None) -> Run:
@@ -202,7 +202,7 @@ def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *
         raise FileMissingError(
             "Remnic database",
             path,
-            "Give another path, start Remnic once with lcmEnabled, or make an empty one with --create.",
+            "Give another path, start Remnic once with lcmEnabled, or create an empty one with --create.",
             code="REMNIC_NOT_FOUND",
         )
     with Source(run.settings.database.value, BUSY_SECONDS) as source:
@@ -214,7 +214,7 @@ def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *
                 note = _UNDONE if planned.written else _NOTHING
                 told: list[Block] = [*blocks, Note(note)]
                 return run.answer("remnic.import", _import_document(path, planned, behind), told)
-            question = f"Write this into {path}?"
+            question = f"Import this into {path}?"
             show_and_ask(lambda: blocks, question, run.presentation, yes=False)
         if new:
             create_remnic(path)
@@ -276,7 +276,7 @@ def _imported(
     if failed is not None:
         blocks.append(Note(f"The import is incomplete. {failed.message}"))
         if not isinstance(failed, CancelledError):
-            blocks.append(Note("What was written stays. Run the same command again to go on."))
+            blocks.append(Note("What was written stays. Run the same command again to continue."))
     return run.answer("remnic.import", document, blocks).in_part(failed)
 
 
@@ -371,10 +371,10 @@ def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *,
     if create and not database.exists():
         blocks = exported_blocks(work.preview())
         if not flags.apply:
-            note = Note(f"{database} would be made. Nothing was changed; --apply does it.")
+            note = Note(f"{database} would be created. Nothing was changed; --apply makes the change.")
             document: Document = {"applied": False, **_export_document(path, work.preview())}
             return run.answer("remnic.export", document, [*blocks, note])
-        ask_before_change(f"Make {database} and bring these conversations into it?", yes=flags.yes)
+        ask_before_change(f"Create {database} and export these conversations to it?", yes=flags.yes)
         create_database(database)
         flags = replace(flags, yes=True)
 
@@ -385,7 +385,7 @@ def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *,
             blocks.append(
                 Note(
                     f"Rows of conversation {plans[0].conversation_id} follow; the other "
-                    f"{work.left - 1:,} conversations are brought in behind it, one by one."
+                    f"{work.left - 1:,} conversations are exported after it, one by one."
                 )
             )
         return changing.Proposal(

@@ -36,7 +36,7 @@ def report(run: Run, to: Path | None) -> Answer:
     document = reporting.report_document(parts, now)
     written = write_private(path, json.dumps(document, indent=2) + "\n", never=[run.settings.database.value])
     facts = Facts([("Report", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
-    note = Note("It names no path, title, key or text. Check it before you send it anyway.")
+    note = Note("It contains no path, title, key or text. Check it before you send it.")
     data: dict[str, Json] = {"path": str(written), "bytes": written.stat().st_size}
     return run.answer("report", data, [facts, note])
 

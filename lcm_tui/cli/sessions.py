@@ -239,7 +239,7 @@ def _before(session: HostSession, position: Position) -> int:
     named, _, _total = rest.rpartition(":")
     if not place.isdecimal() or len(place) > 15 or named != session.session_id:
         raise UsageError(
-            "The cursor cannot be used: it belongs to another session. Leave --cursor out.",
+            "The cursor cannot be used: it belongs to another session. Omit --cursor.",
             code="INVALID_CURSOR",
             details={"option": "cursor"},
         )
@@ -251,8 +251,7 @@ def _check_unchanged(session: HostSession, page: SessionPage, position: Position
     total = str(position.id).rpartition(":")[2]
     if total.isdecimal() and len(total) <= 15 and page.total < int(total):
         raise TranscriptChangedError(
-            f"Session {session.session_id} was rewritten by its host since the page before: leave --cursor "
-            "out."
+            f"Session {session.session_id} was rewritten by its host since the previous page: omit --cursor."
         )
 
 
@@ -304,6 +303,6 @@ def _blocks(
     notes = [*said, *([f"and {more:,} more"] if more > 0 and said else [])]
     return [
         Facts(facts),
-        Table(columns, rows, empty="Nothing was said in it."),
+        Table(columns, rows, empty="This session has no messages."),
         *(Note(line) for line in notes),
     ]

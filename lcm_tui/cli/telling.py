@@ -55,7 +55,7 @@ def verbose(settings: Settings) -> Iterator[None]:
     database = settings.database
     _say(f"{PROGRAM} {__version__}, Python {found['python']}, SQLite {found['sqlite']}")
     _say(f"Database: {database.value} ({database.name or database.source})")
-    config = "" if settings.config_found else ", which is not there"
+    config = "" if settings.config_found else ", which does not exist"
     _say(f"Host's config: {settings.config_file.value}{config}; ours: {settings.user_config_file.value}")
     for note in settings.diagnostics:
         _say(note.message)

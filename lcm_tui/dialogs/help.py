@@ -1,9 +1,9 @@
-"""Help: what a screen shows, and its keys, from the registry of commands."""
+"""Help: the keys of a screen, from the registry of commands, and what it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from lcm_core.text import safe_line
 from textual import events
@@ -15,8 +15,12 @@ from textual.screen import ModalScreen
 from lcm_tui.commands import Command, key_title
 from lcm_tui.keymap import moving_keys
 from lcm_tui.session import Session
-from lcm_tui.widgets.spans import Span
-from lcm_tui.widgets.text import Block, Document, TextView, heading
+from lcm_tui.widgets.spans import Span, StyleName
+from lcm_tui.widgets.text import Block, Document, TextView, field, heading
+
+#: Cells of the column of keys, and those before the sentences.
+_KEY: Final = 9
+_TEXT: Final = 26
 
 #: Moving, by the ids of its actions.
 MOVING = (
@@ -81,29 +85,35 @@ class HelpScreen(ModalScreen[None]):
 
 
 def help_document(screen: Explained) -> Document:
-    """What the screen shows, then its keys with a sentence each."""
-    blocks = [Block(text=reflowed(screen.explained())), Block(), heading("Keys of this screen")]
+    """The keys of the screen with a sentence each, how to move, then what the screen shows."""
+    blocks: list[Block] = [heading("Keys of this screen")]
     for name in screen.commands:
         command = screen.told(name)
         keys = screen.session.settings.keys.get(name, command.key)
         written = " ".join(key_title(key) for key in keys.split(","))
         reason = screen.why_not(name)
-        blocks.append(
-            Block(spans=(Span(f"{safe_line(written):<9}", "key"), Span(f"{command.title:<16}", "title")))
-        )
-        blocks.append(Block(text=command.help, indent=9))
+        blocks.append(_row(written, command.title, command.help, usable=reason is None))
         if reason:
-            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=9))
+            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=_TEXT))
     blocks += [Block(), heading("Moving")]
     moving = {**moving_keys(), **screen.session.settings.keys}
     rows = [
         (" ".join(key_title(key) for name in names for key in moving[name].split(",")), what)
         for names, what in MOVING
     ]
-    blocks += [
-        Block(spans=(Span(f"{safe_line(keys):<24} ", "key"), Span(what))) for keys, what in (*rows, *MOUSE)
-    ]
+    blocks += [field(f"{safe_line(keys)} ", what, width=_TEXT) for keys, what in (*rows, *MOUSE)]
+    blocks += [Block(), heading("What this screen shows"), Block(text=reflowed(screen.explained()))]
     return tuple(blocks)
+
+
+def _row(keys: str, title: str, sentence: str, *, usable: bool) -> Block:
+    key = safe_line(f"{keys:<{_KEY - 1}} ")
+    name = safe_line(f"{title:<{_TEXT - len(key) - 1}} ")
+    style: StyleName = "text" if usable else "dim"
+    return Block(
+        spans=(Span(key, "key"), Span(name, "title" if usable else "dim"), Span(sentence, style)),
+        indent=_TEXT,
+    )
 
 
 def reflowed(text: str) -> str:

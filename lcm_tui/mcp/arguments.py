@@ -34,7 +34,7 @@ class Text:
         if not value.strip():
             return "must not be empty"
         if len(value) > self.longest:
-            return f"has {len(value):,} characters; at most {self.longest:,} are taken"
+            return f"has {len(value):,} characters; at most {self.longest:,} are allowed"
         return None
 
 

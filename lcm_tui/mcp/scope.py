@@ -69,7 +69,7 @@ async def scope_of(reader: Reader, allowed: Allowed, narrowed_to: int | None = N
     if not chosen:
         raise UsageError(
             f"Conversation {narrowed_to} is not in the scope of this server ({allowed.name}); "
-            "the tool conversations lists what is.",
+            "the tool `conversations` lists those that are.",
             code="OUTSIDE_SCOPE",
         )
     return Scope(chosen, f"conversation {narrowed_to} of {allowed.name}")

@@ -243,10 +243,8 @@ def _found_lines(found: Found) -> list[str]:
     for hit in found.hits:
         lines += _hit_lines(hit)
     for near in found.near:
-        count = f"alone is in {near.found_text}" if near.found else "was found nowhere in what was searched"
-        alike = (
-            f"; words that look like it: {', '.join(map(short, near.spellings))}" if near.spellings else ""
-        )
+        count = f"alone is in {near.found_text}" if near.found else "was not found in what was searched"
+        alike = f"; similar words: {', '.join(map(short, near.spellings))}" if near.spellings else ""
         lines += quoted(f'"{short(near.term)}" {count}{alike}')
     return lines + _more(None if found.next is None else str(found.next))
 
@@ -311,7 +309,7 @@ async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     lines = [f"{len(page.passages)} passages, about {page.tokens:,} tokens."]
     for one in page.passages:
         part = f", from character {one.start:,}" if one.start else ""
-        part += "" if one.complete else ", goes on"
+        part += "" if one.complete else ", continues"
         lines += [
             "",
             f"{short(one.citation)}, level {one.level}, {one.kind} of conversation {one.conversation_id}, "
@@ -337,7 +335,9 @@ async def _context(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     items = await context_items(reader, owner)
     first, limit = _cursor(given), given.count("limit")
     page = await context_entries(reader, list(islice(items, first, first + limit)))
-    lines = [f"{len(page)} of {len(items):,} items of the context, in order: what the model is given."]
+    lines = [
+        f"{len(page)} of {len(items):,} items of the context, in the order in which the model receives them."
+    ]
     rows: list[Json] = []
     for entry in page:
         item = entry.item
@@ -357,7 +357,7 @@ async def _context(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
                 "missing": entry.dangling,
             }
         )
-        gone = "; its row is gone" if entry.dangling else f", {entry.tokens:,} tokens"
+        gone = "; row missing" if entry.dangling else f", {entry.tokens:,} tokens"
         lines += ["", f"{item.ordinal}: {name}{gone}", *quoted(f"{label}: {preview}")]
     after = first + len(page)
     more = str(after) if after < len(items) else None
@@ -370,7 +370,7 @@ def _cursor(given: Given) -> int:
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError("The argument cursor is none: take the one of the answer before, or leave it out.")
+        raise UsageError("The argument cursor is not valid: use the one in the previous answer, or omit it.")
     return int(text)
 
 
@@ -380,7 +380,7 @@ def _more(cursor: str | None) -> list[str]:
 
 # -- all of them -------------------------------------------------------------------------------------------
 
-_CURSOR: Final = Text("Where the next page begins, as the answer before named it.", longest=40)
+_CURSOR: Final = Text("The next page: the cursor in the previous answer.", longest=40)
 TOOLS: Final = (
     _reading(
         "conversations",
@@ -391,10 +391,10 @@ TOOLS: Final = (
     _reading(
         "search",
         "Find where something was said: messages, tool inputs and outputs, summaries, focus briefs and large "
-        "files, also of old and archived conversations. All words are wanted. Hits have ids for describe and "
+        "files, also of old and archived conversations. All words must match. Hits have ids for describe and "
         "expand; the answer says what was searched.",
         {
-            "query": Text('Words, "a phrase", the beginning of a word*; all are wanted.', True),
+            "query": Text('Words, "a phrase", the start of a word*; all must match.', True),
             "mode": Text("How the query is read; words by default.", words=tuple(Mode)),
             "conversation": CONVERSATION,
             "kind": Text("Only of this kind.", words=tuple(DocumentKind)),
@@ -409,7 +409,7 @@ TOOLS: Final = (
     ),
     _reading(
         "describe",
-        "Show one message, summary, focus brief or large file by its id; of a citation, if it holds.",
+        "Show one message, summary, focus brief or large file by its id; for a citation, its validity too.",
         {"id": _ID, "tokens": _TOKENS},
         _describe,
     ),
@@ -420,13 +420,13 @@ TOOLS: Final = (
             "id": _ID,
             "tokens": _TOKENS,
             "cursor": _CURSOR,
-            "summaries_only": Switch("Leave the messages out."),
+            "summaries_only": Switch("Omit the messages."),
         },
         _expand,
     ),
     _reading(
         "context",
-        "List what stands in the context of a conversation now: summaries and messages in order.",
+        "List the items in the context of a conversation now: summaries and messages, in order.",
         {
             "conversation": Whole("The conversation, by its id.", needed=True),
             "limit": Whole("Items of a page.", 30, 1, 100),

@@ -37,7 +37,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.repairs:
         rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
         columns = (Column("Ordinal", right=True), Column("Call"), Column("Repair", grows=True))
-        yield Table(columns, rows, "Mended")
+        yield Table(columns, rows, "Adjusted for the provider")
     if one.unread is not None:
         unread = one.unread
         yield Note(
@@ -49,28 +49,28 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.last_cut.messages and not one.last_cut.applied:
         gone = counted(one.last_cut.messages, "message", "messages")
         yield Note(
-            f"Whole messages as JSON are over the budget: before it hands them over, the engine takes {gone} "
-            f"away, the oldest first (hard limit); {one.last_cut.tokens:,} tokens are left."
+            f"Whole messages as JSON exceed the budget: the engine drops {gone}, the oldest first, before "
+            f"the host receives them (hard limit); {one.last_cut.tokens:,} tokens remain."
         )
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
         yield Note(
-            f"The prompt chose among {counted(len(one.prompt_scores), 'item', 'items')} before the tail, "
-            f"{named:,} of which say a word of it."
+            f"The prompt ranked {counted(len(one.prompt_scores), 'item', 'items')} before the tail; "
+            f"{named:,} contain a word of it."
         )
     elif prompt and not one.has_cue:
         yield Note(f"The prompt has no effect: {one.prompt_idle}.")
     if one.has_cue:
         yield Note("The first message is the recall cue: it quotes history about identifiers in the prompt.")
     if one.tail.tokens > one.budget:
-        yield Note("The fresh tail alone is more than the budget; it is protected anyway.")
+        yield Note("The fresh tail alone exceeds the budget; it is sent in full anyway.")
 
 
 def _source(one: Assembly) -> str:
     meta = one.metadata
     trust = "authoritative" if meta.prompt_authoritative else "not authoritative"
     reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
-    return f"{meta.source}{reason}, {trust} for the size of the prompt"
+    return f"{meta.source}{reason}, {trust} as the prompt size"
 
 
 def _context(one: Assembly) -> str:

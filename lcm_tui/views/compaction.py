@@ -118,8 +118,8 @@ def _notes(shown: ShownCompaction) -> list[Block]:
     if seen.damaged:
         notes.append(
             Note(
-                f"Warning: {counted(seen.damaged, 'item', 'items')} of this context stand for a row that is "
-                f"gone, foreign, or there twice, and are left alone: see `lcm-tui doctor`."
+                f"Warning: {counted(seen.damaged, 'item', 'items')} of this context refer to a row that is "
+                "missing, duplicate, or of another conversation; compaction skips them: see `lcm-tui doctor`."
             )
         )
     return notes

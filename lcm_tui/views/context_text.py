@@ -77,8 +77,8 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
 
 #: Said where the tokens decide: the three weights are those of docs/engine/compaction.md, "Weights".
 COUNTED_AS_STORED = (
-    "This list weighs messages by their stored tokens. Compaction adds the label of a sender, and what is "
-    "sent is weighed as it is sent, so with a limit of tokens their tails may begin at another ordinal."
+    "This list counts stored tokens. Compaction also counts the label of a sender, and assembly counts "
+    "tokens as sent, so with a token limit their fresh tails may begin at another ordinal."
 )
 
 
@@ -89,7 +89,7 @@ def _tail_document(known: KnownContext) -> Document:
     limit = f"The rule protects {tail.count:,} messages"
     limit += f" of at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
     turn = known.rules.keeps_turn_whole
-    whole = ", and goes back to the newest message of the user so that a turn stays whole" if turn else ""
+    whole = ", and extends back to the newest user message, so that the turn stays whole" if turn else ""
     return (
         heading("The fresh tail"),
         Block(f"{tail_text(known)[12:].capitalize()}, from ordinal {tail.first_ordinal} on."),

@@ -69,7 +69,7 @@ def draft_forecast_blocks(
         blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
     lost = [one.item.summary_id for one in seen if one.material.source.gone]
     if lost:
-        blocks.append(Note(f"Sources are gone of {', '.join(lost[:3])}: no draft can cover those."))
+        blocks.append(Note(f"Sources of {', '.join(lost[:3])} are missing: no draft can cover them."))
     spoilt = [one for one in seen if one.broken_sources]
     if spoilt:
         sources = list(dict.fromkeys(source for one in spoilt for source in one.broken_sources))

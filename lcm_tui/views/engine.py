@@ -72,7 +72,7 @@ def _notes(work: EngineWork) -> list[Note]:
     notes = [] if work.prepares else [Note(PREPARES_NOTHING)]
     if work.unowned:
         rows = counted(work.unowned, "row belongs", "rows belong")
-        notes.append(Note(f"{rows} to a conversation or batch that is not stored; they are not shown here."))
+        notes.append(Note(f"{rows} to a conversation or batch that does not exist; they are not shown here."))
     return notes
 
 

@@ -101,7 +101,7 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
         blocks.append(Note(f"--fix all previews a fix of {what}; --fix ID fixes one of them."))
     if any(one.fix is None and one.confidence is not Confidence.BY_DESIGN for one in found):
         blocks.append(
-            Note("Where the fix column says no, --fix with the check (--fix B14) says why and what to do.")
+            Note("If the fix column says no, --fix with the check (--fix B14) explains why and what to do.")
         )
     return blocks
 

@@ -54,7 +54,7 @@ def summary(found: Ingesting) -> str:
     lagging = found.lagging
     of = _some(len(found.compared), "session")
     if not lagging:
-        return f"yes: nothing is missing of {of} of the host"
+        return f"yes: the engine has everything of {of} of the host"
     missing = sum(one.behind for one in lagging)
     waiting = sum(len(one.outbox) for one in lagging)
     outbox = f", {_some(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the host's outbox"

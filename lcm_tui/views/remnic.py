@@ -160,7 +160,7 @@ def remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]
     if report.no_messages:
         some = _some(report.no_messages)
         what = counted(len(report.no_messages), "summary is", "summaries are")
-        found.append(f"{what} skipped, for no message is below: {some}.")
+        found.append(f"{what} skipped because no message is below: {some}.")
     if report.elsewhere:
         what = counted(len(report.elsewhere), "summary is", "summaries are")
         found.append(f"{what} skipped: Remnic has the id in another session: {_some(report.elsewhere)}.")
@@ -169,7 +169,7 @@ def remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]
         found.append(f"{len(report.conflicts) - _NAMED:,} more conversations are skipped in the same way.")
     if report.unreadable:
         what = counted(report.unreadable, "message has", "messages have")
-        found.append(f"{what} no seq of its own, so Remnic cannot tell it from others: skipped.")
+        found.append(f"{what} no seq of its own and cannot be identified in Remnic: skipped.")
     kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in left_behind if count]
     if kept:
         found.append(f"Remnic has no place for {' and '.join(kept)}; they stay in the source only.")
@@ -233,8 +233,8 @@ def undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
         ("From", one.source),
         ("Removed" if done else "Rows to remove", found.removed),
         ("Restored" if done else "Rows to restore", found.restored),
-        ("Gone or restored before", found.gone),
-        ("Changed since, so kept", found.left),
+        ("Already removed or restored", found.gone),
+        ("Changed since, not touched", found.left),
     ]
     return [Facts(facts)]
 

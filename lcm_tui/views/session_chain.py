@@ -16,7 +16,7 @@ _CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "manual-reset": "by /reset",
         "session-deleted": "because the host deleted the session",
         "session-end": "because the session ended",
-        "rollover-fallback": "by a rollover: the host went on with a new transcript, the old one was missing",
+        "rollover-fallback": "by a rollover: the old transcript was missing, so the host started a new one",
         "cron-rotation": "because each run of the job starts a new one",
         "backfill": "by an import: the host does not continue it",
     }
@@ -44,10 +44,10 @@ def chain_line(conversation: Conversation, chain: Sequence[Conversation], merge_
     if conversation.active is False:
         spans.append(Span(f" archived {ended_by(conversation)}", "warn"))
     if behind is not None:
-        spans.append(Span(f"{'; ' if spans else ' '}the session goes on in conversation "))
+        spans.append(Span(f"{'; ' if spans else ' '}the session continues in conversation "))
         spans.append(Span(str(behind.conversation_id), "key"))
     if before is not None:
-        spans.append(Span(f"{'; ' if spans else ' '}before it is conversation "))
+        spans.append(Span(f"{'; ' if spans else ' '}the previous one is conversation "))
         spans.append(Span(str(before.conversation_id), "key"))
         if before.active is False:
             spans.append(Span(f", archived {ended_by(before)}"))

@@ -63,7 +63,7 @@ def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
     if found.not_kept:
         parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
     if parts:
-        return f"This is what was sent in part: {' and '.join(parts)}.", False
+        return f"This is only part of what was sent: {' and '.join(parts)}.", False
     return "This differs from what was sent: rows have changed since, or the time zone differs.", False
 
 

@@ -124,4 +124,4 @@ def _how_true(found: RebuiltSnapshot) -> str:
         return "exactly what was sent: the hash is the same"
     if found.gone or found.not_kept:
         return "in part"
-    return "from rows that have changed since, or with another time zone: the hash is another"
+    return "not exactly: rows have changed since, or the time zone differs, so the hash differs"

@@ -166,7 +166,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
         await wait_for_text(
             pilot,
-            "source     assembled, authoritative for the size of the prompt",
+            "source     assembled, authoritative as the prompt size",
             "cache      cold: the cache was seen to break",
             "budget        1 item",
             "hard limit    4 items",

@@ -208,10 +208,10 @@ async def test_bad_entries_and_wrong_counts_are_said_where_they_are_read_and_imp
         await wait_for_text(pilot, "? 1 place to note:")
         assert "unread" not in shown(pilot)
         await open_row(pilot, "cold/two")
-        await wait_for_text(pilot, "entries are in the archive, and 7 by the host's row")
+        await wait_for_text(pilot, "entries in the archive, but 7 in the host's record")
         await pilot.press("escape")
         await open_row(pilot, "frame/one")
-        await wait_for_text(pilot, "bytes by its frame but")
+        await wait_for_text(pilot, "its frame says")
         await pilot.press("i")
         await wait_for_text(pilot, "2 entries of the session cannot be read", "Import 8 messages")
 

@@ -253,7 +253,7 @@ async def test_a_busy_file_leaves_the_preview_where_it_is(
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
         await pilot.press("a")
-        await wait_for_text(pilot, "was locked by another process for the whole 5.0 s")
+        await wait_for_text(pilot, "was locked by another process during the whole wait of 5.0 s")
         assert pilot.app.screen is screen
         await settled(pilot)
         assert screen.why_not("apply") is None

@@ -59,9 +59,9 @@ async def test_a_leaf_of_a_sweep_was_given_the_leaf_of_the_pass_before(database_
     async with previous_of(path, IN_SWEEP) as (pilot, _screen):
         await wait_for_text(pilot, IN_SWEEP, "as given (reconstructed): 1 summary, 246 tokens")
         rows = {line.split()[1]: line for line in shown_lines(pilot) if line.startswith(("given", "–"))}
-        assert "made by the pass before it" in rows.pop(PASS_BEFORE)
+        assert "made by the previous pass" in rows.pop(PASS_BEFORE)
         assert "2026-03-03 20:25 – 20:47" in rows["sum_76fb6da21a83c92e"]
-        assert all("a sweep hands on only the summary of the pass before" in row for row in rows.values())
+        assert all("not from the previous pass" in row for row in rows.values())
         assert len(rows) >= 4
         for line in content_of(path, PASS_BEFORE).splitlines():
             assert line[:100] in shown(pilot)
@@ -71,7 +71,7 @@ async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database
     path = database_file("0.15.3")
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):
         await pilot.press("j", "j")
-        await wait_for_text(pilot, "Skipped: a sweep hands on only", "claude-haiku-4-5")
+        await wait_for_text(pilot, "Skipped: not from the previous pass", "claude-haiku-4-5")
         selected = screen.given.table.selected
         assert selected == "sum_f7d606aefc7c5da3"
         assert content_of(path, selected).splitlines()[0] in shown(pilot)
@@ -105,12 +105,8 @@ async def test_nothing_was_given_to_the_first_pass_of_a_sweep_and_the_alternativ
     database_file: DatabaseFactory,
 ):
     async with previous_of(database_file("0.15.3"), SWEEP_START, size=NARROW) as (pilot, _):
-        await wait_for_text(
-            pilot, "as given (reconstructed): nothing", "a sweep gives its first pass nothing"
-        )
-        await wait_for_text(
-            pilot, "the model was given no previous context", "If it was a leaf pass of its own"
-        )
+        await wait_for_text(pilot, "as given (reconstructed): nothing", "first pass of a sweep: none")
+        await wait_for_text(pilot, "the model was given no previous context", "If it was a single leaf pass")
 
 
 async def test_a_condensed_summary_has_none_and_says_why(database_file: DatabaseFactory):

@@ -58,7 +58,7 @@ async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(datab
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await settled(pilot)
         assert isinstance(pilot.app.screen, PlanScreen)
-        assert any("was pressed before this was shown" in one for one in said(pilot))
+        assert any("was pressed before this appeared" in one for one in said(pilot))
     assert dump(path) == before
 
 

@@ -191,7 +191,7 @@ def test_people_get_lines_that_are_safe_to_print(database_copy):
     text = "\n".join(lines)
     assert "ordinal 0 loses summary" in text
     assert "ordinal 1 gets summary" in text
-    assert "21 items move, 1 leave, 2 enter" in text
+    assert "21 items moved, 1 removed, 2 added" in text
     assert "context_items +2 ~0 -1" in text
 
 

@@ -49,7 +49,7 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
     assert "fresh tail begins" in text
     assert "older than ordinal 10, which does not fit" in text
-    assert "the engine takes 9 messages away, the oldest first (hard limit)" in text
+    assert "the engine drops 9 messages, the oldest first, before the host receives them (hard limit)" in text
 
 
 def test_what_is_sent_is_cut_last_unless_it_is_asked_for_without(database_file: DatabaseFactory):
@@ -71,7 +71,7 @@ def test_a_prompt_says_what_it_kept_and_what_it_did_not(database_file: DatabaseF
     assert max(kept) > 0
     assert max(kept) >= max(dropped)
     text = run(*asked, "--db", path).out
-    assert f"The prompt chose among {len(kept) + len(dropped)} items before the tail" in text
+    assert f"The prompt ranked {len(kept) + len(dropped)} items before the tail" in text
     assert f"prompt {max(kept):.1%}" in text
     idle = run("context", "show", "3", "--assembled", "--prompt", "lease", "--db", path).out
     assert "The prompt has no effect: everything fits the budget." in idle

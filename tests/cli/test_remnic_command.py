@@ -62,7 +62,7 @@ def test_there_and_back_and_undone(database_file: DatabaseFactory, remnic: Path,
 def test_only_a_session_for_people(database_file: DatabaseFactory, remnic: Path):
     session = "3ab38b00-b20c-4694-8aa0-ab2f821ab620"
     words = ("--db", database_file("1.0-next"), "--remnic", remnic, "--session-filter", session)
-    assert "Nothing was changed; --apply does it." in run("remnic", "import", *words).out
+    assert "Nothing was changed; --apply makes the change." in run("remnic", "import", *words).out
     done = run("remnic", "import", *words, "--apply", "--yes").out
     assert "lcm-tui remnic undo rem_" in done
     with opened(remnic) as db:

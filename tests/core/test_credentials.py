@@ -256,7 +256,7 @@ def test_the_key_of_our_own_variable_belongs_to_the_provider_beside_it(tmp_path:
             tmp_path, environ, provider="anthropic", model="claude-x", base_url="https://api.anthropic.com"
         )
     del environ["LCM_TUI_SUMMARY_PROVIDER"]
-    with pytest.raises(CredentialError, match="needs LCM_TUI_SUMMARY_PROVIDER beside it"):
+    with pytest.raises(CredentialError, match="requires LCM_TUI_SUMMARY_PROVIDER too"):
         chosen(tmp_path, environ, provider="openai")
 
 
@@ -365,7 +365,7 @@ def test_an_oauth_token_is_used_as_it_is_until_it_has_expired(tmp_path: Path):
     assert one.credential is not None
     assert (one.credential.kind, secret_of(one)) == (KeyKind.OAUTH, KEY)
     profiles(tmp_path / "second", {"profiles": {"anthropic:me": {**profile, "expires": 1_000}}})
-    with pytest.raises(CredentialError, match="has expired, and refreshing it is the host's business"):
+    with pytest.raises(CredentialError, match="has expired; only the host can refresh it"):
         chosen(tmp_path, {}, tmp_path / "second", provider="anthropic")
     assert chosen(tmp_path, {}, tmp_path / "second").choice.provider.name == "extractive"
 

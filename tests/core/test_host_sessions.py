@@ -215,7 +215,7 @@ def test_the_same_id_of_two_agents_is_two_sessions(agents: Path, agent: AgentFol
     other.hot(Story("one", 2).tell(9), "agent:ops:main")
     listing = list_sessions(agents)
     assert sorted(str(one.agent) for one in listing.sessions) == ["main", "ops"]
-    with pytest.raises(NotFoundError, match="2 sessions are called one"):
+    with pytest.raises(NotFoundError, match="2 sessions match one"):
         find_session(listing, "one")
     assert find_session(listing, "one", "ops").session_key == "agent:ops:main"
 
@@ -331,15 +331,18 @@ BAD_ROWS = {
     "no object": ("event_json = '[1]', event_zstd = NULL", "not an object"),
     "neither": ("event_json = NULL, event_zstd = NULL", "its row is empty"),
     "both": ("event_json = '{}', event_zstd = x'28b52ffd'", "contains it twice"),
-    "no frame": ("event_json = NULL, event_zstd = x'00112233', event_utf8_bytes = 4", "no zstd frame"),
+    "no frame": ("event_json = NULL, event_zstd = x'00112233', event_utf8_bytes = 4", "not a zstd frame"),
     "cut off": (
         "event_json = NULL, event_zstd = x'28b52ffd24', event_utf8_bytes = 40",
         "damaged|does not hold",
     ),
-    "no size": ("event_json = NULL, event_zstd = x'28b52ffd24', event_utf8_bytes = NULL", "said to have"),
+    "no size": (
+        "event_json = NULL, event_zstd = x'28b52ffd24', event_utf8_bytes = NULL",
+        "a recorded size of",
+    ),
     "a huge size": (
         "event_json = NULL, event_zstd = x'28b52ffd24', event_utf8_bytes = 99999999999",
-        "said to have",
+        "a recorded size of",
     ),
 }
 
@@ -424,7 +427,7 @@ def with_bytes(change: Callable[[bytes], bytes]) -> Callable[[AgentFolder, Path]
 
 
 COLD = {
-    "missing": (lambda agent, path: path.unlink(), "is not there"),
+    "missing": (lambda agent, path: path.unlink(), "is missing"),
     "cut off": (with_bytes(lambda data: data[:-20]), "checksum"),
     "bad frame": (with_bytes(lambda data: data[:40] + b"\0" * 99), "damaged|checksum"),
     "no frame": (with_bytes(lambda data: b"hello"), "damaged"),
@@ -432,8 +435,8 @@ COLD = {
     "another file": (with_bytes(lambda data: data + zstd.compress(b"{}\n")), "checksum"),
     "a folder": (a_folder, "cannot be read"),
     "a link": (outside, "leads out of its folder"),
-    "another session": (cold_row("session_id = 'other'"), "not that of session"),
-    "another generation": (cold_row("generation = 'other'"), "not that of session"),
+    "another session": (cold_row("session_id = 'other'"), "does not belong to session"),
+    "another generation": (cold_row("generation = 'other'"), "does not belong to session"),
     "a name that leads out": (cold_row("archive_name = '../../x.jsonl.zst'"), "names no file"),
     "no name": (cold_row("archive_name = NULL"), "names no file"),
     "a bomb": (cold_row("raw_bytes = 1, event_count = 1"), "more than the"),
@@ -463,7 +466,7 @@ def test_another_number_of_events_is_a_remark(agents: Path, agent: AgentFolder) 
     agent.write("UPDATE session_transcript_cold_archives SET event_count = 77")
     page = read_page(sessions(agents)["one"])
     assert said(page) == told.messages
-    assert "77 by the host's row" in page.problems[0].reason
+    assert "77 in the host's record" in page.problems[0].reason
 
 
 def test_a_database_that_ends_too_early_is_a_problem_and_the_others_are_listed(

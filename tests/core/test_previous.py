@@ -210,7 +210,7 @@ async def test_a_message_between_two_passes_parts_them(database_copy: DatabaseFa
     run(path, set_time.format("2026-03-02 08:00:00", first), set_time.format("2026-03-02 09:46:53", second))
     async with await Database.open(path) as database:
         apart = await database.read(previous_of, second)
-    assert [node.origin for node in together.as_given.nodes] == ["made by the pass before it"]
+    assert [node.origin for node in together.as_given.nodes] == ["made by the previous pass"]
     assert "sweep that had just made" in together.as_given.assumption
     assert apart.as_given.nodes == ()
     assert "first pass of a sweep" in apart.as_given.assumption
@@ -318,7 +318,7 @@ def test_a_summary_that_says_nothing_makes_room_for_one_farther_back_at_any_dist
     assert (chosen(found.as_given), found.as_given.text) == (["sum_30", "sum_31"], "text 31\n\ntext 30")
     assert [one.reason for one in found.as_given.passed_over] == [
         *["says nothing"] * 29,
-        "stood farther back than what is given",
+        "too far back",
     ]
     alone = decide(Making.SINGLE, *nearest, candidate(30))
     assert alone.as_given.text == "text 30"
@@ -368,5 +368,5 @@ def test_a_rewrite_in_a_sweep_takes_the_nearest_sound_one_alone():
     assert found.as_given.nodes[0].broken is BrokenKind.FALLBACK
     assert (chosen(found.for_rewrite), found.for_rewrite.nodes[0].origin) == (
         ["sum_3"],
-        "stood 3 places before it",
+        "3 places before it",
     )

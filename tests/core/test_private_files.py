@@ -40,7 +40,7 @@ def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path):
     path = tmp_path / "out.md"
     path.write_text("mine")
     path.chmod(0o644)
-    with pytest.raises(FileThereError, match="is there already"):
+    with pytest.raises(FileThereError, match="already exists"):
         write_private(path, "new")
     assert path.read_text() == "mine"
     write_private(path, "new", replace=True)

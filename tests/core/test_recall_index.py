@@ -101,7 +101,7 @@ async def test_it_follows_its_file(tmp_path: Path) -> None:
         rows.message(1, "a newer lease")
     found = await searched(path, "lease", by_index=True)
     assert {hit.id for hit in found.hits} == {"1", "3"}
-    assert found.coverage.not_searched == ("older messages that were changed since the index was made",)
+    assert found.coverage.not_searched == ("older messages that changed after the index was built",)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE messages SET content = 'now a lease' WHERE message_id = 2")
         connection.execute("UPDATE messages SET content = 'no more' WHERE message_id = 1")

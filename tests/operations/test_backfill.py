@@ -140,7 +140,7 @@ def test_it_is_said_what_the_engine_would_have_kept(
     monkeypatch.setenv("LCM_BOOTSTRAP_MAX_TOKENS", "250")
     shown = run(*arguments, "--json").data
     assert (shown["import"]["messages"], shown["import"]["engineKeeps"]) == (20, 2)
-    said = "the engine itself would keep the newest 2 of these 20 messages: what fits in 250 tokens"
+    said = "the engine itself would keep the newest 2 of these 20 messages, to fit in 250 tokens"
     assert shown["importWarnings"] == [said]
     assert said in " ".join(run(*arguments).out.split())
     assert run(*arguments, "--apply", "--yes").code == 0

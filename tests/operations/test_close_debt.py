@@ -109,4 +109,4 @@ def test_a_change_of_what_is_being_prepared_says_what_is_lost(ordinal, said, dat
     )
     plan = Plan("fix", "Edit", 2, (edit,))
     shown = asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
-    assert any("prepared work will be lost" in one for one in shown.warnings) == said
+    assert any("you pay for it again" in one for one in shown.warnings) == said

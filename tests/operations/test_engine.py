@@ -101,9 +101,9 @@ def test_a_new_database_has_the_present_schema(tmp_path: Path, database_file: Ca
     assert path.stat().st_mode & 0o777 == 0o600
     assert keeps_a_wal(path)
     assert value(path, "SELECT count(*) FROM lcm_migration_state") == 4
-    with pytest.raises(RefusedError, match="is there already"):
+    with pytest.raises(RefusedError, match="already exists"):
         create_database(path)
-    with pytest.raises(LcmError, match="cannot be made"):
+    with pytest.raises(LcmError, match="cannot be created"):
         create_database(tmp_path / "no" / "lcm.db")
 
 

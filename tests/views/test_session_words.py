@@ -102,18 +102,18 @@ def test_a_split_session_is_explained_at_both_ends() -> None:
     before, behind = one(1, "rollover-fallback", active=False), one(4)
     said = text_of(chain_line(before, [before, behind], "V"))
     assert said == (
-        " archived by a rollover: the host went on with a new transcript, the old one was missing; the "
-        "session goes on in conversation 4; V in the list rejoins them"
+        " archived by a rollover: the old transcript was missing, so the host started a new one; the "
+        "session continues in conversation 4; V in the list rejoins them"
     )
     said = text_of(chain_line(behind, [before, behind], "V"))
-    assert said.startswith(" before it is conversation 1, archived by a rollover")
+    assert said.startswith(" the previous one is conversation 1, archived by a rollover")
     assert said.endswith("V in the list rejoins them")
 
 
 def test_what_no_rollover_split_is_not_offered_to_be_rejoined() -> None:
     before, behind = one(1, "manual-reset", active=False), one(2)
     said = text_of(chain_line(before, [before, behind], "V"))
-    assert said == " archived by /reset; the session goes on in conversation 2"
+    assert said == " archived by /reset; the session continues in conversation 2"
     assert text_of(chain_line(one(7, None, active=False), [one(7)], "V")) == (
         " archived for a reason that was not recorded"
     )

@@ -125,8 +125,8 @@ def _check_ours(source: CopySource) -> None:
         if columns <= {row[0] for row in found}:
             return
     raise DatabaseError(
-        f"{source.path} is a SQLite database but not an LCM one, so a copy of it would bring no conversation "
-        "back. Nothing was copied; give the path of the engine's lcm.db with --db.",
+        f"{source.path} is a SQLite database but not an LCM one, so a copy of it restores no conversation. "
+        "Nothing was copied; give the path of the engine's lcm.db with --db.",
         code="DATABASE_NOT_LCM",
     )
 

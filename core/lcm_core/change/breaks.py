@@ -67,5 +67,5 @@ def sentence_of(key: str) -> str:
     conversation, _, rest = rest.partition(":")
     kind, _, ref = rest.partition(":")
     known = CHECKS[check].broken if check in CHECKS else ""
-    pattern = known or "{kind} refers to {ref}, which is not there"
+    pattern = known or "{kind} refers to {ref}, which is missing"
     return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"

@@ -55,7 +55,7 @@ class BusyError(DatabaseBusyError):
     def __init__(self, path: object, waited: float) -> None:
         self.waited = waited  #: seconds
         super().__init__(
-            f"{path} was locked by another process for the whole {waited:.1f} s that were waited. Nothing "
+            f"{path} was locked by another process during the whole wait of {waited:.1f} s. Nothing "
             "was changed; wait until it has finished, or stop it, and try again.",
             details={"waitedSeconds": round(waited, 3)},
         )
@@ -89,7 +89,7 @@ class WouldBreakError(RefusedError):
         self.findings = frozenset(findings)  #: keys, as `lcm_core.change.breaks` makes them
         reasons = listed(sentence_of(key) for key in sorted(self.findings))
         super().__init__(
-            f"Refused, for it would break the database: {reasons}. Nothing was changed.",
+            f"Refused because the change would break the database: {reasons}. Nothing was changed.",
             details={"findings": len(self.findings)},
         )
 

@@ -95,7 +95,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
         catalog = read_catalog(writer)
         migration = _lacking(writer, catalog.schema)
         if not migration:
-            raise RefusedError(f"{path} has the present schema: there is nothing to do.")
+            raise RefusedError(f"{path} already has the current schema: there is nothing to do.")
         _add_tables(writer, catalog.schema)
         for name in migration.dropped:
             writer.execute(f"DROP INDEX {name}")
@@ -116,7 +116,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
 def _lacking(db: Rows, schema: Schema) -> Migration:
     if not engine_rules(schema).is_migrated:
         raise RefusedError(
-            "The 1.0 line of the engine wrote this file; its schema is another one and is left alone.",
+            "An engine of the 1.0 line wrote this file; its schema is different and is not migrated.",
             code="NOT_MIGRATED",
         )
     indexes = {row[0] for row in db.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}

@@ -191,7 +191,7 @@ class Splice:
 
     def __post_init__(self) -> None:
         if self.moves and (self.removed or self.inserted):
-            raise ValueError("either a run gives way, or ordinals change one by one")
+            raise ValueError("either a run is replaced, or ordinals change one by one")
 
 
 def renumbering(conversation_id: Owner, moves: Iterable[Move]) -> Splice:

@@ -138,7 +138,9 @@ class Preview:
         yield safe_line(self.plan.title)
         for step in self.steps:
             yield from (f"  {safe_line(line)}" for line in words_of(step))
-        moves = f"{len(self.moving):,} items move, {len(self.leaving):,} leave, {len(self.entering):,} enter"
+        moves = (
+            f"{len(self.moving):,} items moved, {len(self.leaving):,} removed, {len(self.entering):,} added"
+        )
         yield f"Ordinals: {moves}."
         change = self.tokens.change
         yield f"Tokens in context: {self.tokens.before:,} -> {self.tokens.after:,} ({change:+,})."
@@ -211,8 +213,8 @@ def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
         if owner in changed or (rewritten and rewritten & _in_range(db, owner, start, end))
     )
     return [
-        f"The engine is preparing a compaction of conversation {owner} and gives it up when this changes "
-        "what it is made from: the prepared work will be lost, made again, and paid for again"
+        f"The engine is preparing a compaction of conversation {owner} and will discard it because this "
+        "change replaces its sources: the engine prepares it again, and you pay for it again"
         for owner in lost
     ]
 

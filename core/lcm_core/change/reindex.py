@@ -189,7 +189,9 @@ def resync(
             elif rows >= 0:
                 done.append(Rebuilt(table, rows))
     except CancelledError:
-        raise CancelledError("Cancelled; what of the search tables was brought in step stays so.") from None
+        raise CancelledError(
+            "Cancelled; rows of the search tables that were already updated stay updated."
+        ) from None
     return tuple(done)
 
 

@@ -386,10 +386,10 @@ def create_database(path: Path) -> None:
     try:
         os.close(os.open(path, _FLAGS, 0o600))
     except FileExistsError as error:
-        raise RefusedError(f"{path} is there already: nothing is made in its place.") from error
+        raise RefusedError(f"{path} already exists and is not replaced.") from error
     except OSError as error:
         raise ReadOnlyError(
-            f"{path} cannot be made ({error.strerror or error}): check that its folder is there and that "
+            f"{path} cannot be created ({error.strerror or error}): check that its folder is there and that "
             "you may write to it."
         ) from error
     try:

@@ -147,19 +147,19 @@ def reconstruct(
 def _assumed(making: Making, preceding: SummaryId | None) -> str:
     if making is Making.IN_SWEEP:
         return (
-            f"Assumed: a later pass of the sweep that had just made {preceding}, no message came between; "
-            "a sweep hands on only the summary of the pass before."
+            f"Assumed: a later pass of the sweep that had just made {preceding}, with no message in between; "
+            "in a sweep, a pass receives only the summary of the previous pass."
         )
     return _ASSUMED[making]
 
 
 _ASSUMED: Final = {
-    Making.SWEEP_START: "Assumed: the first pass of a sweep, which is given nothing.",
-    Making.SINGLE: "Assumed: a leaf pass of its own, which is given the last two summaries before it.",
+    Making.SWEEP_START: "Assumed: the first pass of a sweep, which receives no previous context.",
+    Making.SINGLE: "Assumed: a single leaf pass, which receives the last two summaries before it.",
 }
 _OTHERWISE: Final = (
-    (Making.SINGLE, "If it was a leaf pass of its own instead: the last two summaries before it are given."),
-    (Making.SWEEP_START, "If it was the first pass of a sweep instead: nothing is given."),
+    (Making.SINGLE, "If it was a single leaf pass instead: it received the last two summaries before it."),
+    (Making.SWEEP_START, "If it was the first pass of a sweep instead: it received no previous context."),
 )
 
 
@@ -196,17 +196,17 @@ class _Rule:
     def _unfit(self, candidate: Candidate, sound: bool) -> str | None:
         """Why a candidate that stood in the context is none, or None."""
         if self.making is Making.SWEEP_START:
-            return "a sweep gives its first pass nothing"
+            return "first pass of a sweep: none"
         if sound and candidate.broken is not None:
             return f"is broken ({candidate.broken})"
         if self.making is Making.IN_SWEEP and not sound and candidate.summary.summary_id != self.preceding:
-            return "a sweep hands on only the summary of the pass before"
+            return "not from the previous pass"
         return None
 
     def _left_out(self, candidate: Candidate, taken: Collection[SummaryId]) -> str | None:
         """Why a candidate leaves nothing in the text, or None."""
         if candidate.summary.summary_id not in taken:
-            return "says nothing" if self._is_blank(candidate) else "stood farther back than what is given"
+            return "says nothing" if self._is_blank(candidate) else "too far back"
         if self.making is not Making.IN_SWEEP and not self._text(candidate):
             return "has no text"
         return None
@@ -221,9 +221,9 @@ class _Rule:
 
     def _node(self, place: int, candidate: Candidate) -> PreviousNode:
         if candidate.summary.summary_id == self.preceding:
-            origin = "made by the pass before it"
+            origin = "made by the previous pass"
         else:
-            origin = "stood next before it" if place == 0 else f"stood {place + 1} places before it"
+            origin = "directly before it" if place == 0 else f"{place + 1} places before it"
         return PreviousNode(
             candidate.summary, candidate.broken, candidate.first_seq, candidate.last_seq, origin
         )

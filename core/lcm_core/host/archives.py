@@ -116,7 +116,7 @@ class ColdLines:
                 else:
                     self._note(value.get("kind"), row)
         if self.row.events is not None and events != self.row.events:
-            said = f"{events:,} entries are in the archive, and {self.row.events:,} by the host's row"
+            said = f"{events:,} entries in the archive, but {self.row.events:,} in the host's record"
             self.problems.append(LineProblem(events, said))
 
     def raw(self, cancelled: Cancelled) -> Iterator[bytes]:
@@ -139,8 +139,8 @@ class ColdLines:
         same = value.get("kind") == "header" and value.get("sessionId") == self.session_id
         if not same or (self.row.generation is not None and value.get("generation") != self.row.generation):
             raise TranscriptError(
-                f"The cold archive {self.row.name} is not that of session {self.session_id} as the host's "
-                "database has it: restore the file that belongs to this database.",
+                f"The cold archive {self.row.name} does not belong to session {self.session_id} of this host "
+                "database: restore the right file from a backup of the host.",
                 code="ARCHIVE_OF_ANOTHER_SESSION",
             )
 
@@ -221,14 +221,14 @@ def cold_file(place: ColdPlace) -> Opened:
     path = place.folder / name
     if not name or name in (".", "..") or {"/", "\\", "\0"}.intersection(name):
         raise TranscriptError(
-            f"The host's database {place.database} names no file of {place.folder} as the cold archive of "
-            "this session: it is damaged.",
+            f"The host's database {place.database} names a cold archive of this session that is no file in "
+            f"{place.folder}: the database is damaged.",
             code="ARCHIVE_OUTSIDE",
         )
     _check_inside(path, place.folder)
     if not path.exists():
         raise TranscriptMissingError(
-            f"The cold archive {path} is not there: restore it from a backup of the host.",
+            f"The cold archive {path} is missing: restore it from a backup of the host.",
             code="ARCHIVE_MISSING",
             details={"path": str(path)},
         )
@@ -286,7 +286,7 @@ def _checked(name: str, pieces: Iterator[bytes], sha256: str | None) -> Generato
         yield piece
     if sha256 is not None and digest.hexdigest() != sha256:
         raise TranscriptError(
-            f"{name} is not the one that the host wrote (its checksum differs): restore it from a backup of "
+            f"{name} was changed after the host wrote it (its checksum differs): restore it from a backup of "
             "the host.",
             code="ARCHIVE_DAMAGED",
         )

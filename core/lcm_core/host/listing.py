@@ -213,13 +213,13 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
     if found:
         named = ", ".join(f"{one.session_id} of {one.agent}" for one in found[:5])
         raise NotFoundError(
-            f"{len(found):,} sessions are called {session_id}: {named}. Give the whole id, or --agent.",
+            f"{len(found):,} sessions match {session_id}: {named}. Give the whole id, or --agent.",
             code="SESSION_AMBIGUOUS",
             details={"session": session_id},
         )
     passed_over = f" {listing.problems[0].path} was skipped." if listing.problems else ""
     raise NotFoundError(
-        f"There is no session {session_id}.{passed_over} List what is there with `sessions list`.",
+        f"No session matched {session_id}.{passed_over} `lcm-tui sessions list` shows them.",
         code="SESSION_NOT_FOUND",
         details={"session": session_id},
     )

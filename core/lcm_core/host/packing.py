@@ -47,7 +47,7 @@ def _zstd() -> _Zstd:
         except ImportError:
             continue
     raise ConfigurationError(
-        "Sessions of this host are packed with zstd, and this Python cannot unpack them: install "
+        "Sessions of this host are compressed with zstd, which this Python cannot read: install "
         "backports.zstd into its environment.",
         code="ZSTD_MISSING",
     )
@@ -62,19 +62,20 @@ def unpacked_entry(data: bytes, size: int | None, limit: int) -> bytes:
     """
     zstd = _zstd()
     if not data.startswith(MAGIC):
-        raise BadLineError("packed, but its bytes are no zstd frame")
+        raise BadLineError("compressed, but not a zstd frame")
     if size is None or not 0 <= size <= limit:
-        raise BadLineError(f"packed, and said to have {size} bytes, of which up to {limit:,} are read")
+        said = "none" if size is None else f"{size:,}"
+        raise BadLineError(f"compressed, with a recorded size of {said}; it must be 0 to {limit:,} bytes")
     try:
         said = zstd.get_frame_info(data).decompressed_size
         if said is not None and said != size:
-            raise BadLineError(f"packed, and {said:,} bytes by its frame but {size:,} by its row")
+            raise BadLineError(f"compressed; its frame says {said:,} bytes, its row {size:,}")
         unpacking = zstd.ZstdDecompressor()
         text = unpacking.decompress(data, size + 1)
     except zstd.ZstdError as error:
-        raise BadLineError(f"packed, and its zstd frame is damaged ({error})") from error
+        raise BadLineError(f"compressed, and its zstd frame is damaged ({error})") from error
     if len(text) != size or not unpacking.eof or unpacking.unused_data:
-        raise BadLineError(f"packed, and its frame does not contain the {size:,} bytes that its row says")
+        raise BadLineError(f"compressed, and its frame does not contain the {size:,} bytes that its row says")
     return text
 
 

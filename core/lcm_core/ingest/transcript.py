@@ -120,7 +120,7 @@ def _entry(index: TranscriptIndex, line: RawLine, on_path: bool, text_limit: int
 
 def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
     return TranscriptChangedError(
-        f"{index.path} was rewritten since it was opened (line {line} is another one): reload it."
+        f"{index.path} was rewritten since it was opened (line {line} differs): reload it."
     )
 
 

@@ -341,7 +341,7 @@ def kept_by_engine(tokens: Sequence[int], budget: int) -> int:
 
 def _kept(keeps: int, count: int, budget: int) -> str:
     newest = "none of" if not keeps else f"the newest {keeps:,} of"
-    return f"the engine itself would keep {newest} these {count:,} messages: what fits in {budget:,} tokens"
+    return f"the engine itself would keep {newest} these {count:,} messages, to fit in {budget:,} tokens"
 
 
 def _check_is_transcript(transcript: HostFile) -> None:
@@ -396,13 +396,13 @@ def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present:
     if anchor.left_out:
         yield (
             f"{counted(anchor.left_out, 'message')} between stored ones {agree(anchor.left_out, 'are')} not "
-            "imported: it would come behind newer ones"
+            "imported: newer ones are already stored"
         )
     if anchor.proof is AnchorProof.NONE:
         yield "none of the stored messages is in the file, so its place is unknown"
     if anchor.proof is AnchorProof.CONTENT and tally.stored > import_cap(present):
         yield (
-            f"only texts say that these {tally.stored:,} messages are new; the engine itself would import "
+            f"these {tally.stored:,} messages are new by their text alone; the engine itself would import "
             f"{import_cap(present):,}"
         )
 

@@ -174,12 +174,12 @@ class Inquiry:
                         return replace(answered, model=name, calls=calls, usage=usage)
                     await self._look(step)
             failure = SummarizerError(
-                f"{name} gave no answer in {calls} calls: ask less at a time, or another model.",
+                f"{name} gave no answer in {calls} calls: ask a narrower question, or use another model.",
                 code="NO_ANSWER",
             )
         except TimeoutError:
             failure = SummarizerError(
-                f"{name} gave no answer in {self.limits.seconds:g} s: allow more time, or ask another model.",
+                f"{name} gave no answer in {self.limits.seconds:g} s: allow more time, or use another model.",
                 code="DEADLINE",
             )
         except SummarizerError as error:
@@ -201,7 +201,7 @@ class Inquiry:
             found = await self._read(lambda memory: memory.below(wanted, self._left))
             asked = f"expand {safe_line(wanted)}"
         else:
-            self._steps.append("a reply that was of none of the three forms")
+            self._steps.append("a reply in none of the three forms")
             return
         new = self._add(found)
         self._steps.append(sendable(f"{asked}: {new} new passages" if new else f"{asked}: nothing new"))
@@ -332,8 +332,8 @@ def step_of(reply: SummaryReply) -> Step:
     text = trimmed(reply.text)
     if not text:
         raise SummarizerError(
-            f"{reply.model} said nothing ({safe_line(str(reply.stop_reason))[:40]}): ask again, or another "
-            "model.",
+            f"{reply.model} returned no text ({safe_line(str(reply.stop_reason))[:40]}): ask again, or use "
+            "another model.",
             code="NO_ANSWER",
         )
     value = form_in(text[:_LONGEST_REPLY], _FORMS)

@@ -305,13 +305,13 @@ class _Search:
             texts = [term.text for term in self.query.terms]
             looked = None if index is None else index.look(texts, self.index.state)
         if looked is not None and not looked.is_whole:
-            self.gaps["older messages that were changed since the index was made"] = None
+            self.gaps["older messages that changed after the index was built"] = None
         return looked
 
     def _is_full(self, kind: DocumentKind) -> bool:
         """Whether no more of a kind is looked at, and why that is."""
         if self.is_over:
-            self.gaps[f"{NAMES[kind]} before the newest ones: the time was over"] = None
+            self.gaps[f"{NAMES[kind]} before the newest ones: time limit reached"] = None
             self.at_least = True
         elif self.count_of[kind] >= self.ranked:
             self.unranked.append(f"{NAMES[kind]} before the newest {self.count_of[kind]:,} hits")
@@ -331,7 +331,7 @@ class _Search:
         sizes = iter(_TOGETHER)
         while left := len(rows) - start:
             if self.is_over:
-                self.gaps[f"{left:,} messages of the index: the time was over"] = None
+                self.gaps[f"{left:,} messages of the index: time limit reached"] = None
                 self.at_least = True
                 return left
             if self.count_of[kind] >= self.ranked:
@@ -388,7 +388,7 @@ class _Search:
     def _matches(self, text: str) -> bool:
         assert self.query.pattern is not None
         if self.is_over:
-            self.gaps["more texts: the time was over"] = None
+            self.gaps["more texts: time limit reached"] = None
             self.at_least = True
             return False
         try:
@@ -460,7 +460,7 @@ def search(
     if heard is not None:
 
         def tell(share: float) -> None:
-            so_far = page_of(list(running.found.values()), (*running.gaps, "the search goes on"), ())
+            so_far = page_of(list(running.found.values()), (*running.gaps, "the search is still running"), ())
             heard(Progress(so_far, min(max(share, 0.0), 1.0)))
 
         running.tell = tell

@@ -75,7 +75,7 @@ class Memory:
         for query in asked:
             left = end - time.monotonic()
             if left <= 0:
-                gaps["some words of the question: the time was up"] = None
+                gaps["some words of the question: time limit reached"] = None
                 break
             found = search(
                 self.rows,
@@ -109,7 +109,7 @@ class Memory:
                 within=self.within,
             )
         except NotFoundError:
-            return Gathered((), (f"{name[:80]}: there is nothing of this id in scope",))
+            return Gathered((), (f"{name[:80]}: no row with this id is in scope",))
         return Gathered(page.passages, () if page.next is None else (f"more below {name[:80]}",))
 
     def _passages(self, best: Sequence[tuple[str, Query]], tokens: int, gaps: dict[str, None]) -> Gathered:

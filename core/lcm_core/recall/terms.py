@@ -85,7 +85,7 @@ def parse(text: str, mode: Mode = Mode.WORDS) -> Query:
     else:
         terms = [_term(quoted or word, prefix=prefix) for quoted, word, prefix in _tokens(text)]
     if not terms:
-        raise _refused('is empty; name a word, a "phrase" or the beginning of a word*', text)
+        raise _refused('is empty; give a word, a "phrase" or the start of a word*', text)
     unique = {(term.text.casefold(), term.word.pattern): term for term in terms}
     return Query(text, mode, tuple(unique.values()), None)
 
@@ -129,9 +129,9 @@ def _is_spaced(sign: str) -> bool:
 
 def _pattern(text: str) -> regex.Pattern[str]:
     if not text:
-        raise _refused("is empty; name a pattern", text)
+        raise _refused("is empty; give a pattern", text)
     if elements_in(text) > MAX_ELEMENTS:
-        raise _refused("counts too much: it would be too large a pattern", text)
+        raise _refused("is too large a pattern: use smaller counts", text)
     try:
         return regex.compile(text, regex.VERSION0 | regex.IGNORECASE)
     except (regex.error, RecursionError, MemoryError, OverflowError, ValueError) as error:

@@ -311,7 +311,7 @@ class _SessionWork:
     def _turn_steps(self, rows: Rows, batch: Sequence[WantedTurn], order: _Order) -> Sequence[Step]:
         for origin in load_newcomers(rows, self.session, self.last_id):
             if order.whole or origin is not None:
-                raise MovedOnError("Others write to this session all the time. Try again later.")
+                raise MovedOnError("Another process keeps writing to this session. Try again later.")
         steps = list(differing_turns(rows, self.session, batch))
         behind = next_turn(rows, self.session) + (self.appended if isinstance(self.target, Looking) else 0)
         placed = []
@@ -401,7 +401,7 @@ class _SessionWork:
 
     def _record_steps(self, record: _Record, rows: Rows) -> Sequence[Step]:
         if load_record(rows, record.key) != record.stored:
-            raise MovedOnError("Others import the same conversation all the time. Try again later.")
+            raise MovedOnError("Another process keeps importing the same conversation. Try again later.")
         steps = list(self._gone_nodes(load_owners(rows, record.gone)))
         name = f"record of conversation {record.conversation.conversation_id}"
         made = partial(Step, what=What.RECORD, session=self.session, name=name, table=schema.META)

@@ -205,7 +205,7 @@ def undoing(one: Import) -> Iterator[None]:
     """
     descriptor = _locked(one.path)
     if descriptor is None:
-        raise RefusedError(f"Import {one.id} still runs. Wait until it has ended, or stop it.")
+        raise RefusedError(f"Import {one.id} is still running. Wait until it has ended, or stop it.")
     journal = Journal(one.id, one.path.parent, descriptor)
     try:
         _cut_torn_line(descriptor)
@@ -278,7 +278,7 @@ def _decoded(path: Path, value: object) -> Written:
         before, after = decode_values(value["before"]), decode_values(value["after"])
         return Changed(str(value["changed"]), value["key"], before, after)
     except (AssertionError, KeyError, CodecError) as error:
-        raise RefusedError(f"{path} is damaged: this import cannot be undone by it.") from error
+        raise RefusedError(f"{path} is damaged: this import cannot be undone.") from error
 
 
 def _lock(descriptor: int) -> bool:
@@ -318,7 +318,7 @@ def _cut_torn_line(descriptor: int) -> None:
 
 def _unkept(folder: Path, error: OSError) -> RefusedError:
     return RefusedError(
-        f"What an import writes cannot be noted for its undo in {folder} ({error.strerror}), so it is not "
-        "written. Make room there, then run the same command again.",
+        f"The data for undoing the import cannot be written to {folder} ({error.strerror}), so the import "
+        "stops. Free space there, then run the same command again.",
         code="JOURNAL_FAILED",
     )

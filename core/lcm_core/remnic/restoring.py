@@ -118,7 +118,7 @@ def restore_session(stored: StoredSession, free: int) -> tuple[Restored, ...]:
         if owner is not None:
             owner.nodes.append(node)
         elif first is not None:
-            first.notes.append(f"node {node.id} is left out: its turns are gone, or of two conversations")
+            first.notes.append(f"node {node.id} is skipped: its turns are missing, or of two conversations")
     return tuple(_restored(one) for one in parted.values())
 
 
@@ -205,7 +205,7 @@ def _messages(one: _Conversation) -> tuple[list[FileRow], list[FileRow]]:
     turns, repeated = _each_once(one.turns)
     used: set[SqlValue] = set()
     if repeated:
-        one.notes.append(f"{repeated:,} repeated turns are left out")
+        one.notes.append(f"{repeated:,} repeated turns are skipped")
     kept = {turn.id: _decoded(parsed_object(turn.metadata).get(OURS)) for turn in turns}
     _give_ids(one, turns, kept)
     last = max((turn.origin.seq for turn in turns if turn.origin), default=0)
@@ -228,7 +228,9 @@ def _messages(one: _Conversation) -> tuple[list[FileRow], list[FileRow]]:
         messages.append(row)
         parts += _parts(one, turn, used)
     if odd:
-        one.notes.append(f"{odd:,} turns have a role that lossless-claw has not: they become tool or user")
+        one.notes.append(
+            f"{odd:,} turns have a role that lossless-claw does not have: they become tool or user"
+        )
     messages.sort(key=lambda row: number(row["seq"]) or 0)
     return messages, parts
 
@@ -331,7 +333,7 @@ def _summaries(
         links += mine
         edges += sources
     if lost:
-        one.notes.append(f"{lost:,} links of summaries are left out: what they lead to is gone")
+        one.notes.append(f"{lost:,} links of summaries are skipped: their targets are missing")
     return list(summaries.values()), links, edges
 
 

@@ -113,7 +113,7 @@ def check_writable(rows: Rows, path: Path) -> None:
     stored = rows.tuples("SELECT value FROM lcm_meta WHERE key = 'schema_version'")
     if stored and str(stored[0][0]).strip() != VERSION:
         raise RefusedError(
-            f"{path} has schema {str(stored[0][0])[:20]} of Remnic, and lcm-tui writes schema {VERSION}. "
+            f"{path} has schema {str(stored[0][0])[:20]} of Remnic, but lcm-tui writes schema {VERSION}. "
             "Nothing was changed; look for a newer lcm-tui.",
             code="REMNIC_SCHEMA_UNKNOWN",
         )

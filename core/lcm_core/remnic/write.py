@@ -104,7 +104,7 @@ class RemnicWriter:
         after = {name: _value(cell, {}) for name, cell in step.after.values}
         place = update_row(self.writer, step.table, step.key, before, after)
         if place is None:
-            raise MovedOnError(f"Row {step.key} of {step.table} changes all the time. Try again later.")
+            raise MovedOnError(f"Row {step.key} of {step.table} keeps changing. Try again later.")
         if step.table in schema.SEARCH and (column := schema.SEARCH[step.table][1]) in after:
             self._search(step.table, place, before[column], after[column])
         return Changed(step.table, step.key, before, after)
@@ -211,10 +211,10 @@ def create(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError as error:
-        raise RefusedError(f"{path} is there already. Nothing was changed.") from error
+        raise RefusedError(f"{path} already exists. Nothing was changed.") from error
     except OSError as error:
         raise ReadOnlyError(
-            f"{path} cannot be made ({error.strerror or error}): check its folder's permissions."
+            f"{path} cannot be created ({error.strerror or error}): check its folder's permissions."
         ) from error
     try:
         with open_writer(path, 5.0) as writer:

@@ -213,7 +213,7 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
             raise FileMissingError(
                 "config file",
                 path,
-                "Check --config, or leave it out to use the default.",
+                "Check --config, or omit it to use the default.",
                 code="CONFIG_NOT_FOUND",
             ) from None
         if expected:
@@ -224,7 +224,7 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
         reason = reason_of(error)
         if named:
             raise ConfigurationError(
-                f"The config file {path} cannot be used: {reason}. Mend it, or leave --config out.",
+                f"The config file {path} cannot be used: {reason}. Fix it, or omit --config.",
                 details={"path": str(path), "reason": reason},
             ) from None
         diagnostics.append(_unusable(path, reason))

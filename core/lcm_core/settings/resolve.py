@@ -180,7 +180,7 @@ def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path
     if given is None:
         return None
     if not str(given).strip():
-        raise UsageError(f"{name} is empty; give it a path or leave it out.", details={"option": name})
+        raise UsageError(f"{name} is empty; give a path or omit it.", details={"option": name})
     return Sourced(expand(given, home), SettingSource.COMMAND_LINE, name)
 
 

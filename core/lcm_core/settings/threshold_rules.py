@@ -81,7 +81,7 @@ def _rule(value: Json, path: str) -> ThresholdRule:
     model = _given(match, "model", within, _words)
     pattern = _given(match, "sessionPattern", within, _words)
     if all(one is None for one in (smallest, largest, model, pattern)):
-        raise ValueError(f"in which {path}.match names nothing that it asks for")
+        raise ValueError(f"in which {path}.match has no condition")
     if smallest is not None and largest is not None and smallest > largest:
         raise ValueError(f"in which {within}modelContextWindowMin is larger than modelContextWindowMax")
     threshold = _given(value, "contextThreshold", f"{path}.", real_number(0, 1))

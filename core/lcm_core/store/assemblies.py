@@ -131,15 +131,15 @@ async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot
     row = rows[0] if rows and snapshot_id else None
     if row is not None and len(rows) > 1 and row["id"] != snapshot_id:
         raise UsageError(
-            f"More than one snapshot of conversation {conversation_id} begins with {snapshot_id}: "
-            f"{rows[0]['id']}, {rows[1]['id']} … Type more of it.",
+            f"More than one snapshot of conversation {conversation_id} matches {snapshot_id}: "
+            f"{rows[0]['id']}, {rows[1]['id']} … Give more of the id.",
             code="AMBIGUOUS_SNAPSHOT_ID",
             details={"snapshotId": snapshot_id},
         )
     if row is None:
         raise NotFoundError(
-            f"Conversation {conversation_id} has no snapshot {snapshot_id}: it may have given way to newer "
-            f"ones. `lcm-tui context snapshots {conversation_id}` shows those that there are.",
+            f"Conversation {conversation_id} has no snapshot {snapshot_id}: newer ones may have replaced "
+            f"it. `lcm-tui context snapshots {conversation_id}` lists those that exist.",
             code="SNAPSHOT_NOT_FOUND",
             details={"snapshotId": snapshot_id},
         )

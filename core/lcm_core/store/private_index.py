@@ -215,7 +215,7 @@ def open_index(path: Path, *, create: bool = False) -> Iterator[PrivateIndex | N
     One that is broken or of another format is made anew then.
 
     Raises:
-        OSError: it cannot be made or written: another process is at it, or the disk is full.
+        OSError: it cannot be made or written: another process is using it, or the disk is full.
     """
     if not path.exists() and not create:
         yield None
@@ -251,7 +251,7 @@ def _opened(path: Path, create: bool) -> Connection | None:
             if create and error_name(error).startswith("SQLITE_BUSY"):
                 if connection is not None:
                     connection.close()
-                raise OSError("the index cannot be written: another process is at it") from error
+                raise OSError("the index cannot be written: another process is using it") from error
         if connection is not None:
             connection.close()
         if not create or attempt:

@@ -218,7 +218,7 @@ def judge_text(
                 )
             )
         elif texts.copied(text, [source]) is not None:
-            faults.append((DraftFault.COPY, "It is a copy of the beginning of its source, and no summary."))
+            faults.append((DraftFault.COPY, "It is a copy of the beginning of its source, not a summary."))
         turned = Rulebook(source, previous).compare(text).reversed
         if turned:
             faults.append((DraftFault.REVERSED, reversal_sentence(turned)))
@@ -306,13 +306,13 @@ _FAULTS: Final[tuple[tuple[DraftFault, Callable[[str], bool], str], ...]] = (
     (
         DraftFault.MARKER,
         _holds_marker,
-        "It holds a mark that says that something was cut; one in the source is copied.",
+        "It contains a truncation marker, or copies one from the source.",
     ),
-    (DraftFault.NO_WORDS, _has_no_words, "There are no words in it."),
+    (DraftFault.NO_WORDS, _has_no_words, "It contains no words."),
     (DraftFault.ROLE, _speaks_as_another, "It continues the conversation instead of summarising it."),
     (DraftFault.REASONING, _holds_reasoning, "It contains reasoning or a preamble of the model."),
     (DraftFault.REFUSED, texts.is_refusal, "It reads like a refusal."),
-    (DraftFault.ERROR, texts.is_error, "It is the message of an error."),
+    (DraftFault.ERROR, texts.is_error, "It is an error message."),
 )
 _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = (
     (

@@ -252,8 +252,8 @@ def find_credential(choice: ModelChoice, source: KeySource) -> Credential | None
         raise _missing(choice, refusals)
     if choice.base_url.startswith("http://") and not is_loopback(choice.base_url):
         raise CredentialError(
-            f"The key from {found.origin} was not sent to {choice.host}, where everybody on the way could "
-            "read it: use an https address.",
+            f"The key from {found.origin} was not sent to {choice.host}, because the connection is not "
+            "encrypted: use an https address.",
             code="CREDENTIAL_UNSAFE",
             details={"origin": found.origin, "host": choice.host},
         )
@@ -309,7 +309,7 @@ def _known(provider: Provider, source: KeySource, refusals: list[str]) -> Iterat
             secret = _usable(environ[API_KEY_VARIABLE], API_KEY_VARIABLE, "is empty")
             yield Credential(provider.name, host_of(address), KeyKind.API_KEY, API_KEY_VARIABLE, secret)
         elif not own:
-            refusals.append(f"{API_KEY_VARIABLE} needs LCM_TUI_SUMMARY_PROVIDER beside it")
+            refusals.append(f"{API_KEY_VARIABLE} requires LCM_TUI_SUMMARY_PROVIDER too")
     address = own_address(provider, environ)
     for kind, names in ((KeyKind.API_KEY, provider.keys), (KeyKind.OAUTH, provider.tokens)):
         for name in names:
@@ -399,7 +399,7 @@ def _of_profile(profile: Mapping[str, Json]) -> tuple[KeyKind, str, str]:
         and not isinstance(expires, bool)
         and 0 < expires < time.time() * 1000
     ):
-        return kind, "", "has expired, and refreshing it is the host's business: let the host use it once"
+        return kind, "", "has expired; only the host can refresh it: let the host use it once"
     try:
         return kind, _usable(secret, "it", "is empty"), ""
     except CredentialError:

@@ -38,17 +38,17 @@ SessionFilter: TypeAlias = Annotated[
     ),
 ]
 SessionArgument: TypeAlias = Annotated[
-    str, Argument("SESSION_ID", "The session, or the beginning of its id.", StoredText())
+    str, Argument("SESSION_ID", "The session, or a unique prefix of its id.", StoredText())
 ]
-Create: TypeAlias = Annotated[
-    bool, Option("--create", "Make the database that is written to when there is none.")
-]
+Create: TypeAlias = Annotated[bool, Option("--create", "Create the target database if it does not exist.")]
 ImportArgument: TypeAlias = Annotated[
     str | None,
-    Argument("IMPORT_ID", "The import, or the beginning of its id; else the newest in effect.", Text()),
+    Argument(
+        "IMPORT_ID", "The import, or a unique prefix of its id (default: the newest in effect).", Text()
+    ),
 ]
 Rows: TypeAlias = Annotated[
-    int, Option("--limit", "Rows of each list at most; 50 by default.", WholeNumber(1, 100_000), "N")
+    int, Option("--limit", "Maximum rows of each list; 50 by default.", WholeNumber(1, 100_000), "N")
 ]
 
 

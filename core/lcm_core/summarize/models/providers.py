@@ -139,7 +139,7 @@ def choose_provider(settings: SummarySettings, environ: Mapping[str, str], *, ha
     if own and provider.foreign is not None and provider.foreign.search(model):
         raise ModelError(
             f"{provider.name} ({origin}) does not serve {model} ({settings.model.name or 'default'}): "
-            "nothing was sent. Name two that go together.",
+            "nothing was sent. Name a model of this provider, or another provider.",
             code="MODEL_MISMATCH",
             details={"provider": provider.name, "model": model},
         )
