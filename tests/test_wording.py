@@ -21,8 +21,8 @@ FORBIDDEN = re.compile(
     r"|put(?:ting)? into the database|(?:nobody|no model|somebody) is asked|passed over"
     r"|taken back|takes? it back|does not stand|mend(?:s|ed|ing)?|go(?:es)? on with|written anew|planned anew"
     r"|moved on|no more than that|stand for a row|is there already|which is not there|is none:|all the time"
-    r"|leave (?:it|--\S+) out|goes? on(?: with| in|$)|hands? (?:on|over)|at it|bring \S+ back|in step|begun at"
-    r"|the time was (?:up|over)|nothing was said)\b"
+    r"|leave (?:it|--\S+) out|goes? on(?: with| in|$)|hands? (?:on|over)|bring \S+ back|in step|begun at"
+    r"|the time was (?:up|over)|at it|nothing was said)\b"
 )
 
 
