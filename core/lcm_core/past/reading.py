@@ -129,14 +129,14 @@ def _pruned(db: Rows, cut: Cut) -> Iterable[Statement]:
     number, first = gaps(db, oldest)
     if number:
         many = "1 operation was" if number == 1 else f"{number:,} operations were"
-        text = f"{many} removed from the history since this point: what they changed is not taken back."
+        text = f"{many} removed from the history since this point: what they changed is not reversed."
         yield Statement(Doubt.PRUNED, text)
     elif cut.beside is None and first is not None and first.place > 1:
         made = parse_utc(first.created_at)
         if made is not None and cut.seconds < made.timestamp():
             text = (
                 f"The history begins with operation {first.id} of {iso_z(made)}; older ones were removed. "
-                "What they changed after this point is not taken back."
+                "What they changed after this point is not reversed."
             )
             yield Statement(Doubt.PRUNED, text)
 

@@ -143,7 +143,7 @@ class _Back:
         """Take one operation back."""
         named = operation_name(one.operation)
         if one.problem is not None:
-            text = f"{named} cannot be read, so what it changed is not taken back: {one.problem}"
+            text = f"{named} cannot be read, so what it changed is not reversed: {one.problem}"
             self._doubts.append(Statement(Doubt.UNREADABLE, text, one.operation.id))
             return
         owner = self.present.conversation_id
@@ -155,7 +155,7 @@ class _Back:
             if isinstance(edit, RowChange):
                 moved += self._change(edit, seconds)
             elif edit.conversation_id == owner and (problem := self._splice(edit)):
-                text = f"The context is not as {named} left it: {problem}. That change is not taken back."
+                text = f"The context is not as {named} left it: {problem}. That change is not reversed."
                 self._doubts.append(Statement(Doubt.CONTEXT, text, one.operation.id))
         if moved:
             text = f"Another program changed rows since {named}: {listed(moved)}. Shown is what it replaced."
