@@ -13,7 +13,7 @@ from lcm_core.recall.documents import asked_document
 from lcm_core.recall.model_delegate import query_forecast
 from lcm_core.recall.settings import RecallSettings, recall_settings
 from lcm_core.store.database import Database
-from lcm_core.summarize.cost import CallLoad, Forecast
+from lcm_core.summarize.cost import CallBudget, CallLoad, Forecast
 from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
 
 from lcm_tui.cli import output
@@ -41,13 +41,13 @@ def flagged_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> M
     )
 
 
-def opened(model: Modelling) -> ModelSummarizer:
-    """The model, to be asked; it connects with its first call. Close it.
+def opened(model: Modelling, spending: CallBudget | None = None) -> ModelSummarizer:
+    """The model, to be asked; it connects with its first call. Close it. *spending*: shared with others.
 
     Raises:
         ConfigurationError: a limit of cost cannot be kept.
     """
-    found = open_model(model.chosen, model.settings, call_budget(model.settings))
+    found = open_model(model.chosen, model.settings, spending or call_budget(model.settings))
     assert found is not None  # it has an address
     return found
 
@@ -62,8 +62,10 @@ def forecast_document(forecast: Forecast, most: CallLoad) -> dict[str, Json]:
     return {"expected": load_document(forecast.once), "atMost": load_document(most)}
 
 
-def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> list[Block]:
-    """Who would be asked, and what that takes."""
+def forecast_blocks(
+    model: Modelling, forecast: Forecast, most: CallLoad, *, when: str = "if the first call answers"
+) -> list[Block]:
+    """Who would be asked, and what that takes; *when* it takes no more than expected."""
     once = forecast.once
     cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
     told = {"Key": model.key, "Headers": model.headers, "Price": model.price_words}
@@ -74,7 +76,7 @@ def forecast_blocks(model: Modelling, forecast: Forecast, most: CallLoad) -> lis
                 *((name, words) for name, words in told.items() if words),
                 ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries"),
                 ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
-                ("Cost", f"{cost} if the first call answers"),
+                ("Cost", f"{cost} {when}"),
                 ("Cost at most", most_text(most.cost_usd)),
             ]
         )

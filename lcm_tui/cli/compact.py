@@ -28,6 +28,7 @@ from lcm_core.operations.compaction.run import (
 from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
+from lcm_core.summarize.cost import CallBudget
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.request import ProviderAuthError
 from lcm_core.text import safe_line
@@ -61,6 +62,7 @@ class CompactWork:
     adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
+    spending: CallBudget | None = None  #: what it shares with other work of the same run; None: its own
 
     def forecast(self) -> ShownCompaction:
         """What would be done, read in one transaction."""
@@ -115,24 +117,38 @@ class CompactWork:
         """Ask, then make pass after pass; ctrl-C ends it between two of them."""
         question = f"Compact conversation {shown.conversation_id}?"
         show_and_ask(lambda: planned_compaction(shown), question, self.run.presentation, yes=agreed)
-        done = _Done()
+        return self._answer(shown, self.make(shown))
+
+    def make(self, shown: ShownCompaction, batch: str = "") -> Done:
+        """Make the passes, as a part of *batch* where one is given; ctrl-C ends it between two of them.
+
+        Raises:
+            LcmError: what ended it before anything was made; else `Done.failed` says so.
+        """
+        done = Done()
         try:
             with interruptible() as stopped:
-                asyncio.run(self._apply(shown, done, stopped))
+                asyncio.run(self._apply(shown, done, stopped, batch))
         except KeyboardInterrupt:
             done.failed = CancelledError("Cancelled. Finished passes stay.")
         except LcmError as error:
             if not done.made:
                 raise
             done.failed = error
-        return self._answer(shown, done)
+        if done.failed is None and (refused := refusal_of(done.result)):
+            done.failed = ProviderAuthError(refused)
+            if not done.made:
+                raise done.failed
+        return done
 
-    async def _apply(self, shown: ShownCompaction, done: _Done, stopped: Callable[[], bool]) -> None:
+    async def _apply(
+        self, shown: ShownCompaction, done: Done, stopped: Callable[[], bool], batch: str
+    ) -> None:
         path = self.run.settings.database.value
         async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
-            writer = self.model.open()
+            writer = self.model.open(self.spending)
             try:
-                await self._passes(database, shown, writer, done, stopped)
+                await self._passes(database, shown, writer, done, stopped, batch)
             finally:
                 await writer.aclose()
 
@@ -141,8 +157,9 @@ class CompactWork:
         database: Database,
         shown: ShownCompaction,
         writer: SummaryWriter,
-        done: _Done,
+        done: Done,
         stopped: Callable[[], bool],
+        batch: str,
     ) -> None:
         runner: Runner[Any] = Runner(
             database,
@@ -151,6 +168,7 @@ class CompactWork:
             writer,
             self.operation,
             accept=refuse_fallback if self.no_fallback else None,
+            batch=batch,
             ends_at_refusal=True,
         )
         try:
@@ -169,17 +187,13 @@ class CompactWork:
         """Whether people see each pass when it has been made."""
         return can_ask() and not self.run.presentation.json
 
-    def _tell(self, done: _Done, step: PassDone) -> None:
+    def _tell(self, done: Done, step: PassDone) -> None:
         """A line of progress for people."""
         if self._tells:
             line = safe_line(step_words(len(done.steps), step))
             output.write(sys.stderr, f"{line}\n", utf8=False)
 
-    def _answer(self, shown: ShownCompaction, done: _Done) -> Answer:
-        if done.failed is None and (refused := refusal_of(done.result)):
-            done.failed = ProviderAuthError(refused)
-            if not done.made:
-                raise done.failed
+    def _answer(self, shown: ShownCompaction, done: Done) -> Answer:
         after = shown.forecast.tokens_before - done.saved
         data = {
             **compact_report.document(shown),
@@ -201,7 +215,7 @@ class CompactWork:
 
 
 @dataclass(slots=True)
-class _Done:
+class Done:
     """What was done so far."""
 
     steps: list[PassDone] = field(default_factory=list)

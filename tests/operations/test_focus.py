@@ -15,9 +15,9 @@ from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
 from lcm_core.dag.focus import BriefState, StaleReason, Watermark
 from lcm_core.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.focus_view import effect_of
 from lcm_core.operations.focus import (
     BriefText,
-    effect_of,
     plan_activate,
     plan_brief,
     plan_clear,

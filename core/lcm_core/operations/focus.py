@@ -2,7 +2,7 @@
 
 What the engine writes when it makes, refreshes and takes away a brief, row for row (docs/engine/focus.md);
 activating an older one and deleting one are ours, by the same rules. The sweep that the engine forces around
-it is compaction, and whoever asks for a brief makes it with the same batch.
+it is compaction, and whoever asks for a brief makes it with the same batch (docs/focus.md, "A new brief").
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from lcm_core.change.plan import Cell, Cells, Edit, Plan, insertion
 from lcm_core.dag.focus import FocusInput, FocusSource, newer_sources
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.focus_view import FocusEffect, effect_of
 from lcm_core.javascript import BLANKS, JsonObject
 from lcm_core.operations.drafting.draft import MANUAL, storable
 from lcm_core.operations.rows import delete, update
 from lcm_core.records import ConversationId, FocusBrief, SummaryId
-from lcm_core.store.briefs import active_brief, list_briefs, overlay_of
+from lcm_core.store.briefs import active_brief, list_briefs
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import BRIEFS, brief_sources, focus_input, has_briefs, state_of, stored_briefs
@@ -32,7 +33,7 @@ from lcm_core.store.summaries import summaries_in
 from lcm_core.text import clip, safe_line
 from lcm_core.times import sql_utc
 from lcm_core.tokens import estimate
-from lcm_core.wording import counted
+from lcm_core.wording import agree, counted
 
 #: The size that the engine asks of a brief, and below which it warns.
 TARGET_TOKENS: Final = 12_000
@@ -98,21 +99,6 @@ class FocusWish:
     def tokens(self) -> int:
         """Of the summaries that it is written from."""
         return sum(one.tokens for one in self.wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class FocusEffect:
-    """What a brief does to a context: the summaries that are not sent, and what is sent for them."""
-
-    covered: tuple[SummaryId, ...]  #: in the order of the context
-    covered_tokens: int
-    brief_tokens: int
-    left: int  #: summaries of the context that it does not cover
-
-    @property
-    def saved(self) -> int:
-        """Tokens; below 0 the brief is larger than what it replaces. 0 when it covers nothing."""
-        return self.covered_tokens - self.brief_tokens if self.covered else 0
 
 
 # -- reading ---------------------------------------------------------------------------------------------
@@ -184,28 +170,6 @@ async def read_refocus(reader: Reader, conversation_id: ConversationId) -> Focus
             code="ALREADY_CURRENT",
         )
     return FocusWish(conversation_id, FocusKind.REFOCUS, brief.prompt, found, delta, brief)
-
-
-async def effect_of(reader: Reader, brief: FocusBrief) -> FocusEffect:
-    """What a brief does to the context as it is now, or would do if it were in force."""
-    found = await focus_input(reader, brief.conversation_id)
-    over = await overlay_of(reader, brief, UTC)
-    covered = [one for one in found.sources if over is not None and one.summary_id in over.covered]
-    return FocusEffect(
-        tuple(one.summary_id for one in covered),
-        sum(one.tokens for one in covered),
-        brief.tokens,
-        len(found.sources) - len(covered),
-    )
-
-
-def effect_text(effect: FocusEffect) -> str:
-    """The same as part of a sentence."""
-    if not effect.covered:
-        return "it covers no summary of the context, so nothing is replaced"
-    what = f"{counted(len(effect.covered), 'summary')} ({effect.covered_tokens:,} tokens)"
-    saved = f"{effect.saved:,} saved" if effect.saved >= 0 else f"{-effect.saved:,} more"
-    return f"{effect.brief_tokens:,} tokens replace {what}: {saved}"
 
 
 async def get_brief(reader: Reader, conversation_id: ConversationId, brief_id: str) -> FocusBrief:
@@ -308,7 +272,7 @@ async def plan_brief(
     verb = "Refocus" if wish.kind is FocusKind.REFOCUS else "Focus"
     return Plan(
         kind=wish.kind,
-        title=f"{verb} conversation {wish.conversation_id} on {_said(wish.prompt)}: {effect_text(effect)}",
+        title=f"{verb} conversation {wish.conversation_id} on {_said(wish.prompt)}: {effect.words}",
         conversation_id=wish.conversation_id,
         edits=tuple(edits),
         warnings=(
@@ -433,7 +397,7 @@ async def plan_activate(
     stale = [f"It is stale: {', '.join(state.reasons)}"] if state.stale else []
     return Plan(
         kind=FocusKind.ACTIVATE,
-        title=f"Activate focus brief {brief_id} on {_said(brief.prompt)}: {effect_text(effect)}",
+        title=f"Activate focus brief {brief_id} on {_said(brief.prompt)}: {effect.words}",
         conversation_id=conversation_id,
         edits=tuple(edits),
         warnings=(*stale, *_about_effect(effect)),
@@ -468,8 +432,9 @@ async def plan_clear(
     brief = await active_brief(reader, conversation_id)
     back = ""
     if brief is not None and (effect := await effect_of(reader, brief)).covered:
-        what = f"{counted(len(effect.covered), 'summary')} ({effect.covered_tokens:,} tokens)"
-        back = f": {what} are sent again instead of {effect.brief_tokens:,}"
+        number = len(effect.covered)
+        what = f"{counted(number, 'summary')} ({effect.covered_tokens:,} tokens)"
+        back = f": {what} {agree(number, 'are')} sent again instead of {effect.brief_tokens:,}"
     which = f"focus brief {ids[0]}" if len(ids) == 1 else f"{len(ids):,} focus briefs"
     return Plan(
         kind=FocusKind.CLEAR,

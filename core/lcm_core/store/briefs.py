@@ -5,6 +5,7 @@ Source: docs/engine/assembly.md, "What is sent".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import tzinfo
 
 from lcm_core.assemble.elements import FocusOverlay, SummaryReach, overlay
@@ -75,7 +76,11 @@ async def active_brief(reader: Reader, conversation_id: ConversationId) -> Focus
 
     Source: docs/engine/assembly.md, "What is sent".
     """
-    briefs = await list_briefs(reader, conversation_id)
+    return active_in(await list_briefs(reader, conversation_id))
+
+
+def active_in(briefs: Iterable[FocusBrief]) -> FocusBrief | None:
+    """The one of some briefs, newest first, that the engine uses."""
     return next((one for one in briefs if one.status == "active" and one.content.strip(BLANKS)), None)
 
 
@@ -92,7 +97,11 @@ async def focus_overlay(
 
 async def overlay_of(reader: Reader, brief: FocusBrief, zone: tzinfo | None) -> FocusOverlay | None:
     """What a brief does to the context of its conversation, or would do if it were active; None: nothing."""
-    conversation_id = brief.conversation_id
+    return overlay(brief, await context_reaches(reader, brief.conversation_id), zone)
+
+
+async def context_reaches(reader: Reader, conversation_id: ConversationId) -> list[SummaryReach]:
+    """The summaries of a context and how far each reaches."""
     places = await summaries.context_ordinals(reader, conversation_id)
     ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
     ranges = await seq_ranges(reader, conversation_id, ids)
@@ -102,11 +111,10 @@ async def overlay_of(reader: Reader, brief: FocusBrief, zone: tzinfo | None) -> 
         ids,
     )
     latest = {row["summary_id"]: row["latest_at"] for row in rows}
-    held = [
+    return [
         SummaryReach(
             summary_id, ordinal, ranges[summary_id].last if summary_id in ranges else None, latest[summary_id]
         )
         for summary_id, ordinal in places
         if summary_id in latest
     ]
-    return overlay(brief, held, zone)

@@ -195,3 +195,21 @@ def _says_truncated(raw: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("truncated") is True
+
+
+async def briefs_beginning(reader: Reader, prefix: str, limit: int) -> list[tuple[str, ConversationId]]:
+    """At most *limit* briefs whose ids begin with *prefix*, in order, each with its conversation.
+
+    Bytes that are no UTF-8 are counted otherwise by SQLite: an id that holds some is found as a whole.
+    """
+    if not has_briefs(reader):
+        return []
+    rows = await reader.rows(
+        f"""SELECT brief_id, conversation_id FROM {BRIEFS}
+        WHERE substr(brief_id, 1, ?) = ? OR brief_id = ? ORDER BY brief_id LIMIT ?""",
+        len(prefix),
+        prefix,
+        prefix,
+        limit,
+    )
+    return [(row["brief_id"], ConversationId(row["conversation_id"])) for row in rows]

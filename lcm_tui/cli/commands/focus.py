@@ -1,0 +1,196 @@
+"""``focus``: the text over one question that stands in the place of the summaries it covers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from lcm_core.errors import UsageError
+
+from lcm_tui.cli import options
+from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.kinds import FilePath, StoredText, Text
+
+if TYPE_CHECKING:
+    from lcm_tui.cli.answer import Answer, Run
+    from lcm_tui.cli.focus import FocusWork
+
+_WRITING = "Where the text comes from"
+
+BriefId: TypeAlias = Annotated[
+    str, Argument("BRIEF_ID", "The brief, by its id or a unique prefix.", StoredText(empty=False))
+]
+Prompt: TypeAlias = Annotated[
+    str | None,
+    Option("--prompt", "What the brief is about: a question or a task.", Text(), "TEXT"),
+]
+TextFile: TypeAlias = Annotated[
+    Path | None,
+    Option("--text", "The text itself, from a file; - reads it here.", FilePath(), "FILE", section=_WRITING),
+]
+Draft: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--draft",
+        "Call the model and write the draft to this file for review.",
+        FilePath(),
+        "FILE",
+        section=_WRITING,
+    ),
+]
+FromDraft: TypeAlias = Annotated[
+    Path | None,
+    Option("--from-draft", "Use the draft in such a file.", FilePath(), "FILE", section=_WRITING),
+]
+NoSweep: TypeAlias = Annotated[
+    bool,
+    Option("--no-sweep", "Do not sweep the context; the engine always does."),
+]
+Sweep: TypeAlias = Annotated[
+    bool,
+    Option("--sweep", "Sweep the context first, so that newer messages are in a summary."),
+]
+
+
+@command("focus list", examples=("focus list 2",))
+def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
+    """List the focus briefs of a conversation: what each replaces, and why one is stale."""
+    from lcm_tui.cli.focus import list_briefs
+
+    return list_briefs(run, conversation.selector("focus.list"))
+
+
+@command("focus show", examples=("focus show focus_0641",))
+def show(run: Run, *, brief: BriefId) -> Answer:
+    """Show one focus brief with its text, its sources and what came since."""
+    from lcm_tui.cli.focus import show_brief
+
+    return show_brief(run, brief)
+
+
+@command(
+    "focus create",
+    examples=(
+        'focus create 2 --prompt "Retries?" --text brief.md',
+        'focus create 2 --prompt "Retries?" --model claude-haiku-4-5',
+    ),
+)
+def create(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    prompt: Prompt = None,
+    text: TextFile = None,
+    draft: Draft = None,
+    from_draft: FromDraft = None,
+    no_sweep: NoSweep = False,
+    budget: options.Budget = None,
+    model: options.ModelOptions,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Put a brief about one question in the place of the summaries (previews unless --apply)."""
+    from lcm_core.operations.focus import FocusKind
+
+    from lcm_tui.cli.focus import FocusWork
+
+    if from_draft is None and not (prompt or "").strip():
+        raise UsageError("focus create needs --prompt TEXT.", details={"option": "prompt"})
+    if from_draft is not None and prompt is not None:
+        raise UsageError("--prompt is in the draft: omit it.", details={"option": "prompt"})
+    work = FocusWork(
+        run,
+        "focus.create",
+        FocusKind.CREATE,
+        conversation.selector("focus.create"),
+        prompt,
+        text,
+        draft,
+        from_draft,
+        not no_sweep,
+        budget,
+        model,
+        flags,
+    )
+    return _done(work)
+
+
+@command("focus refocus", examples=("focus refocus 2 --model claude-haiku-4-5 --apply",))
+def refocus(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    text: TextFile = None,
+    draft: Draft = None,
+    from_draft: FromDraft = None,
+    sweep: Sweep = False,
+    budget: options.Budget = None,
+    model: options.ModelOptions,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Write the active brief again with the summaries that came since (previews unless --apply)."""
+    from lcm_core.operations.focus import FocusKind
+
+    from lcm_tui.cli.focus import FocusWork
+
+    work = FocusWork(
+        run,
+        "focus.refocus",
+        FocusKind.REFOCUS,
+        conversation.selector("focus.refocus"),
+        None,
+        text,
+        draft,
+        from_draft,
+        sweep,
+        budget,
+        model,
+        flags,
+    )
+    return _done(work)
+
+
+def _done(work: FocusWork) -> Answer:
+    given = [name for name, value in work.sources if value]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(f'--{one}' for one in given)} exclude each other.", details={"option": given[0]}
+        )
+    if work.draft is not None and work.flags.apply:
+        raise UsageError(
+            "--draft and --apply exclude each other: review the draft, then use --from-draft.",
+            details={"option": "draft"},
+        )
+    return work.do()
+
+
+@command("focus activate", examples=("focus activate focus_b291 --apply",))
+def activate(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
+    """Put an older brief in force again; the active one is superseded (previews unless --apply)."""
+    from lcm_tui.cli.focus import activate_brief
+
+    return activate_brief(run, brief, flags)
+
+
+@command("focus clear", examples=("focus clear 2", "focus clear 2 --no-sweep --apply"))
+def clear(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    no_sweep: NoSweep = False,
+    budget: options.Budget = None,
+    model: options.ModelOptions,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Take the active brief out of force and keep it, then sweep the context (previews unless --apply)."""
+    from lcm_tui.cli.focus import clear_brief
+
+    named = conversation.selector("focus.clear")
+    return clear_brief(run, named, not no_sweep, budget, model, flags)
+
+
+@command("focus delete", examples=("focus delete focus_f3a5 --apply",))
+def delete(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
+    """Delete a focus brief with the record of its sources (previews unless --apply)."""
+    from lcm_tui.cli.focus import delete_brief
+
+    return delete_brief(run, brief, flags)

@@ -1,0 +1,631 @@
+"""``focus``: briefs listed and shown, written and put in force with the sweep around it, cleared, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lcm_core.change.journal import new_batch_id
+from lcm_core.change.plan import Plan
+from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
+from lcm_core.focus_view import BriefEntry, load_briefs
+from lcm_core.javascript import Json
+from lcm_core.operations.briefing import (
+    BriefDraft,
+    brief_retention,
+    drop_draft,
+    have_written,
+    keep_draft,
+    read_draft,
+    read_question,
+    text_of,
+    write_draft,
+)
+from lcm_core.operations.compaction.run import Mode, operation_of
+from lcm_core.operations.drafting.draft import draft_setting
+from lcm_core.operations.focus import (
+    BriefText,
+    FocusKind,
+    FocusWish,
+    check_known_to_engine,
+    plan_activate,
+    plan_brief,
+    plan_clear,
+    plan_delete_brief,
+    read_refocus,
+    read_wish,
+)
+from lcm_core.private_files import read_limited, reason_of
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.focus import briefs_beginning
+from lcm_core.summarize.briefing import BriefLimits, BriefQuestion, forecast_brief
+from lcm_core.summarize.cost import CallBudget, Forecast
+from lcm_core.summarize.models.writer import call_budget
+from lcm_core.summarize.retention import Retention
+from lcm_core.summarize.source import Rendering
+from lcm_core.text import safe_line
+from lcm_core.times import iso_z
+
+from lcm_tui.cli import compact_report
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document, opened
+from lcm_tui.cli.changing import Proposal, run_change
+from lcm_tui.cli.compact import CompactWork, Done
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafting_report import spent_document
+from lcm_tui.cli.modelling import model_document, modelling
+from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
+from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
+from lcm_tui.cli.stored import as_text
+from lcm_tui.cli.working import show_and_ask
+from lcm_tui.session import budget_for
+from lcm_tui.views.blocks import Block, Facts, Note
+from lcm_tui.views.compaction import ShownCompaction, planned_compaction
+from lcm_tui.views.focus import (
+    NO_SWEEP,
+    brief_blocks,
+    briefs_blocks,
+    draft_blocks,
+    state_words,
+    wish_blocks,
+)
+from lcm_tui.writing import Modelling, spent_text
+
+_LARGEST_TEXT = 4 * 1024 * 1024
+
+
+# -- looking ---------------------------------------------------------------------------------------------
+
+
+def list_briefs(run: Run, named: Selector) -> Answer:
+    """The briefs of a conversation."""
+
+    async def load(reader: Reader) -> tuple[ConversationId, Sequence[BriefEntry]]:
+        owner = (await chosen(reader, named)).conversation_id
+        check_known_to_engine(reader)
+        return owner, await load_briefs(reader, owner)
+
+    owner, entries = run.read(load)
+    data: Document = {"conversationId": owner, "items": [entry_document(one) for one in entries]}
+    return run.answer("focus.list", data, briefs_blocks([_shown(one) for one in entries], run.zone))
+
+
+def show_brief(run: Run, wanted: str) -> Answer:
+    """One brief with its text."""
+
+    async def load(reader: Reader) -> BriefEntry:
+        brief_id, owner = await brief_beginning(reader, wanted)
+        found = await load_briefs(reader, owner, with_tokens=True)
+        return next(one for one in found if one.brief.brief_id == brief_id)
+
+    entry = run.read(load)
+    document = {**entry_document(entry), "content": entry.brief.content}
+    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.zone))
+
+
+def _shown(entry: BriefEntry) -> BriefEntry:
+    return dataclasses.replace(entry, brief=as_text(entry.brief))
+
+
+def entry_document(entry: BriefEntry) -> Document:
+    """A brief without its text, for programs."""
+    brief, state, effect = entry.brief, entry.state, entry.effect
+    return {
+        "briefId": brief.brief_id,
+        "conversationId": brief.conversation_id,
+        "status": brief.status,
+        "active": entry.is_active,
+        "prompt": brief.prompt,
+        "tokenCount": brief.tokens,
+        "targetTokens": brief.target_tokens,
+        "coveredLatestAt": brief.covered_latest_at,
+        "coveredMessageSeq": brief.covered_message_seq,
+        "generatorRunId": brief.generator_run_id,
+        "error": brief.error,
+        "createdAt": brief.created_at or None,
+        "updatedAt": brief.updated_at or None,
+        "supersededAt": brief.superseded_at,
+        "replaces": {
+            "summaries": list(effect.covered),
+            "tokens": effect.covered_tokens,
+            "saved": effect.saved,
+            "left": effect.left,
+        },
+        "state": {
+            "stale": state.stale,
+            "contextChanged": state.context_changed,
+            "newerMessages": state.messages,
+            "newerSummaries": state.summaries,
+            "newerTokens": state.tokens,
+            "truncated": state.truncated,
+            "words": state_words(entry),
+        },
+        "sources": dict(entry.roles),
+    }
+
+
+async def brief_beginning(reader: Reader, wanted: str) -> tuple[str, ConversationId]:
+    """The brief whose id is *wanted*, or the only one whose id begins so, and its conversation.
+
+    Raises:
+        NotFoundError: there is none.
+        UsageError: there are several.
+        RefusedError: this version has no briefs.
+    """
+    check_known_to_engine(reader)
+    found = dict(await briefs_beginning(reader, wanted, CANDIDATES + 1))
+    if not found:
+        raise NotFoundError(
+            f"No focus brief matched id {safe_line(wanted)}.",
+            code="BRIEF_NOT_FOUND",
+            details={"briefId": wanted},
+        )
+    brief_id = the_one(wanted, list(found), "focus briefs", "briefId")
+    return brief_id, found[brief_id]
+
+
+# -- briefs that are there -------------------------------------------------------------------------------
+
+
+def activate_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
+    """Put an older brief in force."""
+
+    async def plan(reader: Reader) -> Plan:
+        brief_id, owner = await brief_beginning(reader, wanted)
+        return await plan_activate(reader, owner, brief_id)
+
+    return run_change(run, "focus.activate", plan, flags)
+
+
+def delete_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
+    """Delete a brief."""
+
+    async def plan(reader: Reader) -> Plan:
+        brief_id, owner = await brief_beginning(reader, wanted)
+        return await plan_delete_brief(reader, owner, brief_id)
+
+    return run_change(run, "focus.delete", plan, flags)
+
+
+def clear_brief(
+    run: Run, named: Selector, sweep: bool, budget: int | None, model: ModelOptions, flags: ChangeFlags
+) -> Answer:
+    """Take the active brief out of force, then sweep as the engine does; both are one batch."""
+    owner, sweeping = _around(run, named, sweep, budget, modelling(run, model))
+
+    async def plan(reader: Reader) -> Proposal:
+        batch = sweeping.batch if sweeping.passes else None
+        cleared = await plan_clear(reader, owner, batch=batch)
+        return Proposal([cleared], {"sweep": sweeping.document}, sweeping.blocks(after=True))
+
+    answer = run_change(run, "focus.clear", plan, flags, budget=budget)
+    if not flags.apply or answer.exit_code is not ExitCode.DONE or not sweeping.passes:
+        return answer
+    try:
+        sweeping.make()
+    except LcmError as error:
+        error.message = f"{error.message} The brief was cleared; the sweep was not made."
+        sweeping.failed = error
+    return sweeping.behind(answer).in_part(sweeping.failed)
+
+
+# -- the sweep around it ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Sweeping:
+    """The sweep that the engine forces: foreseen, made, and told of. One batch with the brief."""
+
+    run: Run
+    work: CompactWork
+    shown: ShownCompaction | None  #: None: it is left out
+    batch: str = field(default_factory=new_batch_id)
+    done: Done | None = None
+    failed: LcmError | None = None
+
+    @property
+    def passes(self) -> int:
+        """How many are due."""
+        return 0 if self.shown is None else len(self.shown.forecast.passes)
+
+    @property
+    def document(self) -> Json:
+        """The sweep for programs; null when it is left out."""
+        if self.shown is None:
+            return None
+        made = [] if self.done is None else self.done.made
+        return {
+            **compact_report.document(self.shown),
+            "batch": self.batch if made else None,
+            "made": [compact_report.step_document(one) for one in made],
+        }
+
+    def blocks(self, *, after: bool = False) -> list[Block]:
+        """What it would do, for people."""
+        if self.shown is None:
+            return [Note(NO_SWEEP)]
+        when = "after it" if after else "first"
+        if not self.passes:
+            return [Note(f"The engine sweeps {when}: there is nothing to compact.")]
+        return [
+            *planned_compaction(self.shown),
+            Note(f"The engine sweeps {when}, and so does --apply; --no-sweep leaves it out."),
+        ]
+
+    def make(self) -> None:
+        """Make the passes.
+
+        Raises:
+            LcmError: none was made.
+        """
+        if self.shown is not None and self.passes:
+            self.done = self.work.make(self.shown, self.batch)
+            self.failed = self.done.failed
+
+    def behind(self, answer: Answer) -> Answer:
+        """The answer of the brief with what the sweep did, and how all of it is taken back."""
+        if self.done is None or not self.done.made:
+            return answer
+        undo = self.run.undo_of_batch(self.batch)
+        facts = Facts(
+            [("Passes", len(self.done.made)), ("Tokens in context", f"{-self.done.saved:+,}")], title="Sweep"
+        )
+        return dataclasses.replace(
+            answer,
+            data={**answer.data, "sweep": self.document, "batch": self.batch, "undo": undo},
+            blocks=[*answer.blocks, facts, Facts([("To undo all of it", undo)])],
+        )
+
+
+def _around(
+    run: Run,
+    named: Selector,
+    wanted: bool,
+    budget: int | None,
+    model: Modelling,
+    spending: CallBudget | None = None,
+) -> tuple[ConversationId, _Sweeping]:
+    """The conversation, and the sweep around a change of its briefs."""
+    work = CompactWork(
+        run,
+        named,
+        Mode.SWEEP.value,
+        operation_of(Mode.SWEEP),
+        model,
+        budget_for(run.settings, budget),
+        None,
+        None,
+        no_fallback=False,
+        spending=spending,
+    )
+
+    async def known(reader: Reader) -> ConversationId:
+        owner = (await chosen(reader, named)).conversation_id
+        check_known_to_engine(reader)
+        return owner
+
+    owner = run.read(known)
+    return owner, _Sweeping(run, work, work.forecast() if wanted else None)
+
+
+# -- a new text ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FocusWork:
+    """One run of ``focus create`` or ``focus refocus``."""
+
+    run: Run
+    command: str
+    kind: FocusKind
+    named: Selector
+    prompt: str | None
+    text: Path | None
+    draft: Path | None
+    from_draft: Path | None
+    sweep: bool
+    budget: int | None
+    model: ModelOptions
+    flags: ChangeFlags
+
+    @property
+    def sources(self) -> tuple[tuple[str, bool], ...]:
+        """The options that exclude each other, and whether each was given."""
+        return (
+            ("text", self.text is not None),
+            ("draft", self.draft is not None),
+            ("from-draft", self.from_draft is not None),
+        )
+
+    def do(self) -> Answer:
+        """Show what would be done; with ``--apply`` sweep, have it written, show it, ask, and commit."""
+        named = flagged_model(self.run, self.model)
+        drafts = self.draft is not None or self.from_draft is not None
+        spending = call_budget(modelling(self.run, self.model).settings)
+        owner, sweeping = _around(
+            self.run,
+            self.named,
+            self.sweep and not drafts,
+            self.budget,
+            modelling(self.run, self.model),
+            spending,
+        )
+        if self.from_draft is not None:
+            kept = self._kept(owner, self.from_draft)
+            return self._commit(kept, sweeping, [Note(_OF_DRAFT)])
+        if self.text is not None:
+            return self._by_hand(owner, sweeping, BriefText(_read_text(self.text)))
+        if named is None:
+            raise UsageError(
+                f"{self.command.replace('.', ' ')} needs a text: --text FILE, or name a model with "
+                "--provider or --model.",
+                details={"option": "text"},
+            )
+        return self._by_model(owner, sweeping, named, spending)
+
+    async def _wish(self, reader: Reader, owner: ConversationId) -> FocusWish:
+        if self.kind is FocusKind.REFOCUS:
+            return await read_refocus(reader, owner)
+        return await read_wish(reader, owner, self.prompt or "")
+
+    def _rendering(self, reader: Reader) -> Rendering:
+        return draft_setting(reader.schema, self.run.settings.engine, self.run.zone).rendering
+
+    # -- by hand -----------------------------------------------------------------------------------------
+
+    def _by_hand(self, owner: ConversationId, sweeping: _Sweeping, text: BriefText) -> Answer:
+        """A text that the operator wrote."""
+        if self.flags.apply and sweeping.passes:
+            question = f"Sweep conversation {owner} first?"
+            show_and_ask(sweeping.blocks, question, self.run.presentation, yes=self.flags.yes)
+            sweeping.make()
+            if sweeping.failed is not None:
+                return self._swept_alone(sweeping, sweeping.failed)
+
+        async def plan(reader: Reader) -> Proposal:
+            try:
+                wish = await self._wish(reader, owner)
+            except RefusedError as error:
+                if error.code != "NO_SUMMARIES" or not sweeping.passes or sweeping.done is not None:
+                    raise
+                note = Note("What the brief replaces is known when the sweep has made the first summary.")
+                return Proposal([], {"sweep": sweeping.document}, [*sweeping.blocks(), note], nothing=_LATER)
+            made = await plan_brief(reader, wish, text, batch=self._batch(sweeping))
+            blocks = [] if sweeping.done is not None else sweeping.blocks()
+            return Proposal([made], {"sweep": sweeping.document, **_wish_document(wish)}, blocks)
+
+        return self._changed(sweeping, plan)
+
+    @staticmethod
+    def _batch(sweeping: _Sweeping) -> str | None:
+        return sweeping.batch if sweeping.done is not None and sweeping.done.made else None
+
+    def _changed(
+        self,
+        sweeping: _Sweeping,
+        plan: Callable[[Reader], Awaitable[Proposal]],
+        kept: BriefDraft | None = None,
+    ) -> Answer:
+        """Show the plan of the brief and commit it; what was made before stays, and is told of."""
+        try:
+            answer = run_change(self.run, self.command, plan, self.flags, budget=self.budget)
+        except LcmError as error:
+            if kept is not None and kept.path is not None:
+                again = self._again(kept.wish.conversation_id, kept.path)
+                error.message = f"{error.message} The draft was kept; to use it: {again}"
+            if sweeping.done is not None and sweeping.done.made:
+                return self._swept_alone(sweeping, error)
+            raise
+        if answer.data.get("applied") is True:
+            drop_draft(None if kept is None else kept.path)
+        return sweeping.behind(answer)
+
+    def _again(self, owner: ConversationId, path: Path) -> str:
+        return self.run.line("focus", self.kind_word, str(owner), "--from-draft", str(path), "--apply")
+
+    @property
+    def kind_word(self) -> str:
+        """The command's second word."""
+        return self.command.partition(".")[2]
+
+    def _swept_alone(self, sweeping: _Sweeping, failed: LcmError) -> Answer:
+        """The sweep was made, at least in part, and no brief was written."""
+        blocks: list[Block] = [Note("No brief was written. The passes of the sweep stay.")]
+        answer = self.run.answer(self.command, {"applied": False, "sweep": sweeping.document}, blocks)
+        return sweeping.behind(answer).in_part(failed)
+
+    # -- by a draft --------------------------------------------------------------------------------------
+
+    def _kept(self, owner: ConversationId, path: Path) -> BriefDraft:
+        kept = read_draft(path)
+        here = str(self.run.settings.database.value.resolve())
+        if kept.wish.conversation_id != owner or kept.wish.kind is not self.kind or kept.database != here:
+            what = f"{kept.wish.kind} of conversation {kept.wish.conversation_id} in {kept.database}"
+            raise RefusedError(
+                f"The draft {path} is for {safe_line(what)}. Nothing was changed.", code="OTHER_DRAFT"
+            )
+        return kept
+
+    def _commit(
+        self,
+        kept: BriefDraft,
+        sweeping: _Sweeping,
+        blocks: Sequence[Block],
+        data: Document | None = None,
+        found: Retention | None = None,
+    ) -> Answer:
+        """Put a draft in force."""
+
+        async def plan(reader: Reader) -> Proposal:
+            made = await plan_brief(reader, kept.wish, kept.text, batch=self._batch(sweeping))
+            shown = {**_wish_document(kept.wish), "text": kept.text.content, "writerName": kept.text.writer}
+            return Proposal(
+                [made],
+                {"sweep": sweeping.document, **shown, **(data or {})},
+                [*blocks, *draft_blocks(kept.text, found)],
+            )
+
+        return self._changed(sweeping, plan, kept)
+
+    # -- by a model --------------------------------------------------------------------------------------
+
+    def _by_model(
+        self, owner: ConversationId, sweeping: _Sweeping, named: Modelling, spending: CallBudget
+    ) -> Answer:
+        """A text that a model writes when that was agreed to."""
+
+        async def load(reader: Reader) -> tuple[FocusWish, BriefQuestion]:
+            wish = await self._wish(reader, owner)
+            return wish, await read_question(reader, wish, self._rendering(reader))
+
+        try:
+            wish, question = self.run.read(load)
+        except RefusedError as error:
+            if error.code != "NO_SUMMARIES" or not sweeping.passes:
+                raise
+            wish, question = None, BriefQuestion(self.prompt or "", ())
+        forecast, most = self._forecast(named, question, spending)
+        data: Document = {"sweep": sweeping.document, "writer": model_document(named), **most}
+        blocks = [
+            *(sweeping.blocks() if self.draft is None else []),
+            *([] if wish is None else wish_blocks(wish)),
+            *forecast,
+        ]
+        if not (self.flags.apply or self.draft is not None):
+            data |= {"applied": False, **({} if wish is None else _wish_document(wish))}
+            return self.run.answer(self.command, data, [*blocks, Note(_NO_CALL)])
+        first = "sweep and " if sweeping.passes else ""
+        show_and_ask(
+            lambda: blocks,
+            f"{first}call {named.words}?".capitalize(),
+            self.run.presentation,
+            yes=self.flags.yes,
+        )
+        sweeping.make()
+        if sweeping.failed is not None:
+            return self._swept_alone(sweeping, sweeping.failed)
+        try:
+            kept, found = self._write(load, named, spending, sweeping)
+        except LcmError as error:
+            if sweeping.done is None or not sweeping.done.made:
+                raise
+            return self._swept_alone(sweeping, error)
+        spent: Document = {"writer": model_document(named), "spent": spent_document(spending.spent)}
+        facts = Facts([("Calls", spending.spent.calls), ("Cost", spent_text(spending.spent.usage))])
+        if self.draft is not None:
+            path = write_draft(self.draft, kept)
+            drop_draft(kept.path)
+            told = [*draft_blocks(kept.text, found), facts, Note(f"Written to {path}: {_EDIT_IT}")]
+            told.append(Note(f"To use it: {self._again(owner, path)}"))
+            written: Document = {"applied": False, "draft": str(path), **_wish_document(kept.wish), **spent}
+            return self.run.answer(self.command, written, told)
+        return self._commit(kept, sweeping, [facts], spent, found)
+
+    def _forecast(
+        self, named: Modelling, question: BriefQuestion, spending: CallBudget
+    ) -> tuple[list[Block], Document]:
+        asking = opened(named, spending)
+        forecast: Forecast = forecast_brief(asking, question, BriefLimits())
+        most = at_most(asking, forecast)
+        blocks = forecast_blocks(named, forecast, most, when="if it asks for nothing more")
+        return blocks, forecast_document(forecast, most)
+
+    def _write(
+        self,
+        load: Callable[[Reader], Awaitable[tuple[FocusWish, BriefQuestion]]],
+        named: Modelling,
+        spending: CallBudget,
+        sweeping: _Sweeping,
+    ) -> tuple[BriefDraft, Retention]:
+        """Have it written from the context as it is now, and keep the draft at once."""
+        line = ProgressLine(bar=False)
+
+        async def write(database: Database) -> tuple[BriefDraft, Retention]:
+            wish, question = await database.read(load)
+            rendering = draft_setting(database.schema, self.run.settings.engine, self.run.zone).rendering
+            asking = opened(named, spending)
+            try:
+                written = await have_written(
+                    database,
+                    wish,
+                    question,
+                    asking,
+                    rendering,
+                    progress=lambda _, words: line.show(words),
+                )
+            finally:
+                await asking.aclose()
+            made = BriefDraft(
+                wish,
+                text_of(written),
+                str(self.run.settings.database.value.resolve()),
+                iso_z(datetime.now(UTC)),
+                self._batch(sweeping) or "",
+            )
+            kept = dataclasses.replace(made, path=await asyncio.to_thread(keep_draft, made))
+            found = await brief_retention(question, written.shown, written.content, rendering)
+            return kept, found
+
+        try:
+            return self.run.work(write)
+        finally:
+            line.clear()
+
+
+_NO_CALL = (
+    "No call was made and nothing was changed; --apply has it written and asks again before the commit."
+)
+_LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks again."
+_OF_DRAFT = "The engine would sweep the context first; a draft is put over the context it was written from."
+_EDIT_IT = 'edit "text" in it as you like.'
+
+
+def _wish_document(wish: FocusWish) -> Document:
+    mark = wish.made_from.watermark
+    return {
+        "focus": {
+            "kind": wish.kind.value,
+            "conversationId": wish.conversation_id,
+            "prompt": wish.prompt,
+            "madeFrom": [one.summary_id for one in wish.wanted],
+            "madeFromTokens": wish.tokens,
+            "coveredLatestAt": mark.latest_at,
+            "coveredMessageSeq": mark.message_seq,
+            "sourceContextHash": wish.made_from.digest,
+            "carriesOn": None if wish.earlier is None else wish.earlier.brief_id,
+        }
+    }
+
+
+def _read_text(path: Path) -> str:
+    """The text of a file; of standard input for ``-``.
+
+    Raises:
+        NotFoundError: it cannot be read.
+        RefusedError: it is not a text.
+    """
+    try:
+        if str(path) == "-":
+            raw = sys.stdin.buffer.read(_LARGEST_TEXT + 1)
+            if len(raw) > _LARGEST_TEXT:
+                raise ValueError(f"it is larger than {_LARGEST_TEXT:,} bytes")
+        else:
+            raw = read_limited(path, _LARGEST_TEXT, regular_only=False)
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise NotFoundError(
+            f"The text {path} cannot be read ({reason_of(error)}). Nothing was changed.",
+            code="FILE_NOT_FOUND",
+        ) from None
+    except ValueError as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else reason_of(error)
+        raise RefusedError(
+            f"The text {path} cannot be used ({why}). Nothing was changed.", code="TEXT_INVALID"
+        ) from None
