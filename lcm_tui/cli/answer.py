@@ -16,6 +16,7 @@ from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
+    from lcm_core.past.database import Past
     from lcm_core.store.database import Database, Reader
     from lcm_core.store.listing import Position
 
@@ -95,6 +96,7 @@ class Run:
 
     settings: Settings
     presentation: Presentation
+    past: Past | None = None  #: what is read is as it was then
 
     def read(
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
@@ -112,9 +114,8 @@ class Run:
         found: list[T] = []
 
         async def once() -> None:
-            async with await Database.open(
-                self.settings.database.value, busy_seconds=BUSY_SECONDS
-            ) as database:
+            opening = Database.open if self.past is None else self.past.open
+            async with await opening(self.settings.database.value, busy_seconds=BUSY_SECONDS) as database:
                 found.append(await task(database))
 
         # Not as the result of the task: `asyncio.run` writes that out (`repr`) when it gives ctrl-C back.
@@ -139,6 +140,10 @@ class Run:
         }
         if not_recorded:
             meta["notRecorded"] = list(not_recorded)
+        if self.past is not None and self.past.found is not None:
+            from lcm_tui.cli.past_told import told
+
+            data, blocks = told(self.time, self.past.found, data, blocks)
         if paging is None:
             return Answer(command, data, blocks, meta)
         more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []

@@ -12,14 +12,18 @@ from lcm_core.assemble.message import SentMessage
 from lcm_core.assembly import settings_for
 from lcm_core.diff import unified_text
 from lcm_core.engine_rules import NAMED
+from lcm_core.past.database import Past
 from lcm_core.records import ConversationId
 from lcm_core.snapshots import ComparedContext, read_sides
 from lcm_core.store.database import Database
 
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.past import point_of
+from lcm_tui.cli.past_told import past_document
 from lcm_tui.session import budget_for
 from lcm_tui.views.comparison import comparison_blocks
+from lcm_tui.views.past import past_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +32,26 @@ class _Asked:
 
     side: ComparedContext
     path: Path
+    past: Past | None = None  #: it is read as it was then
 
     def name(self, *, beside: _Asked) -> str:
         """Which conversation it is of, with its database where that of the other is another one."""
         where = f" in {self.path}" if self.path != beside.path else ""
-        return f"conversation {self.side.conversation_id}{where}"
+        then = f" {self.past.point.text}" if self.past is not None else ""
+        return f"conversation {self.side.conversation_id}{then}{where}"
 
 
 def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp: bool) -> Answer:
     """How what two contexts send differs; the second may stand in another database."""
     here = run.settings.database.value
-    old = _Asked(first.side(run, clamp=clamp), here)
-    new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b)
+    old = _Asked(first.side(run, clamp=clamp), here, first.past("at"))
+    new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b, second.past("at-b"))
     found = asyncio.run(_compared(run, old, new))
-    blocks = comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old))
-    return run.answer("context.compare", _document(found, old, new), list(blocks))
+    blocks = list(comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old)))
+    for side in (old, new):
+        if side.past is not None and side.past.found is not None:
+            blocks += past_blocks(run.time, side.past.found)
+    return run.answer("context.compare", _document(found, old, new), blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,11 @@ class Wanted:
     snapshot: str | None
     prompt: str | None
     rules: str | None
+    at: str | None
+
+    def past(self, option: str) -> Past | None:
+        """The point at which it is read; None: now."""
+        return None if self.at is None else Past(self.conversation_id, point_of(self.at, option))
 
     def side(self, run: Run, *, clamp: bool) -> ComparedContext:
         """It, to be read."""
@@ -70,14 +84,14 @@ class Wanted:
 
 async def _compared(run: Run, old: _Asked, new: _Asked) -> ContextDiff:
     """Both contexts as of one moment when they are of one database."""
-    if old.path == new.path:
-        left, right = await _read(run, old.path, [old.side, new.side])
+    if old.path == new.path and old.past is new.past is None:
+        left, right = await _read(run, old, [old.side, new.side])
     elif new.side.snapshot_id is not None:
-        [right] = await _read(run, new.path, [new.side])
-        [left] = await _read(run, old.path, [_under(old.side, right)])
+        [right] = await _read(run, new, [new.side])
+        [left] = await _read(run, old, [_under(old.side, right)])
     else:
-        [left] = await _read(run, old.path, [old.side])
-        [right] = await _read(run, new.path, [_under(new.side, left)])
+        [left] = await _read(run, old, [old.side])
+        [right] = await _read(run, new, [_under(new.side, left)])
     return compare_contexts(left, right)
 
 
@@ -88,8 +102,9 @@ def _under(side: ComparedContext, other: SentContext) -> ComparedContext:
     return replace(side, settings=replace(side.settings, budget=other.budget))
 
 
-async def _read(run: Run, path: Path, sides: Sequence[ComparedContext]) -> list[SentContext]:
-    async with await Database.open(path, busy_seconds=BUSY_SECONDS) as database:
+async def _read(run: Run, asked: _Asked, sides: Sequence[ComparedContext]) -> list[SentContext]:
+    opening = Database.open if asked.past is None else asked.past.open
+    async with await opening(asked.path, busy_seconds=BUSY_SECONDS) as database:
         return await database.read(read_sides, sides, run.zone, with_history=True)
 
 
@@ -118,6 +133,7 @@ def _context(one: SentContext, named: _Asked) -> Document:
     return {
         "databasePath": str(named.path),
         "conversationId": named.side.conversation_id,
+        "past": None if named.past is None or named.past.found is None else past_document(named.past.found),
         "budget": one.budget,
         "snapshot": None
         if taken is None

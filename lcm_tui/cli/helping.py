@@ -17,6 +17,7 @@ from lcm_tui.cli.options import (
     ModelOptions,
     NeededConversation,
     PageOptions,
+    PastOptions,
     SqlFlags,
     TimeOptions,
 )
@@ -29,6 +30,7 @@ _SHARED = {
     "listOptions": PageOptions,
     "selectorOptions": ConversationOptions,
     "timeOptions": TimeOptions,
+    "pastOptions": PastOptions,
     "changeOptions": SqlFlags,
     "modelOptions": ModelOptions,
 }

@@ -112,6 +112,17 @@ def show(run: Run, wanted: str) -> Answer:
     return run.answer("history.show", data, operation_blocks(run.time, found))
 
 
+def show_context(run: Run, wanted: str) -> Answer:
+    """The context before an operation, and what changed since; *wanted* is its id or the beginning of it."""
+    from lcm_tui.cli import past
+
+    return past.show_before(run, run.read(_named_operation, wanted))
+
+
+async def _named_operation(reader: Reader, wanted: str) -> Operation:
+    return await reader.run(get, await operation_beginning(reader, wanted))
+
+
 async def _load(reader: Reader, wanted: str) -> ShownOperation:
     operation = await reader.run(get, await operation_beginning(reader, wanted))
     edits: Sequence[Edit] | None = None

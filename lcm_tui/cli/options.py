@@ -50,6 +50,24 @@ Watch: TypeAlias = Annotated[
 ]
 
 
+At: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--at",
+        "As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+        Text(empty=False),
+        "POINT",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PastOptions:
+    """At which moment a conversation is looked at."""
+
+    at: At = None
+
+
 # -- which conversation, which summary -------------------------------------------------------------------
 
 CONVERSATION: Final = ConversationNumber()

@@ -23,6 +23,7 @@ from lcm_core.past.rebuild import (
     rebuild,
     row_keys,
 )
+from lcm_core.store.assemblies import snapshot_until
 from lcm_core.store.connecting import Rows, quoted
 from lcm_core.times import iso_z, parse_utc
 
@@ -40,6 +41,8 @@ class Found:
     cut: Cut
     earlier: Earlier
     operations: tuple[Operation, ...]  #: all that changed the conversation, the newest first
+    #: the newest snapshot that an engine of ours kept until then, and when
+    snapshot: tuple[str, str] | None
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -104,7 +107,8 @@ def read_past(db: Rows, tables: Tables, conversation_id: int, point: Point, read
     present = _present(db, tables, conversation_id, cut.seconds, taken, known)
     earlier = rebuild(present, taken, cut.seconds)
     pruned = tuple(_pruned(db, cut))
-    return Found(cut, replace(earlier, statements=(*pruned, *earlier.statements)), operations)
+    earlier = replace(earlier, statements=(*pruned, *earlier.statements))
+    return Found(cut, earlier, operations, snapshot_until(db, conversation_id, cut.seconds))
 
 
 def _taken(db: Rows, one: Operation, read: Read) -> Taken:

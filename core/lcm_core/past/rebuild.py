@@ -109,6 +109,13 @@ class Earlier:
     rows: Mapping[RowKey, Cells | None] = field(repr=False)  #: those that were otherwise; None: not there
     later: frozenset[str]  #: summaries that somebody else made since
     statements: tuple[Statement, ...]
+    there: frozenset[RowKey] = field(repr=False)  #: those of `rows` that are there now
+    refs_now: tuple[Ref, ...] = field(repr=False)  #: what the context of now stands for
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """What the context stood for."""
+        return self.refs_now if self.items is None else tuple([item.ref for item in self.items])
 
 
 def rebuild(present: Present, taken: Sequence[Taken], seconds: int) -> Earlier:
@@ -117,12 +124,15 @@ def rebuild(present: Present, taken: Sequence[Taken], seconds: int) -> Earlier:
     for one in taken:
         back.take(one)
     back.cut_at(seconds, frozenset(), at_the_point=True)
+    rows = back.changed()
     return Earlier(
         present.conversation_id,
         back.items(),
-        back.changed(),
+        rows,
         back.made_since(seconds),
         tuple(back.statements()),
+        frozenset(key for key in rows if key in present.rows),
+        tuple(present.context.refs),
     )
 
 
@@ -137,6 +147,7 @@ class _Back:
         #: what an operation names that was there before its own time, if its time were right
         self._untimed: set[Ref] = set()
         self._appended = 0
+        self._opened: list[Ref] = []  #: summaries of the host that gave way to their sources
         self._doubts: list[Statement] = []
 
     def take(self, one: Taken) -> None:
@@ -188,6 +199,12 @@ class _Back:
     def statements(self) -> Iterator[Statement]:
         """What is to be said of the state, the most telling first."""
         yield from self._doubts
+        if self._opened:
+            text = (
+                f"The host compacted into {_names(self._opened)} after this point. Shown in their place is "
+                "what their links name as sources."
+            )
+            yield Statement(Doubt.COMPACTED, text)
         if self._appended:
             what = "1 item was" if self._appended == 1 else f"{self._appended:,} items were"
             text = f"{what} added to the context after this point by the host: left out."
@@ -306,12 +323,7 @@ class _Back:
             if not (isinstance(ref, int) and self.present.said.get(ref, seconds) > seconds)
         ]
         self._replace(at, sources)
-        many = "its 1 source is" if len(sources) == 1 else f"its {len(sources):,} sources are"
-        text = (
-            f"The host compacted into {name} after this point: {many} shown in its place, as its links name "
-            "them."
-        )
-        self._doubts.append(Statement(Doubt.COMPACTED, text))
+        self._opened.append(name)
 
     def _replace(self, at: int, refs: Sequence[Ref]) -> None:
         """Others take the place of one item; what follows moves up or down."""

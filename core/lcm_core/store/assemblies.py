@@ -17,7 +17,7 @@ from lcm_core.assemble.message import OriginKind
 from lcm_core.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position, Window
 
@@ -109,6 +109,18 @@ async def snapshot_page(
     found = tuple(_whole_or_damaged(row) for row in rows[: window.limit])
     more = len(rows) > window.limit
     return Page(found, Position(found[-1].created_at, found[-1].id) if more else None)
+
+
+def snapshot_until(db: Rows, conversation_id: int, seconds: int) -> tuple[str, str] | None:
+    """Id and time of the newest snapshot that was kept until a moment, in seconds since 1970; None: none."""
+    if not db.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,)):
+        return None
+    rows = db.rows(
+        f"""SELECT id, created_at FROM {TABLE} WHERE conversation_id = ?
+        AND CAST(strftime('%s', created_at) AS INTEGER) <= ? ORDER BY rowid DESC LIMIT 1""",
+        (conversation_id, seconds),
+    )
+    return (str(rows[0]["id"]), str(rows[0]["created_at"])) if rows else None
 
 
 async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot_id: str) -> Snapshot:

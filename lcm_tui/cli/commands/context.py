@@ -45,7 +45,11 @@ Export: TypeAlias = Annotated[
 
 
 @command(
-    "context show", examples=("context show 1 --budget 200k", "context show 1 --assembled --export json")
+    "context show",
+    examples=(
+        *("context show 1 --budget 200k", "context show 1 --assembled --export json"),
+        "context show 1 --at 2026-03-02T10:00:00Z",
+    ),
 )
 def show(
     run: Run,
@@ -57,13 +61,16 @@ def show(
     rules: RuleSet = None,
     no_clamp: NoClamp = False,
     export: Export = None,
+    past: options.PastOptions,
 ) -> Outcome:
-    """Show the items of a context; with --assembled, what the model receives."""
+    """Show the items of a context; with --assembled, what the model receives; with --at, as it was."""
     from lcm_tui.cli import context
     from lcm_tui.cli.assembled import AssemblyOptions, show_assembled
+    from lcm_tui.cli.past_at import run_at
     from lcm_tui.session import budget_for
 
     named = conversation.selector("context.show")
+    run = run_at(run, named, past)
     if assembled:
         wanted = AssemblyOptions(prompt, rules, export, not no_clamp)
         return show_assembled(run, named, budget_for(run.settings, budget), wanted)
@@ -134,6 +141,26 @@ RulesA: TypeAlias = Annotated[str | None, options.rules_option(section=_FIRST)]
 RulesB: TypeAlias = Annotated[
     str | None, options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
 ]
+AtA: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--at",
+        "As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+        Text(empty=False),
+        "POINT",
+        section=_FIRST,
+    ),
+]
+AtB: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--at-b",
+        "As it was then; by default now.",
+        Text(empty=False),
+        "POINT",
+        section=_SECOND,
+    ),
+]
 NoClampBoth: TypeAlias = Annotated[bool, options.no_clamp_option(section="Both")]
 
 
@@ -147,30 +174,37 @@ def compare(
     snapshot: SnapshotA = None,
     prompt: PromptA = None,
     rules: RulesA = None,
+    at: AtA = None,
     budget_b: BudgetB = None,
     snapshot_b: SnapshotB = None,
     prompt_b: PromptB = None,
     rules_b: RulesB = None,
+    at_b: AtB = None,
     db_b: DatabaseB = None,
     no_clamp: NoClampBoth = False,
 ) -> Answer:
     """Compare what two contexts send: two budgets, prompts, conversations or times.
 
-    An earlier time is a snapshot that an engine kept, or a backup.
+    An earlier time is a point of the history, a snapshot that an engine kept, or a backup.
     """
     from lcm_tui.cli.context_compare import Wanted, compare
 
-    _refuse_beside_snapshot(snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules})
     _refuse_beside_snapshot(
-        snapshot_b, "snapshot-b", {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b}
+        snapshot, "snapshot", {"budget": budget, "prompt": prompt, "rules": rules, "at": at}
     )
-    first = Wanted(conversation, budget, snapshot, prompt, rules)
+    _refuse_beside_snapshot(
+        snapshot_b,
+        "snapshot-b",
+        {"budget-b": budget_b, "prompt-b": prompt_b, "rules-b": rules_b, "at-b": at_b},
+    )
+    first = Wanted(conversation, budget, snapshot, prompt, rules, at)
     second = Wanted(
         conversation if other is None else other,
         budget if budget_b is None else budget_b,
         snapshot_b,
         prompt if prompt_b is None else prompt_b,
         rules if rules_b is None else rules_b,
+        at_b,
     )
     return compare(run, first, second, db_b, clamp=not no_clamp)
 

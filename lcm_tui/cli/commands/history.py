@@ -38,6 +38,9 @@ Last: TypeAlias = Annotated[
 WithLater: TypeAlias = Annotated[
     bool, Option("--with-later", "Undo later operations that depend on it too, as a batch.")
 ]
+BeforeIt: TypeAlias = Annotated[
+    bool, Option("--context-before", "Show the context before the operation, and what changed since.")
+]
 Unfold: TypeAlias = Annotated[bool, Option("--unfold", "List each operation of a batch separately.")]
 
 
@@ -77,12 +80,12 @@ def list_(
     return history.list_(run, wanted, options.window("history", paged), unfold=unfold)
 
 
-@command("history show", examples=("history show op_4c4b",))
-def show(run: Run, *, operation_id: OperationArgument) -> Answer:
+@command("history show", examples=("history show op_4c4b", "history show op_4c4b --context-before"))
+def show(run: Run, *, operation_id: OperationArgument, context_before: BeforeIt = False) -> Answer:
     """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
     from lcm_tui.cli import history
 
-    return history.show(run, operation_id)
+    return (history.show_context if context_before else history.show)(run, operation_id)
 
 
 @command("history undo", examples=("history undo --last --apply", "history undo op_4c4b --with-later"))

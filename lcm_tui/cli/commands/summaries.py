@@ -30,11 +30,14 @@ def list_(
     kind: SummaryKind = None,
     include_content: options.IncludeContent = False,
     times: options.TimeOptions,
+    past: options.PastOptions,
 ) -> Answer:
     """List the summaries of one or all conversations, newest coverage first."""
     from lcm_tui.cli import summaries
+    from lcm_tui.cli.past_at import run_at
 
-    named = conversation.selector("summaries.list")
+    named = conversation.selector("summaries.list", needed=past.at is not None)
+    run = run_at(run, named, past)
     filters = summaries.Filters(depth, kind, include_content)
     return summaries.list_(run, named, options.window("summaries", paged, times), filters)
 
@@ -76,8 +79,12 @@ def map_(
     width: Width = None,
     svg: Svg = None,
     letters: Ascii = False,
+    past: options.PastOptions,
 ) -> Answer:
     """Draw which summaries cover which messages, by depth, and what the context uses."""
     from lcm_tui.cli import coverage_map
+    from lcm_tui.cli.past_at import run_at
 
-    return coverage_map.show(run, conversation.selector("summaries.map"), width, svg, letters=letters)
+    named = conversation.selector("summaries.map")
+    run = run_at(run, named, past)
+    return coverage_map.show(run, named, width, svg, letters=letters)
