@@ -108,10 +108,10 @@ class Given:
         Raises:
             UsageError: an argument is unknown, missing, or of a type or size that is not taken.
         """
-        some = {name: value for name, value in values.items() if value is not None}
-        for name in some:
+        for name in values:
             if name not in declared:
                 raise _refused(name, f"is unknown; there are {_listed(list(declared))}")
+        some = {name: value for name, value in values.items() if value is not None}
         for name, argument in declared.items():
             if name not in some:
                 if argument.needed:

@@ -18,6 +18,8 @@ from lcm_tui.mcp.scope import Allowed
 if TYPE_CHECKING:  # a server that asks nobody loads none of it
     from lcm_core.summarize.replies import Model
 
+#: Calls that read at the same time; others wait for their turn.
+AT_ONCE: Final = 4
 #: Tokens of text in an answer.
 MAX_TOKENS: Final = 8_000
 CONVERSATION: Final = Whole("Only this conversation, by its id; it must be in the scope of the server.")
@@ -35,6 +37,7 @@ class Memory:
     index_folder: Path | None = None  #: where that is; None: where an operator's are
     words: KnownWords = field(default_factory=KnownWords)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     def index(self) -> IndexUse | None:
         """The index that a search goes by now; looks at files."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import mcp_types as types
@@ -26,6 +26,7 @@ from mcp.shared.message import SessionMessage
 
 from lcm_tui.mcp.answers import UNTRUSTED, ToolAnswer
 from lcm_tui.mcp.arguments import schema_of
+from lcm_tui.mcp.lines import requests
 from lcm_tui.mcp.memory import Memory
 from lcm_tui.mcp.scope import Allowed, check_allowed
 from lcm_tui.mcp.tools import Report, call, longest, tools_of
@@ -69,7 +70,11 @@ async def serve(
         try:
             asks = "" if model is None else f", asking {safe_line(model.name)}"
             log.info("serving %s, %s%s", path, allowed.name, asks)
-            async with stdio_server() as (incoming, outgoing):
+            refusals = _Refusals()
+            lines = requests(sys.stdin.buffer, _problem_of, refusals.refuse)
+            # The SDK asks it for nothing but its lines.
+            async with stdio_server(cast("anyio.AsyncFile[str]", lines)) as (incoming, outgoing):
+                refusals.outgoing = outgoing
                 memory = Memory(database, settings, allowed, model, by_index)
                 await _converse(server_of(memory), incoming, outgoing, longest(memory))
         finally:
@@ -159,6 +164,32 @@ def _result(answer: ToolAnswer) -> types.CallToolResult:
         structured_content=dict(answer.data),
         is_error=answer.failed,
     )
+
+
+# -- requests that cannot be read --------------------------------------------------------------------------
+
+
+class _Refusals:
+    """Answers what the server never sees."""
+
+    def __init__(self) -> None:
+        self.outgoing: Any = None
+
+    async def refuse(self, number: int | str, problem: str) -> None:
+        error = types.ErrorData(code=types.INVALID_REQUEST, message=problem)
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self.outgoing.send(
+                SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+            )
+
+
+def _problem_of(line: str) -> str | None:
+    """Why a line is no message of the protocol; None: it is one."""
+    try:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return "The request cannot be read: it is not valid JSON, or not a message of the protocol."
+    return None
 
 
 # -- the end of the input ----------------------------------------------------------------------------------

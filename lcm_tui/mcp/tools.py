@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
 
@@ -18,8 +20,9 @@ from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import file_state
 from lcm_core.store.searched import DocumentKind, Filter
-from lcm_core.times import iso_z, parse_utc
+from lcm_core.times import iso_z, parse_utc, span_of
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
 from lcm_tui.mcp.arguments import Argument, Given, Switch, Text, Whole
@@ -61,8 +64,13 @@ def _reading(
 ) -> Tool:
     """A tool that answers from one read transaction."""
 
-    def call(memory: Memory, given: Given, _: Report) -> Awaitable[ToolAnswer]:
-        return memory.database.read(load, memory, given)
+    async def call(memory: Memory, given: Given, _: Report) -> ToolAnswer:
+        path = memory.database.path
+        if await asyncio.to_thread(file_state, path) is None:
+            raise NotFoundError(
+                f"The database {path} is missing: it was moved or deleted.", code="NO_DATABASE"
+            )
+        return await memory.database.read(load, memory, given)
 
     return Tool(name, words, arguments, call)
 
@@ -95,7 +103,7 @@ async def call(
             raise UsageError(f"There is no tool {short(name, 40)}; there are {known}.")
         given = Given.read(tool.arguments, values)
         seconds = tool.seconds
-        async with asyncio.timeout(seconds):
+        async with memory.turns if tool.only_reads else nullcontext(), asyncio.timeout(seconds):
             return await tool.call(memory, given, report)
     except TimeoutError:
         return refused(
@@ -216,9 +224,15 @@ def _moment(given: Given, name: str) -> str | None:
     text = given.text(name)
     if text is None:
         return None
-    moment = parse_utc(text)
+    span = span_of(text)
+    try:
+        moment = parse_utc(text) if span is None else datetime.now(UTC) - span
+    except OverflowError:
+        moment = None
     if moment is None:
-        raise UsageError(f"The argument {name} must be a time in ISO, such as 2026-03-01T12:00:00Z.")
+        raise UsageError(
+            f"The argument {name} must be a time in ISO, such as 2026-03-01T12:00:00Z, or a span such as 7d."
+        )
     return iso_z(moment)
 
 
@@ -400,8 +414,8 @@ TOOLS: Final = (
             "kind": Text("Only of this kind.", words=tuple(DocumentKind)),
             "role": Text("Only messages of this role, such as user or assistant.", longest=100),
             "tool": Text("Only messages that call this tool.", longest=200),
-            "since": Text("Not before this time, in ISO.", longest=40),
-            "before": Text("Before this time, in ISO.", longest=40),
+            "since": Text("Not before this time: in ISO, or a span up to now such as 7d or 3h.", longest=40),
+            "before": Text("Before this time: in ISO, or a span up to now.", longest=40),
             "limit": Whole("Hits of a page.", 10, 1, 50),
             "cursor": _CURSOR,
         },

@@ -258,6 +258,7 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
             ("search", {"query": "x", "limit": 51}, "limit must be from 1 to 50"),
             ("search", {"query": "x", "limit": True}, "limit must be a whole number"),
             ("search", {"query": "x", "scope": "all"}, "scope is unknown"),
+            ("search", {"query": "x", "family": None}, "family is unknown"),
             ("search", {"query": "x", "kind": "leaf"}, "kind must be one of message, summary, brief, file"),
             ("search", {"query": "x", "since": "soon"}, "since must be a time"),
             ("search", {"query": "x", "cursor": "²"}, "cursor"),
@@ -265,6 +266,9 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
             ("expand", {"id": "sum_a", "tokens": 9_000}, "tokens must be from 100 to 8,000"),
             ("expand", {"id": "sum_none"}, "sum_none"),
             ("expand", {"id": "sum_a", "cursor": "x"}, "cursor"),
+            ("expand", {"id": "sum_a", "cursor": "9.0"}, "beyond the end"),
+            ("expand", {"id": "sum_a", "cursor": "1.999999"}, "beyond the end"),
+            ("search", {"query": "x", "since": "999999999w"}, "since must be a time"),
             ("describe", {"id": "\x1b[2J"}, "neither an id nor a citation"),
             ("context", {}, "conversation is missing"),
             ("forget", {}, "There is no tool forget; there are conversations"),
@@ -276,6 +280,63 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
         catastrophic = {"query": r"(needle |needle needle )+$x", "mode": "regex"}
         _, data = await ask(client, "search", **catastrophic)
         assert data["coverage"]["full"] is False
+        for since, total in (("7d", 8), ("2999-01-01", 0)):
+            _, data = await ask(client, "search", query="needle", since=since, kind="message")
+            assert data["total"] == total
+
+
+async def test_a_database_that_is_gone_is_not_served_from_memory(memory: Path) -> None:
+    async with client_of(memory) as client:
+        await ask(client, "status")
+        memory.rename(memory.with_suffix(".away"))
+        assert "is missing" in await refusal(client, "search", query="needle")
+        memory.with_suffix(".away").rename(memory)
+        _, data = await ask(client, "search", query="secret")
+        assert data["total"] == 2
+
+
+def test_a_request_that_cannot_be_read_is_answered_all_the_same(memory: Path) -> None:
+    def call(number: object, query: str) -> str:
+        given = {"method": "tools/call", "params": {"name": "search", "arguments": {"query": query}}}
+        return json.dumps({**given, "jsonrpc": "2.0", "id": number})
+
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        call(2, "\ud800"),
+        call("three", "x" * 3_000_000),
+        '{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": ' + "[" * 5_000_000,
+        "no JSON at all",
+        "x" * 2_000_000,
+        call(5, "secret"),
+    ]
+    ended = subprocess.run(
+        [sys.executable, *line(memory)], input="\n".join(lines).encode(), capture_output=True, timeout=60
+    )
+    assert ended.returncode == 0, ended.stderr
+    answers = {one["id"]: one for one in map(json.loads, ended.stdout.splitlines())}
+    assert set(answers) == {1, 2, "three", 4, 5}
+    assert "cannot be read" in answers[2]["error"]["message"]
+    assert "more than 1,048,576 bytes" in answers["three"]["error"]["message"]
+    assert "The secret needle." in answers[5]["result"]["content"][0]["text"]
+    assert ended.stderr.count(b"a line was left out") == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"id":8}}', 7),
+        (b'{"method":"x","params":{"arguments":{"id":"msg#1"}},"jsonrpc":"2.0","id":"a"}', "a"),
+        (b'{"method":"x","params":{"id":8}}', None),
+        (b'{"method":"x","params":{"text":"\\"id\\":5}"}}', None),
+        (b'{"method":"\\",\\"id\\":5,","id":6, "params":', None),
+    ],
+)
+def test_the_id_of_a_request_is_taken_from_nothing_nested(line: bytes, number: object) -> None:
+    from lcm_tui.mcp.lines import request_id
+
+    assert request_id(line) == number
 
 
 @pytest.mark.long

@@ -110,7 +110,7 @@ class Hit:
 
 
 def _count_text(count: int, at_least: bool) -> str:
-    return f"at least {count:,}" if at_least else f"{count:,}"
+    return f"at least {count:,}" if at_least and count else f"{count:,}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,20 +101,34 @@ def read_below(
 
 
 def page_of(numbered: Iterable[tuple[int, tuple[Document, int]]], tokens: int, at: CursorAt) -> Page:
-    """As many of the numbered documents, each with its level, as *tokens* hold, from a cursor on."""
+    """As many of the numbered documents, each with its level, as *tokens* hold, from a cursor on.
+
+    Raises:
+        UsageError: there is nothing at the cursor.
+    """
     left = tokens
     passages: list[Passage] = []
+    begun = not (at.number or at.start)
     for number, (document, level) in numbered:
         if number < at.number:
             continue
-        begin = at.start if number == at.number else 0
-        passage = _passage(document, level, text_of(document), begin, left)
+        whole, begin = text_of(document), at.start if number == at.number else 0
+        if begin and begin >= len(whole):
+            break
+        begun = True
+        passage = _passage(document, level, whole, begin, left)
         if passage is None:
             return Page(tuple(passages), f"{number}.{begin}")
         passages.append(passage)
         left -= passage.tokens
         if not passage.complete:
             return Page(tuple(passages), f"{number}.{passage.start + len(passage.text)}")
+    if not begun:
+        raise UsageError(
+            "The cursor is beyond the end: it belongs to another id, or the text has changed. Omit it.",
+            code="INVALID_CURSOR",
+            details={"option": "cursor", "value": f"{at.number}.{at.start}"},
+        )
     return Page(tuple(passages), None)
 
 
@@ -199,7 +213,7 @@ def _is_within(document: Document, within: Collection[ConversationId] | None) ->
 
 def _unknown(root: str) -> NotFoundError:
     return NotFoundError(
-        f"There is no message, summary, brief or file {root[:80]}; take the id from grep.",
+        f"There is no message, summary, brief or file {root[:80]}; a search names ids.",
         code="NOT_FOUND",
         details={"id": root[:80]},
     )
