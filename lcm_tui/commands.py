@@ -145,6 +145,14 @@ _ALL = (
     Command("layout", "v", "Side-by-side", "Toggle unified and side-by-side."),
     Command("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows."),
     Command(
+        "mark-by-cleaner",
+        "asterisk",
+        "Mark by cleaner",
+        "Mark the conversations that the engine's own cleaners would delete.",
+        hidden=True,
+        where="the first screen",
+    ),
+    Command(
         "rewrite",
         "r",
         "Rewrite",

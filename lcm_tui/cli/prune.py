@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -22,18 +21,25 @@ from lcm_core.operations.conversation_file import (
 from lcm_core.operations.forgetting import Traces, forget_traces, forgetting_means
 from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.new_session import plan_new_session
-from lcm_core.operations.prune import Criteria, plan_archive, plan_delete, select, space_of
+from lcm_core.operations.prune import (
+    Criteria,
+    Selection,
+    plan_archive,
+    plan_delete,
+    select,
+    selection,
+    space_of,
+)
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli import answer as answering
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, SqlFlags
-from lcm_tui.cli.prune_report import candidate_document, candidates_table, space_answer
+from lcm_tui.cli.prune_report import selection_blocks, selection_document, space_answer
 from lcm_tui.cli.working import ask_to_type, interruptible
 from lcm_tui.views.blocks import Block, Facts, Note
 from lcm_tui.views.units import bytes_text
@@ -71,20 +77,20 @@ def _listed(run: Run, criteria: Criteria) -> Answer:
     if not criteria:
         path = run.settings.database.value
         return space_answer(run, run.read(space_of, path))
-    found = run.read(select, criteria)
-    blocks: list[Block] = [candidates_table(run, found)]
-    if found:
+    found = run.read(selection, criteria)
+    blocks = selection_blocks(run, found)
+    if found.conversations:
         blocks.append(Note("Add --archive, --delete or --forget to preview the result."))
-    return run.answer("prune", {"items": [candidate_document(one) for one in found]}, blocks)
+    return run.answer("prune", selection_document(found), blocks)
 
 
 def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
     async def plan(reader: Reader) -> changing.Proposal:
-        found = await select(reader, criteria)
-        made = await plan_archive(reader, [one.id for one in found])
-        data: Document = {"action": Action.ARCHIVE.value, "items": [candidate_document(one) for one in found]}
-        nothing = "They are already archived." if found else "No conversation matches."
-        return changing.Proposal((made,), data, [candidates_table(run, found)], nothing)
+        found = await selection(reader, criteria)
+        made = await plan_archive(reader, [one.id for one in found.conversations])
+        data: Document = {"action": Action.ARCHIVE.value, **selection_document(found)}
+        nothing = "They are already archived." if found.conversations else "No conversation matches."
+        return changing.Proposal((made,), data, selection_blocks(run, found), nothing)
 
     return changing.run_change(run, "prune", plan, flags)
 
@@ -93,12 +99,12 @@ def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
     depth = run.settings.engine.new_session_retain_depth.value
 
     async def plan(reader: Reader) -> changing.Proposal:
-        found = await select(reader, criteria)
+        found = await selection(reader, criteria)
         now = datetime.now(UTC)
-        plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found]
+        plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found.conversations]
         data: Document = {"action": Action.NEW_SESSION.value, "retainDepth": depth}
         nothing = f"No context contains messages or summaries of a depth below {depth}."
-        return changing.Proposal(plans, data, [candidates_table(run, found)], nothing)
+        return changing.Proposal(plans, data, selection_blocks(run, found), nothing)
 
     return changing.run_change(run, "prune", plan, flags)
 
@@ -116,7 +122,7 @@ class _Pruning:
     action: Action
     folder: Path
     vacuum: bool
-    chosen: Sequence[ConversationSize] | None = None  #: as they were shown first
+    chosen: Selection | None = None  #: as they were shown first
     tried: bool = False  #: a commit was begun
     last: int | None = None  #: the conversation of the latest commit since it was planned
     begun: set[int] = field(default_factory=set)  #: some of it is deleted, so that the rest follows
@@ -144,25 +150,25 @@ class _Pruning:
         forget = self.action is Action.FORGET
         self.last = None
         if self.chosen is None:
-            self.chosen = await select(reader, self.criteria)
-            ids = [one.id for one in self.chosen]
+            self.chosen = await selection(reader, self.criteria)
+            ids = self._ids
         else:
             again = dataclasses.replace(self.criteria, ids=(), larger_than=None)
             meant = {one.id for one in await select(reader, again, sizes=False)} | self.begun
-            ids = [one.id for one in self.chosen if one.id in meant]
+            ids = [one for one in self._ids if one in meant]
         if self.flags.sql and not self.flags.apply:  # a script is whole
             deletion = await plan_delete(reader, ids, forget=forget, rows=sys.maxsize)
         else:
             deletion = await plan_delete(reader, ids, forget=forget)
         data: Document = {
             "action": self.action.value,
-            "items": [candidate_document(one) for one in self.chosen],
+            **selection_document(self.chosen),
             "complete": deletion.complete,
         }
-        blocks: list[Block] = [candidates_table(self.run, self.chosen)]
-        if forget and self.chosen:
+        blocks = selection_blocks(self.run, self.chosen)
+        if forget and self._ids:
             blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
-        elif self.chosen:
+        elif self._ids:
             blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
         if not deletion.complete:
             blocks.append(Note("The rows of the first one are shown; the others are similar."))
@@ -173,7 +179,7 @@ class _Pruning:
 
     def ask(self) -> None:
         """Have the number typed."""
-        ids = [one.id for one in self.chosen or ()]
+        ids = self._ids
         if len(ids) == 1:
             ask_to_type(
                 f"Type the number of the conversation to erase it permanently ({ids[0]}):", str(ids[0])
@@ -196,6 +202,10 @@ class _Pruning:
         if self.last is not None:  # one plan follows on another only when that was committed
             self.begun.add(self.last)
         self.last, self.tried = number, True
+
+    @property
+    def _ids(self) -> list[ConversationId]:
+        return [] if self.chosen is None else [one.id for one in self.chosen.conversations]
 
     @property
     def _path(self) -> Path:

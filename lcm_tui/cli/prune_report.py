@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from lcm_core.operations.prune import SpaceUse
+from lcm_core.operations.cleaners import MEANINGS, Cleaned, Cleaner
+from lcm_core.operations.prune import Selection, SpaceUse
 from lcm_core.store.statistics import ConversationSize
 
 from lcm_tui.cli.answer import Answer, Run
@@ -14,6 +16,34 @@ from lcm_tui.views.units import bytes_text
 
 #: Rows of a table for people; JSON has all.
 SHOWN = 25
+
+
+def selection_document(found: Selection) -> Document:
+    """The conversations that are meant; with what the cleaners say of them, when they were asked."""
+    items = [candidate_document(one) for one in found.conversations]
+    if found.cleaned is None:
+        return {"items": items}
+    junk = found.cleaned
+    for item, one in zip(items, found.conversations, strict=True):
+        item |= {"cleaners": list(junk.chosen[one.id]), "firstMessage": junk.previews.get(one.id)}
+    return {
+        "items": items,
+        "cleaners": [
+            {"name": cleaner, "conversationCount": conversations, "messageCount": messages}
+            for cleaner, conversations, messages in _by_cleaner(found.conversations, junk)
+        ],
+        "agents": list(junk.cleaning.agents),
+        "otherAgents": dict(junk.others),
+    }
+
+
+def _by_cleaner(found: Sequence[ConversationSize], junk: Cleaned) -> list[tuple[Cleaner, int, int]]:
+    """Each cleaner with the number of conversations that it selects, and of their messages."""
+    those = {
+        cleaner: [one.messages for one in found if cleaner in junk.chosen[one.id]]
+        for cleaner in junk.cleaning.cleaners
+    }
+    return [(cleaner, len(counts), sum(counts)) for cleaner, counts in those.items()]
 
 
 def candidate_document(one: ConversationSize) -> Document:
@@ -32,6 +62,45 @@ def candidate_document(one: ConversationSize) -> Document:
         "latestMessageAt": one.last_activity,
         "createdAt": known.created_at,
     }
+
+
+def selection_blocks(run: Run, found: Selection) -> list[Block]:
+    """The conversations that are meant; behind them, what each cleaner selects and how they begin."""
+    blocks: list[Block] = [candidates_table(run, found.conversations)]
+    if (junk := found.cleaned) is None:
+        return blocks
+    counts: list[tuple[Cell, ...]] = [
+        (cleaner, MEANINGS[cleaner], conversations, messages)
+        for cleaner, conversations, messages in _by_cleaner(found.conversations, junk)
+    ]
+    blocks.append(Table(_CLEANERS, counts, "By cleaner of the engine"))
+    shown = [one for one in found.conversations[:SHOWN] if one.id in junk.previews]
+    if shown:
+        begins: list[tuple[Cell, ...]] = [(one.id, junk.previews[one.id]) for one in shown]
+        blocks.append(Table(_BEGINNINGS, begins, "How they begin"))
+    blocks.append(Note(_agents(run, junk)))
+    if junk.others:
+        said = ", ".join(f"{agent} ({count:,})" for agent, count in sorted(junk.others.items()))
+        blocks.append(Note(f"Not selected, because their agents are not among these: {said} (--agent NAME)."))
+    return blocks
+
+
+_CLEANERS: Final = (
+    Column("Cleaner"),
+    Column("Selects", grows=True),
+    Column("Conversations", right=True),
+    Column("Messages", right=True),
+)
+_BEGINNINGS: Final = (Column("Conversation", right=True), Column("First message", grows=True))
+
+
+def _agents(run: Run, junk: Cleaned) -> str:
+    """Whose conversations are looked at, and who says so."""
+    agents, known = junk.cleaning.agents, run.settings.agents
+    if agents != known.value:
+        return f"Agents: {', '.join(agents)} (--agent)."
+    origin = known.name or "the host's configuration lists none"
+    return f"Agents: {', '.join(agents)} ({origin})."
 
 
 def candidates_table(run: Run, found: Sequence[ConversationSize], title: str = "") -> Table:

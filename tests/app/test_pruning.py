@@ -75,6 +75,23 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
     assert changed(before, dump(path)) == set()
 
 
+async def test_what_a_cleaner_of_the_engine_selects_is_marked(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "UPDATE conversations SET active = 0 WHERE conversation_id = 4")
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await marking(pilot, 7)
+        await pilot.press("asterisk")
+        await wait_for_text(pilot, "sub-agents: 1 conversation")
+        await pilot.press("2")
+        await settled(pilot)
+        assert list(screen.marks.keys) == [7, 6]
+        await pilot.press("asterisk")
+        await wait_for_text(pilot, "all of them: 2 conversations")
+        await pilot.press("a")
+        await settled(pilot)
+        assert set(screen.marks.keys) == {7, 6, 4}
+
+
 async def test_without_marks_the_selected_one_is_archived(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

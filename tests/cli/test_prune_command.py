@@ -12,11 +12,13 @@ import pytest
 from lcm_core.errors import CancelledError
 from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning
+from lcm_core.operations.cleaners import Cleaner
 from lcm_core.operations.conversation_file import default_folder, read_conversation_file
 from lcm_core.private_files import drafts_folder
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli import prune as command
+from lcm_tui.cli.commands.prune import ALL, CLEANERS
 from lcm_tui.cli.kinds import Age, Size
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
@@ -84,6 +86,40 @@ def test_a_selection_without_an_action_is_a_list(path: Path):
     assert prune(path, "--larger-than", "400KB", "--json").data["items"][0]["conversationId"] == 1
     assert "No conversation matches." in prune(path, "--empty").out
     assert len(prune(path, "--older-than", "1d", "--json").data["items"]) == 8
+
+
+def test_the_cleaners_of_the_engine_are_conditions(path: Path, tmp_path: Path):
+    assert {ALL, *CLEANERS} == {"all", *Cleaner}
+    [one] = prune(path, "--cleaner", "all", "--json").data["items"]
+    assert (one["conversationId"], one["cleaners"]) == (6, ["cron_sessions"])
+    told = prune(path, "--cleaner", "cron_sessions", "--cleaner", "archived_subagents", "--json").data
+    assert [(by["name"], by["conversationCount"], by["messageCount"]) for by in told["cleaners"]] == [
+        ("archived_subagents", 0, 0),
+        ("cron_sessions", 1, 49),
+    ]
+    listed = tmp_path / "openclaw.json"
+    listed.write_text('{agents: {list: [{id: "ops"}, {name: "nobody"}, 7, {id: ["x"]}]}}')
+    other = prune(path, "--cleaner", "all", "--config", listed, "--json").data
+    assert (other["items"], other["agents"], other["otherAgents"]) == ([], ["ops"], {"main": 1})
+    out = prune(path, "--cleaner", "all", "--config", listed).out
+    assert "Agents: ops (agents.list)." in out
+    assert "main (1)" in out
+    named = prune(path, "--cleaner", "all", "--config", listed, "--agent", "main", "--json").data
+    assert [one["conversationId"] for one in named["items"]] == [6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--agent", "main"), "--agent requires --cleaner"),
+        (("--cleaner", "all", "--agent", " "), "--agent is empty"),
+        (("--cleaner", "cron"), "--cleaner must be one of archived_subagents, "),
+    ],
+)
+def test_a_cleaner_is_named_whole(path: Path, arguments: tuple[str, ...], said: str):
+    refused = prune(path, *arguments)
+    assert refused.code == 2
+    assert said in refused.err
 
 
 # -- deleting ----------------------------------------------------------------------------------------------

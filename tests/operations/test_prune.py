@@ -28,6 +28,7 @@ from lcm_core.findings import Report, Severity
 from lcm_core.operations import import_conversation as importing
 from lcm_core.operations import prune as pruning
 from lcm_core.operations.appending import Session
+from lcm_core.operations.cleaners import Cleaner, Cleaning
 from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
@@ -38,6 +39,7 @@ from lcm_core.operations.prune import (
     plan_archive,
     plan_delete,
     select,
+    selection,
     space_of,
 )
 from lcm_core.operations.transplant import plan_transplant
@@ -115,6 +117,79 @@ def conversations(path: Path) -> list[int]:
 
 def without(rows: Rows, *tables: str) -> Rows:
     return {table: found for table, found in rows.items() if table not in tables}
+
+
+# -- the engine's cleaners -------------------------------------------------------------------------------
+
+
+def cleaned(path: Path, *cleaners: Cleaner, agents: Sequence[str] = ("main",)) -> set[int]:
+    return set(selected(path, cleaning=Cleaning(cleaners or tuple(Cleaner), tuple(agents))))
+
+
+def test_the_cleaners_select_what_the_engine_said(path: Path):
+    """Recorded: `doctor clean` of 0.15.3 on this file, with one agent, `main`."""
+    found = asyncio.run(planned(path, selection, Criteria(cleaning=Cleaning())))
+    assert [(one.id, one.messages) for one in found.conversations] == [(6, 49)]
+    assert found.cleaned.chosen == {6: [Cleaner.CRON_SESSIONS]}
+    assert found.cleaned.previews[6] == (
+        "We saw `TypeError: Cannot read properties of undefined (reading 'id')` 14 times in the last 20 "
+        "hours. I traced it to ..."
+    )
+
+
+#: Session key, active, archived_at, first message; and which cleaner selects it.
+SHAPES: Sequence[tuple[str | None, object, str | None, object, Cleaner | None]] = (
+    ("agent:main:subagent:1", 0, None, "x", Cleaner.ARCHIVED_SUBAGENTS),
+    ("agent:ops:subagent:1:more", 0, "2026-03-01", "x", Cleaner.ARCHIVED_SUBAGENTS),
+    ("agent:main:subagent:", 0, None, "x", Cleaner.ARCHIVED_SUBAGENTS),
+    ("agent:main:subagent:1", 1, None, "x", None),
+    ("agent:main:subagent", 0, None, "x", None),
+    ("agent:main:subagents:1", 0, None, "x", None),
+    ("agent:main:telegram:subagent:1", 0, None, "x", None),
+    ("agent:other:subagent:1", 0, None, "x", None),
+    ("xagent:main:subagent:1", 0, None, "x", None),
+    ("agent:main:cron:1", 1, None, "x", Cleaner.CRON_SESSIONS),
+    ("agent:OPS:cron:1", 0, None, "x", Cleaner.CRON_SESSIONS),
+    ("agent:m_in:cron:1", 0, None, "x", None),
+    ("agent::cron:1", 0, None, "x", None),
+    (None, 0, "2026-03-01", "[Subagent Context] go", Cleaner.NULL_SUBAGENT_CONTEXT),
+    (None, 0, "2026-03-01", b"[Subagent Context] \xff", Cleaner.NULL_SUBAGENT_CONTEXT),
+    (None, 0, "2026-03-01", " [Subagent Context]", None),
+    (None, 0, None, "[Subagent Context]", None),
+    (None, 1, "2026-03-01", "[Subagent Context]", None),
+    ("", 0, "2026-03-01", "[Subagent Context]", None),
+    (None, 0, "2026-03-01", None, None),
+)
+
+
+def test_each_cleaner_selects_its_own_and_nothing_else(path: Path):
+    wanted: dict[int, Cleaner] = {}
+    with building(path) as db:
+        for number, (key, active, archived, first, by) in enumerate(SHAPES, 100):
+            db.execute(
+                """INSERT INTO conversations (conversation_id, session_id, session_key, active, archived_at)
+                VALUES (?, ?, ?, ?, ?)""",
+                *(number, f"s{number}", key, active, archived),
+            )
+            if first is not None:
+                insert = """INSERT INTO messages (conversation_id, seq, role, content, token_count)
+                    VALUES (?, ?, 'user', ?, 1)"""
+                db.execute(insert, number, 2, "[Subagent Context] later")
+                db.execute(insert, number, 1, first)
+            if by is not None:
+                wanted[number] = by
+    for cleaner in Cleaner:
+        mine = {number for number, by in wanted.items() if by is cleaner}
+        assert cleaned(path, cleaner, agents=("main", " Ops ")) - {6} == mine
+    assert cleaned(path, agents=("main", "ops")) == {6, *wanted}
+    assert delete(path, *cleaned(path, agents=("main", "ops")))
+    assert cleaned(path, agents=("main", "ops")) == set()
+    undo_all(path)
+    assert cleaned(path, agents=("main", "ops")) == {6, *wanted}
+
+
+def test_a_version_without_keys_has_nothing_to_clean(database_copy: DatabaseFactory):
+    assert cleaned(database_copy("0.1.2")) == set()
 
 
 # -- deleting --------------------------------------------------------------------------------------------

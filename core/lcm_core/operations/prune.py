@@ -37,6 +37,7 @@ from lcm_core.change.plan import (
     touched_rows,
 )
 from lcm_core.errors import RefusedError
+from lcm_core.operations.cleaners import Cleaned, Cleaning, cleaned
 from lcm_core.operations.rows import in_context_order, listing_of, pages, refuse_active, update
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
@@ -80,15 +81,31 @@ class Criteria:
     no_key: bool = False  #: without a session key, in a version that records them
     orphaned: TranscriptFolders | None = None  #: its transcript is recorded and not there any more
     archived: bool = False  #: archived ones only
+    cleaning: Cleaning | None = None  #: what the engine's own cleaners would delete
 
     def __bool__(self) -> bool:
         return self != Criteria()
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The conversations that are meant, and what the cleaners said when they were asked."""
+
+    conversations: Sequence[ConversationSize]  #: the largest first
+    cleaned: Cleaned | None
+
+
 async def select(
     reader: Reader, criteria: Criteria, now: datetime | None = None, *, sizes: bool = True
-) -> list[ConversationSize]:
-    """The conversations that are meant, the largest first; all of them for no criteria.
+) -> Sequence[ConversationSize]:
+    """The conversations that are meant, as `selection` finds them."""
+    return (await selection(reader, criteria, now, sizes=sizes)).conversations
+
+
+async def selection(
+    reader: Reader, criteria: Criteria, now: datetime | None = None, *, sizes: bool = True
+) -> Selection:
+    """The conversations that are meant; all of them for no criteria.
 
     Bytes cost a scan of the texts; without *sizes* they are read only when a condition asks for them.
 
@@ -102,11 +119,14 @@ async def select(
     if criteria.orphaned is not None:
         orphans = await _orphaned(reader, criteria.orphaned)
         found = [one for one in found if one.id in orphans]
+    junk = None if criteria.cleaning is None else await cleaned(reader, found, criteria.cleaning)
+    if junk is not None:
+        found = [one for one in found if one.id in junk.chosen]
     if sizes or criteria.larger_than is not None:
         found = await measured(reader, found, whole=len(found) > len(counts) * _WHOLE_SHARE)
     if criteria.larger_than is not None:
         found = [one for one in found if (one.bytes or 0) > criteria.larger_than]
-    return sorted(found, key=lambda one: (-(one.bytes or 0), -one.messages, one.id))
+    return Selection(sorted(found, key=lambda one: (-(one.bytes or 0), -one.messages, one.id)), junk)
 
 
 def _meant(one: ConversationSize, criteria: Criteria, now: datetime) -> bool:

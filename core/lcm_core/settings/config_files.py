@@ -1,7 +1,7 @@
 """Two config files: our own ``config.toml``, and the host's ``openclaw.json`` with the plugin's block in it.
 
-Of the host's only that block leaves this module, and only with its secrets masked: the rest of that file
-holds the operator's credentials and is none of our business.
+Of the host's only that block leaves this module, with its secrets masked, where its sessions are, and what
+its agents are called: the rest of that file holds the operator's credentials and is none of our business.
 """
 
 from __future__ import annotations
@@ -193,6 +193,7 @@ class HostConfig:
     plugin: PluginConfig = field(default_factory=PluginConfig)
     context_engine: str | None = None  #: ``plugins.slots.contextEngine``
     session_store: Json = None  #: ``session.store``, as it is written
+    agents: tuple[str, ...] = ()  #: ``agents.list[].id``, in their order
 
 
 def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: list[Diagnostic]) -> HostConfig:
@@ -233,7 +234,16 @@ def read_host_config(path: Path, *, named: bool, expected: bool, diagnostics: li
     engine = object_or_empty(plugins.get("slots")).get("contextEngine")
     slot = engine if isinstance(engine, str) and engine.strip() else None
     store = object_or_empty(document.get("session")).get("store")
-    return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot, store)
+    agents = _agents(object_or_empty(document.get("agents")).get("list"))
+    return HostConfig(True, _plugin_block(plugins, slot, diagnostics), slot, store, agents)
+
+
+def _agents(listed: Json) -> tuple[str, ...]:
+    """The ids of a list of agents; what has none is passed over."""
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        return ()
+    ids = (object_or_empty(one).get("id") for one in listed)
+    return tuple(dict.fromkeys(one.strip() for one in ids if isinstance(one, str) and one.strip()))
 
 
 def _document(path: Path, *, regular_only: bool) -> JsonObject:

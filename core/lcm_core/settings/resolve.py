@@ -41,6 +41,9 @@ _FORMAT = "LCM_TUI_FORMAT"
 #: The host's own setting of where its sessions are, and what stands in it for an agent.
 _STORE = "session.store"
 _AGENT = "{agentId}"
+#: The host's list of its agents, and the one that it has without a list.
+_AGENTS = "agents.list"
+_DEFAULT_AGENTS = ("main",)
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
 #: Files up to this size, in MiB, are offered a backup, unless the user sets another.
@@ -89,6 +92,7 @@ class Settings:
     config_file: Sourced[Path]  #: the host's ``openclaw.json``
     config_found: bool
     plugin_place: str  #: dotted path of the plugin's block in it; empty when there is none
+    agents: Sourced[tuple[str, ...]]  #: ids of the host's agents
     context_engine: str | None  #: the plugin that fills ``plugins.slots.contextEngine``
     user_config_file: Sourced[Path]  #: our own ``config.toml``
     engine: EngineSettings
@@ -141,6 +145,9 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         config_file=config,
         config_found=host.found,
         plugin_place=host.plugin.place,
+        agents=Sourced(host.agents, SettingSource.PLUGIN_CONFIG, _AGENTS)
+        if host.agents
+        else Sourced(_DEFAULT_AGENTS),
         context_engine=host.context_engine,
         user_config_file=user_file,
         engine=engine,

@@ -180,6 +180,23 @@ async def first_words(
     return found
 
 
+async def first_texts(
+    reader: Reader, conversation_ids: Iterable[ConversationId], length: int
+) -> dict[ConversationId, str]:
+    """The first *length* characters of the first message by seq; those without a message are left out."""
+    found = {}
+    for conversation_id in conversation_ids:
+        row = await reader.row(
+            """SELECT substr(CAST(content AS TEXT), 1, ?) AS content FROM messages
+            WHERE conversation_id = ? ORDER BY seq, message_id LIMIT 1""",
+            length,
+            conversation_id,
+        )
+        if row is not None:
+            found[conversation_id] = row["content"] or ""
+    return found
+
+
 async def summary_depths(reader: Reader, conversation_id: ConversationId) -> list[DepthCount]:
     """How many summaries there are at each depth of a conversation, leaves first."""
     if not reader.schema.has("summaries"):

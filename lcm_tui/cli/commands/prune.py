@@ -10,7 +10,7 @@ from lcm_core.errors import UsageError
 from lcm_core.records import ConversationId
 
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.kinds import Age, FilePath, Raw, Size, WholeNumber
+from lcm_tui.cli.kinds import Age, Choice, FilePath, Raw, Size, Text, WholeNumber
 from lcm_tui.cli.options import CONVERSATION, SqlFlags
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _SELECT = "Which conversations (all conditions must match)"
 _DO = "Action"
+#: The engine's own cleaners by their names, and all of them (`lcm_core.operations.cleaners`).
+CLEANERS = ("archived_subagents", "cron_sessions", "null_subagent_context")
+ALL = "all"
 
 Conversations: TypeAlias = Annotated[
     tuple[ConversationId, ...],
@@ -61,6 +64,29 @@ Orphaned: TypeAlias = Annotated[
     bool,
     Option("--orphaned", "Its recorded transcript no longer exists on this machine.", section=_SELECT),
 ]
+Cleaners: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--cleaner",
+        "The engine's own cleaner of this name would delete it; may be given several times.",
+        Choice(*CLEANERS, ALL),
+        "NAME",
+        section=_SELECT,
+        several=True,
+    ),
+]
+Agents: TypeAlias = Annotated[
+    tuple[str, ...],
+    Option(
+        "--agent",
+        "An agent whose conversations --cleaner selects (default: the agents of the host's configuration, "
+        "else main); may be given several times.",
+        Text(empty=False),
+        "NAME",
+        section=_SELECT,
+        several=True,
+    ),
+]
 Archived: TypeAlias = Annotated[bool, Option("--archived", "It is already archived.", section=_SELECT)]
 Archive: TypeAlias = Annotated[
     bool, Option("--archive", "Mark it as ended, as the host does; no data is deleted.", section=_DO)
@@ -96,7 +122,15 @@ Vacuum: TypeAlias = Annotated[
 ]
 
 
-@command("prune", examples=("prune", "prune --older-than 90d --archive", "prune 3 --delete --apply"))
+@command(
+    "prune",
+    examples=(
+        "prune",
+        "prune --older-than 90d --archive",
+        "prune --cleaner cron_sessions",
+        "prune 3 --delete --apply",
+    ),
+)
 def prune(
     run: Run,
     *,
@@ -109,6 +143,8 @@ def prune(
     no_session_key: NoSessionKey = False,
     orphaned: Orphaned = False,
     archived: Archived = False,
+    cleaners: Cleaners = (),
+    agents: Agents = (),
     archive: Archive = False,
     delete: Delete = False,
     forget: Forget = False,
@@ -118,12 +154,18 @@ def prune(
     flags: SqlFlags,
 ) -> Answer:
     """Show disk use; archive, delete or erase conversations (previews unless --apply)."""
+    from lcm_core.operations.cleaners import Cleaner, Cleaning
     from lcm_core.operations.prune import Criteria, TranscriptFolders
     from lcm_core.records import ConversationId
 
     from lcm_tui.cli import prune
 
     settings = run.settings
+    if agents and not cleaners:
+        raise UsageError("--agent requires --cleaner.", details={"option": "agent"})
+    cleaning = Cleaning(
+        tuple(one for one in Cleaner if one in cleaners or ALL in cleaners), agents or settings.agents.value
+    )
     criteria = Criteria(
         ids=tuple(map(ConversationId, conversations)),
         older_than=older_than,
@@ -134,6 +176,7 @@ def prune(
         no_key=no_session_key,
         orphaned=TranscriptFolders(settings.sessions.value, settings.state_dir.value) if orphaned else None,
         archived=archived,
+        cleaning=cleaning if cleaners else None,
     )
     named = (("archive", archive), ("delete", delete), ("forget", forget), ("new-session", new_session))
     given = [action for action, wanted in named if wanted]

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
+from lcm_tui.actions.cleaners import cleaner_action
 from lcm_tui.actions.drafts import open_repair, repair_action, resume_drafts
 from lcm_tui.actions.prune import prune_actions
 from lcm_tui.commands import Action, bindings
@@ -61,13 +62,13 @@ Expensive columns fill in after a moment (…). – means that this version of t
 / filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
 heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown.
 
-t copies the summaries of the selected conversation to the front of another one's context. V rejoins a
-session that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no
-data is deleted), X exports them to files and deletes them; without marks the selected one is meant. All of
-these show a preview and can be undone (U), except "forget", an option of the delete preview. R lists the
-broken summaries of one conversation or of the whole database and drafts replacements. i previews importing
-a session that is not in the database, or the missing messages of a conversation behind its host. Y shows
-prepared compactions and compaction debt.
+t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
+that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is
+deleted), X exports them to files and deletes them; without marks the selected one is meant. * marks what the
+engine's own cleaners would delete: ended sub-agents, scheduled jobs. All changes show a preview and can be
+undone (U), except "forget", an option of the delete preview. R lists the broken summaries of one conversation
+or of the whole database and drafts replacements. i previews importing a session that is not in the database,
+or the missing messages of a conversation behind its host. Y shows prepared compactions and compaction debt.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
@@ -95,6 +96,7 @@ prepared compactions and compaction debt.
                 "merge",
                 "archive",
                 "delete",
+                "mark-by-cleaner",
                 "backfill",
                 "turn",
                 "engine",
@@ -180,6 +182,7 @@ prepared compactions and compaction debt.
             *prune_actions(
                 self, self.marks, selected=self._selected_number, why_none=self.list.why_no_conversation
             ),
+            cleaner_action(self, self.marks),
             Action("sort", self.list.sort_by_next),
             Action("turn", self.list.turn),
             Action("reload", self._read_all),
