@@ -206,8 +206,8 @@ def age(then: datetime | None, now: datetime) -> str:
 
 
 def span_of(value: str) -> timedelta | None:
-    """How long a text such as ``24h`` or ``2w`` says; None when it says nothing."""
-    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", value)
+    """How long a text such as ``24h``, ``2w`` or ``last 3h`` says; None when it says nothing."""
+    match = re.fullmatch(r"(?:last +)?([0-9]{1,9})([smhdw])", value)
     try:
         return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
     except OverflowError:

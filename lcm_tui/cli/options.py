@@ -84,6 +84,11 @@ _BY_KEY: Final = Option(
 )
 ByConversationId: TypeAlias = Annotated[ConversationId | None, _BY_ID]
 BySessionKey: TypeAlias = Annotated[str | None, _BY_KEY]
+#: All conversations of a session, where a session is searched and not one conversation chosen.
+WholeSession: TypeAlias = Annotated[
+    str | None,
+    Option("--session-key", "All conversations of this session key.", SessionKey(), "KEY"),
+]
 #: The same where the other name may stand for one that is blank; 0 and an empty key are blank.
 IdOrBlank: TypeAlias = Annotated[ConversationId | None, replace(_BY_ID, kind=ConversationNumber(blank=True))]
 KeyOrBlank: TypeAlias = Annotated[str | None, replace(_BY_KEY, kind=SessionKey(blank=True))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -163,10 +164,12 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
         lines = [_hit_lines(run, hit) for hit in hits]
         title = "Not under a summary of a context" if top is None else f"Under {top}"
         blocks.append(Prose("\n".join(lines), title=title))
-    if not found.total:
+    coverage = found.coverage
+    if not found.total and not any(count for _, count in coverage.searched):
+        blocks.append(Note("Nothing was searched: there is no text in this scope."))
+    elif not found.total:
         blocks.append(Note("Nothing was found."))
         blocks += [Note(_near_words(one)) for one in found.near]
-    coverage = found.coverage
     searched = ", ".join(f"{count:,} {NAMES[kind]}" for kind, count in coverage.searched)
     facts: list[tuple[str, str | int | None]] = [
         ("Scope", named),
@@ -198,8 +201,8 @@ def _near_words(near: Near) -> str:
     return f'"{near.term}" was not found.{like}'
 
 
-def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:
-    """The same as the engine's own tool finds it."""
+def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool, fail_empty: bool) -> Answer:
+    """The same as the engine's own tool finds it; what it refuses was not found either."""
     given: dict[str, Json] = {
         "pattern": query,
         "mode": "regex" if regex else "full_text",
@@ -214,7 +217,10 @@ def engine_grep(run: Run, query: str, asked: Asked, *, regex: bool) -> Answer:
     only = {"message": "messages", "summary": "summaries", "file": "files"}
     if len(asked.kinds) == 1:
         given["scope"] = only.get(asked.kinds[0], "both")
-    return _as_engine(run, "grep", "lcm_grep", given, asked.session_key)
+    answer = _as_engine(run, "grep", "lcm_grep", given, asked.session_key)
+    details = answer.data["details"]
+    empty = not isinstance(details, Mapping) or not details.get("totalMatches")
+    return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and empty else answer
 
 
 def _as_engine(run: Run, name: str, tool: str, given: JsonObject, session_key: str | None) -> Answer:

@@ -107,6 +107,8 @@ def took_text(seconds: float) -> str:
 
 def nothing_text(found: Found) -> str:
     """Why nothing was found: which word is nowhere, and spellings that are there."""
+    if not any(number for _, number in found.coverage.searched):
+        return "Nothing was searched: there is no text in this scope (ctrl+t changes it)."
     said = []
     for near in found.near:
         if near.found:

@@ -106,6 +106,41 @@ def test_as_the_engine_is_the_engines_own_text(memory: Path) -> None:
     assert "needle" not in text
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--role", "user"),
+        ("--tool", "exec"),
+        ("--agent", "main"),
+        ("--depth", "0"),
+        ("--kind", "leaf"),
+        ("--kind", "message", "--kind", "file"),
+        ("--context", "in"),
+        ("--cursor", "2"),
+        ("--substring",),
+    ],
+)
+def test_what_the_engines_tool_cannot_do_is_not_left_out_in_silence(
+    options: tuple[str, ...], memory: Path
+) -> None:
+    refused = run("grep", "needle", "--as-engine", *options, "--db", memory)
+    assert refused.code == 2
+    assert "cannot be combined with --as-engine" in refused.err
+
+
+def test_a_script_sees_that_the_engines_tool_found_nothing(memory: Path) -> None:
+    asked = ("--as-engine", "--regex", "--fail-empty", "--db", memory)
+    assert run("grep", "needle", *asked).code == 0
+    assert run("grep", "nowhere", *asked).code == 3
+    assert run("expand", "sum_a", "--as-engine", "--cursor", "1.0", "--db", memory).code == 2
+
+
+def test_a_scope_without_a_text_is_said(memory: Path) -> None:
+    shown = run("grep", "needle", "--conversation-id", "99", "--db", memory)
+    assert "Nothing was searched" in shown.out
+    assert "(0 conversations)" in shown.out
+
+
 def test_the_context_narrows_a_search(memory: Path) -> None:
     with building(memory) as rows:
         left = rows.message(1, "a needle that was compacted", in_context=False)

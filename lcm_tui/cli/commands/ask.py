@@ -65,7 +65,7 @@ def ask(
     *,
     question: Question,
     conversation_id: options.ByConversationId = None,
-    session_key: options.BySessionKey = None,
+    session_key: options.WholeSession = None,
     agent: Agent = None,
     tokens: Tokens = _TOKENS,
     answer_tokens: AnswerTokens = _ANSWER,

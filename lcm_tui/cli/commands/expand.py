@@ -64,6 +64,8 @@ def expand(
     chosen = [option for option, given in named.items() if given]
     if len(chosen) > 1:
         raise invalid(chosen[0].removeprefix("--"), f"cannot be combined with {chosen[1]}")
+    if as_engine and cursor:
+        raise invalid("cursor", "cannot be combined with --as-engine: its tool has no pages")
     if chosen and no_messages and not as_engine:
         raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
     if by_level:

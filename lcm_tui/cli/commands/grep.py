@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 #: Those of `store.searched.DocumentKind`, and of summaries.
 KINDS = Choice("message", "summary", "brief", "file", "leaf", "condensed")
 DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
+#: What the engine's own tool can be narrowed to, one at a time.
+_ENGINE_KINDS = frozenset({"message", "summary", "file"})
 
 QueryArgument: TypeAlias = Annotated[
     str, Argument("QUERY", 'Words, "a phrase", the start of a word*; all must match.', Raw())
@@ -98,7 +101,7 @@ class ScopeOptions:
     """Which conversations, and what in them."""
 
     conversation_id: options.ByConversationId = None
-    session_key: options.BySessionKey = None
+    session_key: options.WholeSession = None
     agent: Agent = None
     role: Roles = ()
     tool: Tools = ()
@@ -150,9 +153,34 @@ def grep(
         not no_index and (index or run.settings.search_cache.value),
     )
     if as_engine:
-        return recall.engine_grep(run, query, asked, regex=regex)
+        _check_for_the_engine(
+            scope, {"--substring": substring, "--index": index, "--cursor": cursor, "--forget": forget}
+        )
+        return recall.engine_grep(run, query, asked, regex=regex, fail_empty=fail_empty)
     mode = Mode.REGEX if regex else Mode.SUBSTRING if substring else Mode.WORDS
     parsed = parse(query, mode)
     if index:
         recall.bring_up_index(run)
     return recall.grep(run, parsed, asked, fail_empty=fail_empty)
+
+
+def _check_for_the_engine(scope: ScopeOptions, ours: Mapping[str, object]) -> None:
+    """Refuse what the engine's own tool does not know: it must not look as if it had been taken into account.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    given = {
+        **ours,
+        "--agent": scope.agent,
+        "--role": scope.role,
+        "--tool": scope.tool,
+        "--depth": scope.depth is not None,
+        "--context": scope.context,
+        "--kind": len(scope.kind) > 1 or not _ENGINE_KINDS.issuperset(scope.kind),
+    }
+    for option, value in given.items():
+        if value:
+            raise invalid(
+                option.removeprefix("--"), "cannot be combined with --as-engine: its tool has no such choice"
+            )

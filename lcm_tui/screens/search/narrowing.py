@@ -38,8 +38,9 @@ def parse_narrowing(text: str, now: datetime | None = None) -> Narrowing:
     kinds: list[DocumentKind] = []
     conversation: ConversationId | None = None
     since = before = None
-    words = text.split()
-    for word in words:
+    words = re.sub(r"\blast +(?=[0-9])", "last_", text).split()
+    for joined in words:
+        word = joined.replace("last_", "last ", 1)
         kind = next((one for name, one in _KINDS.items() if name.startswith(word.lower())), None)
         number = _CONVERSATION.fullmatch(word)
         if kind is not None:
@@ -51,7 +52,7 @@ def parse_narrowing(text: str, now: datetime | None = None) -> Narrowing:
         else:
             raise UsageError(f"{word} is one too many: give at most one conversation and one time.")
     return Narrowing(
-        " ".join(words),
+        " ".join(text.split()),
         Filter(
             conversations=None if conversation is None else (conversation,),
             kinds=tuple(dict.fromkeys(kinds)) or tuple(DocumentKind),
@@ -68,7 +69,7 @@ def _times(word: str, now: datetime) -> tuple[str | None, str | None]:
     if (first and start is None) or (last and end is None) or (dots and not first and not last):
         raise UsageError(
             f"{word} is not one of messages, summaries, briefs, files, a conversation such as 3, "
-            "a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09."
+            "a time such as 7d, last 3h, 2026-03-02 or 2026-03-02..2026-03-09."
         )
     return None if start is None else iso_z(start), None if end is None else iso_z(end)
 
