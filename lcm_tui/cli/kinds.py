@@ -285,7 +285,7 @@ class FilePath(Kind[Path]):
         if self.text:
             Text().read(name, value)
         if not value:
-            raise UsageError(f"--{name} is empty; give a path.", details={"option": name})
+            raise invalid(name, "is empty; give a path")
         return Path(value).expanduser()
 
 
@@ -306,8 +306,8 @@ class Period(Kind[tuple[datetime, datetime]]):
     def read(self, name: str, value: str) -> tuple[datetime, datetime]:
         """Both times."""
         first, dots, last = value.partition("..")
-        if not dots:
-            raise invalid_time(name, "must be two times with two dots between them", value)
+        if not (first.strip() and dots and last.strip()):
+            raise invalid_time(name, "must be two times such as 2026-03-02..2026-03-09", value)
         start, end = Moment().read(name, first), Moment().read(name, last)
         if start >= end:
             raise invalid_time(name, "must name the earlier time first", value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -157,8 +157,12 @@ class Group(_Paged, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind it; one below the program needs a second word."""
         alone = self.name is not None and registry.is_all_options(args, self.name)
-        if alone and not ctx.resilient_parsing and not {*_HELP_NAMES, *_VERSION_NAMES}.intersection(args):
-            raise GroupAloneError(str(self.name), ctx.get_help())
+        if alone and not ctx.resilient_parsing:
+            asked = [one for one in args if one in (*_HELP_NAMES, *_VERSION_NAMES)]
+            if not asked:
+                raise GroupAloneError(str(self.name), ctx.get_help())
+            _refuse_unknown(args)
+            args = asked  # common options beside it are fine, and change nothing
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -182,7 +186,10 @@ class Group(_Paged, click.Group):
         if found is None and not ctx.resilient_parsing:
             _refuse_unknown(args)
             given = " ".join(filter(None, (words_of(ctx), args[0])))
-            raise UsageError(f"Unknown command: {given}.{_meant(given, self)}", code="INVALID_COMMAND")
+            raise UsageError(
+                f"Unknown command: {given if given.strip() else repr(given)}.{_meant(given, self)}",
+                code="INVALID_COMMAND",
+            )
         return None if found is None else args[0], found, args[1:]
 
 
@@ -234,17 +241,25 @@ _OTHER_NAMES = {
 
 def _meant(given: str, group: Group) -> str:
     """What a word that is no command may have been meant as."""
-    last = given.split()[-1]
+    given = given.lower()
+    last = given.split(" ")[-1]
     if group.name and last.isdigit():
         verb = next((one for one in ("show", "list") if f"{group.name} {one}" in registry.COMMANDS), None)
         return f" Did you mean {group.name} {verb} {last}?" if verb else ""
     if not group.name and (other := _OTHER_NAMES.get(last)) in registry.COMMANDS:
         return f" Did you mean {other}?"
     paths = [path for path in registry.COMMANDS if path.startswith(str(group.name or ""))]
-    ending = [path for path in registry.COMMANDS if path.split()[-1] == given.split()[-1]]
+    ending = [path for path in registry.COMMANDS if path.split()[-1] == last]
     first = () if group.name else registry.FIRST_WORDS
-    near = get_close_matches(given, [*paths, *first], 3, 0.7) or ending[:3]
-    return f" Did you mean {' or '.join(sorted(set(near)))}?" if near else ""
+    return _did_you_mean(get_close_matches(given, [*paths, *first], 3, 0.7) or ending[:3])
+
+
+def _did_you_mean(near: Iterable[str]) -> str:
+    names = sorted(set(near))
+    if not names:
+        return ""
+    said = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+    return f" Did you mean {said}?"
 
 
 def _parameters(declaration: Command) -> list[click.Parameter]:
@@ -384,6 +399,5 @@ def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
             f"{option} is not supported by {where}.",
             details={**details, **({"command": dotted} if dotted else {})},
         )
-    near = sorted(error.possibilities or ())
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return UsageError(f"Unknown option {option}.{hint}", details=details)
+    near = error.possibilities or ([option.lower()] if option.lower() in _VERSION_NAMES else [])
+    return UsageError(f"Unknown option {option}.{_did_you_mean(near)}", details=details)
