@@ -153,7 +153,7 @@ def write_private(path: Path, text: str, *, replace: bool = False, never: Collec
         raise FileNotWrittenError(f"{whole} is a folder; give the name of a file in it.")
     if not os.path.isdir(whole.parent):
         raise FileMissingError(
-            "folder", whole.parent, "Make it, or give another name.", code="FOLDER_NOT_FOUND"
+            "folder", whole.parent, "Create it, or give another name.", code="FOLDER_NOT_FOUND"
         )
     draft = whole.with_name(f".{whole.name}.{os.urandom(4).hex()}") if replace else whole
     try:

@@ -29,7 +29,7 @@ NoIndex: TypeAlias = Annotated[
 
 
 def open_app(run: Run, *, no_index: NoIndex = False) -> int:
-    """See, check and mend what an LCM agent remembers.
+    """Inspect and repair an LCM agent's memory.
 
     Without a command the app opens on the database. Options may stand before or after a command.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lcm_core.diff import compare_texts, unified_text
-from lcm_core.errors import LcmError, RefusedError
+from lcm_core.errors import FileMissingError, LcmError, RefusedError
 from lcm_core.private_files import make_private
 from lcm_core.settings import Json
 from lcm_core.summarize.prompts import (
@@ -165,6 +165,8 @@ def _warnings(templates: Sequence[PromptTemplate]) -> list[str]:
 def _file(option: str, name: str) -> str:
     try:
         return Path(name).expanduser().read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        raise FileMissingError("file", Path(name), f"Check --{option}.") from None
     except OSError as error:
         raise PromptError(
             f"The file {name} of --{option} cannot be read ({error.strerror}).",

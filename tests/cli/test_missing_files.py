@@ -23,6 +23,7 @@ MISSING = [
     (("backfill", "--file", "NOWHERE"), "session file", "TRANSCRIPT_NOT_FOUND"),
     (("repair", "--from-drafts", "NOWHERE"), "file of drafts", "DRAFTS_NOT_FOUND"),
     (("prompts", "render", "leaf", "--prompt-dir", "NOWHERE"), "prompt", "PROMPT_NOT_FOUND"),
+    (("prompts", "render", "leaf", "--source", "NOWHERE"), "file", "FILE_NOT_FOUND"),
     (
         ("rewrite", "1", "--all", "--provider", "anthropic", "--api-key-file", "NOWHERE"),
         "key file",

@@ -467,7 +467,7 @@ def free_beside(target: Path) -> int:
 
 def _no_folder(target: Path) -> FileMissingError:
     return FileMissingError(
-        "folder", target.parent, "Make it, or give the backup another path.", code="FOLDER_NOT_FOUND"
+        "folder", target.parent, "Create it, or give the backup another path.", code="FOLDER_NOT_FOUND"
     )
 
 

@@ -232,7 +232,7 @@ def read_conversation_file(path: Path) -> ConversationFile:
                     rows.setdefault(table, []).append(row)
     except FileNotFoundError as error:
         raise FileMissingError(
-            "exported conversation", path, "Give the path of a file of `prune`."
+            "exported conversation", path, "Give a file that `lcm-tui prune --delete` exported."
         ) from error
     except OSError as error:
         raise NotFoundError(

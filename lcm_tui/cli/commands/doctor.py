@@ -103,7 +103,7 @@ def doctor(
     asked = doctor.Asked(named, doctor.split(check), whole_file)
     if watch and run.presentation.form:
         raise UsageError(
-            f"--watch prints report after report, and --format {run.presentation.form} is one document.",
+            f"--watch prints many reports, --format {run.presentation.form} only one: omit one of the two.",
             details={"option": "watch"},
         )
     if not fix:
