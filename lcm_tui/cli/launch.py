@@ -31,7 +31,7 @@ NoIndex: TypeAlias = Annotated[
 def open_app(run: Run, *, no_index: NoIndex = False) -> int:
     """Inspect and repair an LCM agent's memory.
 
-    Without a command the app opens on the database. Options may stand before or after a command.
+    Without a command the app opens on the database. Options may come before or after a command.
     """
     from dataclasses import replace
 

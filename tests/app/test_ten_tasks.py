@@ -1,7 +1,6 @@
 """What an operator wants most, each in at most five keys from the first screen of a terminal of 80x24.
 
-Words typed, enter and confirmations count like keys. The sixth task, where something was said, comes with the
-screen that searches everywhere.
+Each word typed, enter and each confirmation counts like a key.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
+from lcm_core.operations.drafting.items import ItemState
 from lcm_core.operations.prune import plan_archive
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
 from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
@@ -120,14 +121,21 @@ async def test_2_repair_them_all_by_the_default_rule(database_copy: DatabaseFact
         await wait_for(pilot, lambda: screen.work is not None and screen.work.batch.options.rule is not None)
         await settled(pilot)
         assert screen.work is not None
-        taken = screen.work.batch.progress()
         assert not screen.work.batch.running
-        assert taken
+        items = screen.work.batch.items
+    accepted = sum(one.state is ItemState.COMMITTED for one in items)
+    assert accepted
+    assert len(items) == 16
+    assert all(one.why for one in items if one.state is not ItemState.COMMITTED), (
+        "each of the others says why"
+    )
+    assert query(path, "SELECT count(*) FROM lcm_tui_operations") == [(accepted,)]
 
 
 async def test_3_undo_the_third_last_change(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    before = query(path, "SELECT active FROM conversations WHERE conversation_id = 1")
+    archived = "SELECT conversation_id FROM conversations WHERE active = 0 ORDER BY 1"
+    before = query(path, archived)
     async with await Database.open(path) as database:
         for number in (1, 2, 3):
             commit(path, await database.read(plan_archive, [ConversationId(number)]))
@@ -136,7 +144,7 @@ async def test_3_undo_the_third_last_change(database_copy: DatabaseFactory):
         await operator.press("U", "j", "j", "u", "a")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen))
         assert operator.keys <= FIVE
-    assert query(path, "SELECT active FROM conversations WHERE conversation_id = 1") == before
+    assert set(query(path, archived)) == {*before, (2,), (3,)}, "the third-last alone is undone"
 
 
 async def test_4_what_did_the_model_see(database_file: DatabaseFactory):
@@ -157,6 +165,19 @@ async def test_5_why_is_the_context_full_and_what_was_left_out(database_file: Da
         assert operator.keys <= FIVE
 
 
+async def test_6_where_was_something_said(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        operator = Operator(pilot)
+        await operator.press("F")
+        await pilot.press(*"OPS-3587")  # one word
+        operator.keys += 1
+        await operator.sees("ticket OPS-3587")
+        await operator.press("enter")
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert operator.keys <= FIVE
+        await operator.sees("OPS-3587. p95 went from 187ms")
+
+
 async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     [before] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
@@ -167,6 +188,7 @@ async def test_7_give_back_the_detail_of_a_condensation(database_copy: DatabaseF
         assert operator.keys <= FIVE
     [after] = query(path, "SELECT count(*) FROM context_items WHERE conversation_id = 1")
     assert after > before
+    assert list(path.parent.glob("*.backup")), "enter on the question of the backup made one"
 
 
 async def test_8_carry_a_dag_to_the_new_session(database_copy: DatabaseFactory):
