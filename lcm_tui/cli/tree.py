@@ -161,7 +161,8 @@ class Group(_Paged, click.Group):
             asked = [one for one in args if one in (*_HELP_NAMES, *_VERSION_NAMES)]
             if not asked:
                 raise GroupAloneError(str(self.name), ctx.get_help())
-            _refuse_unknown(args)
+            if len(args) > len(asked):  # the options of every command are looked at: that takes time
+                _refuse_unknown(args)
             args = asked  # common options beside it are fine, and change nothing
         return super().parse_args(ctx, args)
 
