@@ -32,6 +32,7 @@ from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.places import Place
 from lcm_tui.registry import SOON, import_screen, screen_for
+from lcm_tui.remembered import Remembered, read_shares, remembered_path
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Handled, TypedAhead
 
@@ -134,8 +135,11 @@ class LcmApp(App[int]):
         from lcm_tui.screens.conversations.screen import ConversationsScreen
 
         try:
+            path = remembered_path()
+            shares = asyncio.create_task(asyncio.to_thread(read_shares, path))
             database = await Database.open(self._settings.database.value)
-            self._session = Session(self._settings, database, demo=self._demo)
+            remembered = Remembered(path, await shares)
+            self._session = Session(self._settings, database, demo=self._demo, remembered=remembered)
             listed = await database.read(list_conversations)
         except LcmError as error:
             self.failure = error
@@ -155,6 +159,8 @@ class LcmApp(App[int]):
         """Close every connection: an open one would keep the process alive."""
         if self._session is not None:
             await self._session.database.close()
+            if self._session.remembered.unwritten:
+                await asyncio.to_thread(self._session.remembered.write)
 
     def _leave_when_told(self) -> None:
         """End in order when the process is to end: the terminal restored, no temporary file left."""

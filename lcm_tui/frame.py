@@ -43,7 +43,7 @@ from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import Rows
+from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.spans import Line, Span, strip_of
 
 D = TypeVar("D")
@@ -179,22 +179,11 @@ class CommandScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
-        self._class_of_the_width()
         yield TitleBar(self.position)
         with Rows(id="body"):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
         yield KeyBar(self.key_hints)
-
-    def _class_of_the_width(self) -> None:
-        """Wear the class of the terminal's width before anything is styled.
-
-        Textual gives it with the first size, and then styles all that the screen holds a second time.
-        """
-        if fitting := [
-            name for least, name in self.HORIZONTAL_BREAKPOINTS or () if least <= self.app.size.width
-        ]:
-            self.add_class(fitting[-1], update=False)
 
     @on(LineView.Opened)
     async def _opened_a_line(self) -> None:
@@ -242,6 +231,8 @@ class CommandScreen(Screen[None]):
         action = self._action(command)
         if action is not None:
             return action.when()
+        if command in {"divider-back", "divider-on"}:
+            return self._why_no_divider()
         finder = self.finder()
         if finder is not None and command in {"next", "previous-match"}:
             return finder.why_not_next()
@@ -453,6 +444,22 @@ class CommandScreen(Screen[None]):
     def action_pane(self) -> None:
         """Go to the next pane."""
         self.focus_next()
+
+    def action_divider_back(self) -> None:
+        """Move the divider left or up."""
+        self._move_divider(-1)
+
+    def action_divider_on(self) -> None:
+        """Move the divider right or down."""
+        self._move_divider(1)
+
+    def _move_divider(self, step: int) -> None:
+        for panes in self.query(TwoPanes):
+            panes.move(step)
+
+    def _why_no_divider(self) -> str | None:
+        panes = next(iter(self.query(TwoPanes)), None)
+        return "this screen has one pane" if panes is None else panes.why_not_move()
 
     def action_copy_id(self) -> None:
         """Copy the id of what is selected."""

@@ -11,6 +11,8 @@ from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
 
+from lcm_tui.remembered import Remembered, remembered_path
+
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
     from lcm_core.summarize.wrappers import ReplyCache
@@ -32,10 +34,18 @@ REST_SECONDS = 0.15
 class Session:
     """One database opened by one operator."""
 
-    def __init__(self, settings: Settings, database: Database, *, demo: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        demo: bool = False,
+        remembered: Remembered | None = None,
+    ) -> None:
         self.settings = settings
         self.database = database
         self.demo = demo
+        self.remembered = remembered or Remembered(remembered_path(), {})
         self.budget = budget_for(settings)
         self.zone = _zone(settings.engine.timezone.value)
         self.changed_at: datetime | None = None  #: when a change was last noticed, UTC

@@ -32,6 +32,7 @@ MOVING = (
 MOUSE = (
     ("click", "click: select; click again: open; click a heading: sort; click a key: run it"),
     ("wheel", "scroll"),
+    ("drag", "drag the line between two panes to move it; double click: put it back"),
     ("^q ^c", "quit immediately"),
 )
 

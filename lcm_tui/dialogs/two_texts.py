@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 from textual.screen import ModalScreen
 
+from lcm_tui.commands import COMMANDS
+from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Document, TextView
 
 #: Cells of a terminal in which two texts stand beside each other.
@@ -21,15 +21,13 @@ class TwoTexts(ModalScreen[None]):
 
     DEFAULT_CSS = """
     TwoTexts { align: center middle; }
-    TwoTexts > Container { width: 96%; height: 94%; background: $surface; padding: 1 2; layout: vertical; }
-    TwoTexts.-beside > Container { layout: horizontal; }
-    TwoTexts TextView { background: $surface; width: 1fr; height: 1fr; }
-    TwoTexts.-beside #second { margin-left: 2; }
-    TwoTexts #second { border-top: solid $primary; }
-    TwoTexts.-beside #second { border-top: none; }
+    TwoTexts > Rows { width: 96%; height: 94%; background: $surface; padding: 1 2; }
+    TwoTexts TextView, TwoTexts Divider { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "Back", id="two-texts-back"),
+        Binding(COMMANDS["divider-back"].key, "divide(-1)", "Divider back", id="divider-back"),
+        Binding(COMMANDS["divider-on"].key, "divide(1)", "Divider on", id="divider-on"),
     ]
 
     def __init__(self, first: Document, second: Document) -> None:
@@ -39,13 +37,12 @@ class TwoTexts(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Both texts."""
-        with Container():
-            yield self.first
-            yield self.second
+        with Rows():
+            yield TwoPanes(self.first, self.second, shares=(0.5, 0.5), beside=_BESIDE)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Beside each other, or one below the other."""
-        self.set_class(event.size.width >= _BESIDE, "-beside")
+    def action_divide(self, step: int) -> None:
+        """Give one of them more room."""
+        self.query_one(TwoPanes).move(step)
 
     async def show(self, first: Document, second: Document) -> None:
         """Show others."""

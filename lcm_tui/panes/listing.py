@@ -17,6 +17,7 @@ from textual.containers import Vertical
 from lcm_tui.panes.finding import Filter, Finder, TextFinder
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
 from lcm_tui.widgets.text import TextView
 
@@ -26,8 +27,6 @@ K = TypeVar("K", bound=Hashable)
 PAGE: Final = 200
 #: A limit that limits nothing.
 ALL: Final = 2**62
-#: From this width on, list and text stand side by side.
-BREAKPOINTS: Final = [(0, "-narrow"), (130, "-wide")]
 
 
 class ListPane(Vertical, Generic[K]):
@@ -162,26 +161,11 @@ def appeared(keys: Iterable[K], known: Container[K]) -> list[K]:
     return list(takewhile(lambda key: key not in known, keys))
 
 
-class Beside(Vertical):
+class Beside(TwoPanes):
     """A list and a text about what is selected: side by side where there is room, else below it."""
 
-    BLANK: ClassVar[bool] = True
-    SCOPED_CSS = False  # how wide it is, is said of the screen around it
-    DEFAULT_CSS = """
-    Beside { layout: vertical; height: 1fr; }
-    Beside > ListPane { height: 3fr; min-height: 3; }
-    Beside > TextView { height: 2fr; padding-left: 1; border-top: solid $foreground 30%; }
-    Beside > TextView:focus { border-top: solid $accent; }
-    .-wide Beside { layout: horizontal; }
-    .-wide Beside > ListPane { width: 3fr; height: 1fr; }
-    .-wide Beside > TextView {
-        width: 2fr; height: 1fr; border-top: none; border-left: solid $foreground 30%;
-    }
-    .-wide Beside > TextView:focus { border-left: solid $accent; }
-    """
-
     def __init__(self, listed: ListPane[Any], text: TextView) -> None:
-        super().__init__(listed, text, id="panes")
+        super().__init__(listed, text)
         self._list = listed
         self._text = text
         self._in_text = TextFinder(text)

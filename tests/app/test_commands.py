@@ -56,6 +56,8 @@ TABLE = {
     "u": "undo",
     "o": "export",
     "v": "layout",
+    "left_curly_bracket": "divider-back",
+    "right_curly_bracket": "divider-on",
     "left_square_bracket": "hunk-previous",
     "right_square_bracket": "hunk-next",
     "r": "rewrite",

@@ -24,6 +24,7 @@ from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.previous.screen import PreviousScreen
+from lcm_tui.widgets.panes import TwoPanes
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -172,12 +173,11 @@ async def test_what_it_holds_is_styled_when_it_is_mounted_and_not_again(
 
     monkeypatch.setattr(LcmApp, "update_styles", counted)
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
-        assert screen.has_class("-wide")
-        assert screen not in styled
+        panes = screen.query_one(TwoPanes)
+        assert panes.styles.layout.name == "horizontal"
         await resize(pilot, 80, 24)
-        await wait_for(pilot, lambda: screen.has_class("-narrow"), "the class of the new width")
-        assert not screen.has_class("-wide")
-        assert screen in styled
+        await wait_for(pilot, lambda: panes.styles.layout.name == "vertical", "the layout of the new width")
+        assert screen not in styled
 
 
 async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(database_copy: DatabaseFactory):

@@ -93,9 +93,7 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
             pilot, f"W ({COMMANDS['rewrite-subtree'].title}) is not a key here; : lists all."
         )
         count = len(said(pilot))
-        await pilot.press(
-            "less_than_sign", "slash", "W", "escape"
-        )  # nobody's key, and a letter of the prompt
+        await pilot.press("tilde", "slash", "W", "escape")  # nobody's key, and a letter of the prompt
         await settled(pilot)
         assert len(said(pilot)) == count
 

@@ -20,6 +20,7 @@ from lcm_tui.screens.briefs.reads import Briefs, load_briefs
 from lcm_tui.views.brief import brief_document, sent_document
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.text import TextView
 
 
@@ -34,12 +35,6 @@ the engine sends it instead of the summaries it covers; inactive briefs are kept
 text, m switches to what the model receives.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "wrapped", "context"))
-    DEFAULT_CSS = """
-    BriefsScreen {
-        #chosen { height: 1fr; min-height: 4; }
-        #text { height: 2fr; border-top: solid $foreground 30%; }
-    }
-    """
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
@@ -52,8 +47,7 @@ text, m switches to what the model receives.
 
     def compose_body(self) -> ComposeResult:
         """The list above, the text below."""
-        yield self.list
-        yield self.text
+        yield TwoPanes(self.list, self.text, shares=(1 / 3, 1 / 3), beside=None)
 
     def actions(self) -> Sequence[Action]:
         """Reading a brief, as it is stored and as it is sent."""

@@ -20,7 +20,6 @@ from lcm_core.summarize.retention import Retention, measure, read_retention_sour
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 
 from lcm_tui import places
 from lcm_tui.actions.links import to
@@ -39,13 +38,13 @@ from lcm_tui.screens.compacting.reads import load_context
 from lcm_tui.views.passes import Coming, Outlook, Passes, head_lines, held_document, nothing_document
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
 from lcm_tui.widgets.text import Block, TextView
 from lcm_tui.widgets.wrapped import WrappedBlock
 from lcm_tui.writing import Modelling, choose_writer, cost_text
 
 #: From this width on, the text is beside the passes and not below them.
-BREAKPOINTS: Final = [(0, "-narrow"), (120, "-wide")]
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS: Final = 0.06
 #: Modes that, begun again on what their first passes left, would do more than they do.
@@ -95,19 +94,6 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             "budget": ("Budget", "Set the token budget that decides when compaction is due."),
         }
     )
-    DEFAULT_CSS = """
-    CompactingScreen {
-        & #panes { height: 1fr; layout: vertical; }
-        & #pass-pane { height: 1fr; min-height: 4; }
-        & #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
-        & #text:focus { border-top: solid $accent; }
-        &.-wide #panes { layout: horizontal; }
-        &.-wide #pass-pane { width: 62%; height: 1fr; }
-        &.-wide #text { width: 1fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
-        &.-wide #text:focus { border-left: solid $accent; }
-    }
-    """
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
@@ -143,9 +129,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
     def compose_body(self) -> ComposeResult:
         """The head, the passes, and the text of the selected one."""
         yield self.head
-        with Container(id="panes"):
-            yield self.list
-            yield self.text
+        yield TwoPanes(self.list, self.text, shares=(0.62, 0.5), beside=120)
 
     def actions(self) -> Sequence[Action]:
         """Making passes, what they are to be, and looking at one."""

@@ -32,7 +32,7 @@ from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
 from lcm_tui.views.coverage import depth_text, scale_text, why_empty
 from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.panes import Rows
+from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Block, TextView
 
 #: A cursor that runs on reads nothing.
@@ -85,8 +85,6 @@ everything below it. The text below is the summary's: tab goes there, and / find
     DEFAULT_CSS = """
     CoverageScreen {
         & #foot { height: 4; background: $background; }
-        & #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
-        & #text:focus { border-top: solid $accent; }
     }
     """
 
@@ -98,6 +96,8 @@ everything below it. The text below is the summary's: tab goes there, and / find
         self.rows.empty = "Reading …"
         self.foot = CoverageFoot(self.rows, self._context_clicked)
         self.text = TextView(id="text")
+        map_pane = Rows(self.rows, self.foot, id="map")
+        self._panes = TwoPanes(map_pane, self.text, shares=(0.5, None), beside=None, changed=self._lay_out)
         self._in_text = TextFinder(self.text)
         self._marks = Marks[SummaryId](lambda _: None)
         self._wanted = select
@@ -110,10 +110,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
 
     def compose_body(self) -> ComposeResult:
         """The rows, what belongs to all of them, and the text."""
-        with Rows(id="panes"):
-            yield self.rows
-            yield self.foot
-            yield self.text
+        yield self._panes
 
     def where(self) -> str:
         """Whose summaries."""
@@ -237,7 +234,9 @@ everything below it. The text below is the summary's: tab goes there, and / find
 
     def _lay_out(self) -> None:
         self.foot.say()
-        self.rows.fit(max(3, self.size.height // 2 - 5))
+        room = self._panes.room
+        spare = self.size.height // 2 - 5 if room is None else room - self.foot.size.height
+        self.rows.fit(max(3, spare))
         self._say_scale()
 
     def _say_scale(self) -> None:

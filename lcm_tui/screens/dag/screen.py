@@ -29,7 +29,7 @@ from lcm_tui.screens.dag.reads import Reading, read_all, read_opening, read_stal
 from lcm_tui.screens.dag.tree import Place, Section
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import Rows
+from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import TextView
 
 #: Cells from which the detail stands beside the tree and not below it.
@@ -82,22 +82,9 @@ focus (tab); n and N go to the next and the previous match.
             *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
         )
     )
-    DEFAULT_CSS = """
-    DagScreen {
-        & #panes { height: 1fr; layout: vertical; }
-        & #tree-pane { height: 3fr; }
-        & #text { height: 2fr; border-top: solid $foreground 30%; padding-left: 1; }
-        & #text:focus { border-top: solid $accent; }
-        &.-wide #panes { layout: horizontal; }
-        &.-wide #tree-pane { width: 62.5%; min-width: 80; height: 1fr; }
-        &.-wide #text { width: 1fr; height: 1fr; border-top: none; border-left: solid $foreground 30%; }
-        &.-wide #text:focus { border-left: solid $accent; }
-    }
-    """
 
     def __init__(self, conversation: Conversation, *, select: SummaryId | None = None) -> None:
         super().__init__()
-        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]
         self.conversation = conversation
         self.conversation_id = conversation.conversation_id
         self.marks = Marks[SummaryId](self._marks_changed)
@@ -116,11 +103,8 @@ focus (tab); n and N go to the next and the previous match.
 
     def compose_body(self) -> ComposeResult:
         """The tree under its heading, and the detail."""
-        with Rows(id="panes"):
-            with Rows(id="tree-pane"):
-                yield Heading(columns_for, id="heading")
-                yield self.lines
-            yield self.text
+        tree = Rows(Heading(columns_for, id="heading"), self.lines, id="tree-pane")
+        yield TwoPanes(tree, self.text, shares=(2 / 3, 0.6), beside=WIDE)
 
     def on_mount(self) -> None:
         """Write times as the operator wants them."""

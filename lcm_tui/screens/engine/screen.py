@@ -19,7 +19,7 @@ from lcm_tui.changes.close_debt import closing_debt
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
-from lcm_tui.panes.listing import BREAKPOINTS, Beside
+from lcm_tui.panes.listing import Beside
 from lcm_tui.screens.engine.panes import WorkList
 from lcm_tui.screens.engine.reads import Found, load_texts, load_work
 from lcm_tui.views.block_document import document_of
@@ -56,7 +56,6 @@ writes nothing else. Engines before 1.0 prepare nothing.
             "fix": ("Close debt", "Preview closing the debt of an ended conversation."),
         }
     )
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
 
     def __init__(self, conversation: Conversation | None = None) -> None:
         """Stand on *conversation*."""

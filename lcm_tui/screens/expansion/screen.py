@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lcm_core.recall.levels import Level
 from lcm_core.records import Conversation, SummaryId
@@ -22,8 +22,12 @@ from lcm_tui.screens.expansion.reads import LevelTexts, load_levels, load_page
 from lcm_tui.views.expansion import passages_document
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView
+
+#: What the levels take of the screen at most, unless somebody gives them more.
+LEVELS_SHARE: Final = 0.45
 
 
 class ExpansionScreen(DataScreen[tuple[Level, ...]]):
@@ -41,13 +45,6 @@ A page has about 4,000 tokens. enter moves to the text, and there reads the next
 was read; esc goes back to the levels. Nothing is changed here, and no model is called.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context"))
-    DEFAULT_CSS = """
-    ExpansionScreen {
-        #levels { height: 5; max-height: 45%; min-height: 3; }
-        #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
-        #text:focus { border-top: solid $accent; }
-    }
-    """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"open": ("Read", "Move to the texts of this level; there, read the next page of them.")}
     )
@@ -56,6 +53,9 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
         super().__init__()
         self.list = LevelList()
         self.text = TextView(id="text")
+        self._panes = TwoPanes(
+            self.list, self.text, shares=(0.5, None), beside=None, changed=self._fit_levels
+        )
         self._in_text = TextFinder(self.text)
         self._conversation = conversation
         self._summary_id = summary_id
@@ -64,8 +64,7 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
 
     def compose_body(self) -> ComposeResult:
         """The levels, and the texts of one."""
-        yield self.list
-        yield self.text
+        yield self._panes
 
     def actions(self) -> Sequence[Action]:
         """Reading on, and where the summary is."""
@@ -113,9 +112,15 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
             if number < len(data)
         }
         self.list.show(data)
-        self.list.styles.height = len(data) + 1  # the heading
+        self._fit_levels()
         self.query_one(TitleBar).note = f"{self._conversation.lane} · read only"
         self._show_level(again=bool(before))
+
+    def _fit_levels(self) -> None:
+        """The levels take what they need, unless somebody has moved the divider."""
+        if self._panes.room is None:
+            lines = len(self.list.table.keys) + 1  # the heading
+            self.list.styles.height = max(3, min(lines, int(self.size.height * LEVELS_SHARE)))
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:

@@ -17,7 +17,7 @@ from lcm_tui import places
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
-from lcm_tui.panes.listing import BREAKPOINTS, Beside, Paging
+from lcm_tui.panes.listing import Beside, Paging
 from lcm_tui.screens.files.panes import FileList
 from lcm_tui.screens.files.reads import FilePage, load_files, stored_file
 from lcm_tui.views.file import file_facts, reference_facts
@@ -43,7 +43,6 @@ files are described. / filters the list by words in any column or in the explora
 pane (tab) it finds text.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
 
     def __init__(self, conversation: Conversation | None) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from lcm_tui.actions.drafts import repair_action
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder
-from lcm_tui.panes.listing import BREAKPOINTS, Beside
+from lcm_tui.panes.listing import Beside
 from lcm_tui.screens.health.examining import Examiner
 from lcm_tui.screens.health.fixing import Fixer
 from lcm_tui.screens.health.panes import FindingList, HeadLine
@@ -56,7 +56,6 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history")
     )
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
         """The health of the database; with *only* that of *conversation*, else its findings are stood on."""

@@ -14,6 +14,7 @@ from lcm_tui.panes.finding import TextFinder
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.screens.previous.documents import cells_of, summary_document, whole_document
 from lcm_tui.screens.previous.reads import PreviousData, View
+from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.spans import Column, Line, Span
 from lcm_tui.widgets.text import Block, Document, TextView
 
@@ -33,12 +34,6 @@ COLUMNS = (
 class GivenPane(ListPane[SummaryId]):
     """One previous context of several: its summaries, and below them the text of the selected one."""
 
-    DEFAULT_CSS = """
-    GivenPane > #list { height: 1fr; min-height: 3; }
-    GivenPane > #text { height: 2fr; padding-left: 1; border-top: solid $foreground 30%; }
-    GivenPane > #text:focus { border-top: solid $accent; }
-    """
-
     def __init__(self) -> None:
         super().__init__()
         self.text = TextView(id="text")
@@ -52,8 +47,8 @@ class GivenPane(ListPane[SummaryId]):
 
     def compose(self) -> ComposeResult:
         """The list, and the text below it."""
-        yield from super().compose()
-        yield self.text
+        given = Rows(*super().compose(), id="chosen")
+        yield TwoPanes(given, self.text, shares=(1 / 3, 1 / 3), beside=None)
 
     def show(self, data: PreviousData) -> None:
         """Show what was read; the choice among several and the selection stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from lcm_core.change.commit import Committed
 from lcm_core.diff import compare_sentences
@@ -15,7 +15,6 @@ from lcm_core.records import SummaryId
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.widget import Widget
 
 from lcm_tui import places
@@ -39,10 +38,10 @@ from lcm_tui.views.review import ReviewState, head_lines
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
 
 #: Cells from which the diff and what it means stand beside each other.
-BREAKPOINTS: Final = [(0, "-narrow"), (120, "-wide")]
 
 
 class ReviewScreen(DataScreen[Material]):
@@ -93,19 +92,6 @@ The truncated source is never accepted automatically.
             "rewrite": ("Draft again", "Draft again with another model, prompt or instructions."),
         }
     )
-    DEFAULT_CSS = """
-    ReviewScreen {
-        & #panes { height: 1fr; layout: horizontal; }
-        & #diff { width: 1fr; height: 1fr; }
-        & #facts { width: 1fr; height: 1fr; display: none; }
-        &.-facts #facts { display: block; }
-        &.-facts #diff { display: none; }
-        &.-wide #diff { width: 1fr; display: block; }
-        &.-wide #facts { width: 52; display: block; border-left: solid $foreground 30%; padding-left: 1; }
-        &.-wide #facts:focus { border-left: solid $accent; }
-    }
-    """
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
 
     def __init__(self, work: Work, summary_id: SummaryId, *, own: bool = False) -> None:
         """*own*: the work is this summary alone, and ends with the screen."""
@@ -114,6 +100,7 @@ The truncated source is never accepted automatically.
         self.subject = Subject(work, summary_id)
         self.view = DiffView(empty="Reading …", id="diff", compare=compare_sentences)
         self.facts = FactList()
+        self._panes = TwoPanes(self.view, self.facts, shares=(0.6, 0.6), beside=120, below=False)
         self.head = Head(self.head_lines)
         self.drafter = Drafter(self, self.subject, shown=self.shown_text, changed=self.refresh_review)
         self.measurement = Measurement(work.batch.setting.rendering.rules.estimator)
@@ -122,9 +109,7 @@ The truncated source is never accepted automatically.
     def compose_body(self) -> ComposeResult:
         """The head, the diff and what it means."""
         yield self.head
-        with Container(id="panes"):
-            yield self.view
-            yield self.facts
+        yield self._panes
 
     def actions(self) -> Sequence[Action]:
         """Asking, writing, comparing, and putting the text shown into the database."""
@@ -149,7 +134,7 @@ The truncated source is never accepted automatically.
 
     def main_widget(self) -> Widget:
         """The pane in sight."""
-        return self.facts if self.has_class("-facts") and not self.has_class("-wide") else self.view
+        return self.view if self._panes.both else self._panes.alone
 
     def finder(self) -> Finder:
         """That of the diff."""
@@ -311,7 +296,7 @@ The truncated source is never accepted automatically.
     def _next_pane(self) -> None:
         """Go to the other pane; on a narrow screen it takes the place of the first."""
         to_facts = not self.facts.has_focus
-        self.set_class(to_facts, "-facts")
+        self._panes.show_alone(self.facts if to_facts else self.view)
         (self.facts if to_facts else self.view).focus()
         self.call_after_refresh(self.facts.redraw)
         self.call_after_refresh(self._say)

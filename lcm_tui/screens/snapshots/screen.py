@@ -17,7 +17,7 @@ from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
-from lcm_tui.panes.listing import BREAKPOINTS, Beside
+from lcm_tui.panes.listing import Beside
 from lcm_tui.places import Side
 from lcm_tui.screens.snapshots.panes import SnapshotList
 from lcm_tui.screens.snapshots.reads import Listed, load_snapshots
@@ -38,7 +38,6 @@ enter opens one: it is rebuilt from the rows that still exist, and its hash show
 was sent. D compares the selected snapshot (-) with the context as it is now under the same budget (+); with
 two marked (space), the older one (-) with the newer one (+).
 """
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {

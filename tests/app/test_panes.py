@@ -1,0 +1,130 @@
+"""Dividers between two panes: dragged, moved by keys, remembered, and never out of bounds."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from lcm_tui.remembered import Remembered, read_shares, remembered_path
+from lcm_tui.widgets.panes import LEAST, Divider, TwoPanes
+from tests.app.screens import open_screen
+from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, wait_for
+from tests.conftest import DatabaseFactory
+
+
+def panes_of(pilot: Pilot[int]) -> TwoPanes:
+    return pilot.app.screen.query_one(TwoPanes)
+
+
+async def drag(pilot: Pilot[int], x: int, y: int) -> None:
+    """Drag the divider of the screen by so many cells and lines."""
+    at = pilot.app.screen.query_one(Divider).region
+    await pilot.mouse_down(offset=(at.x, at.y))
+    await pilot.hover(offset=(at.x + x // 2, at.y + y // 2))
+    await pilot.hover(offset=(at.x + x, at.y + y))
+    await pilot.mouse_up(offset=(at.x + x, at.y + y))
+    await pilot.pause()
+
+
+async def test_a_divider_is_dragged_and_stays_there_another_day_in_another_terminal(
+    database_file: DatabaseFactory,
+):
+    path = remembered_path()
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        await open_screen(pilot, "DagScreen")
+        first = panes_of(pilot).first
+        before = first.outer_size.width
+        await drag(pilot, -30, 0)
+        await wait_for(
+            pilot, lambda: first.outer_size.width == before - 30, "the divider to follow the mouse"
+        )
+        await pilot.press("right_curly_bracket")
+        await wait_for(pilot, lambda: first.outer_size.width == before - 26, "the divider to follow the key")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    share = (before - 26) / (WIDE[0] - 1)
+    assert read_shares(path) == {"dag beside": pytest.approx(share, abs=0.001)}
+    async with open_app(database_file("0.15.3"), size=MIDDLING) as pilot:
+        await open_screen(pilot, "DagScreen")
+        assert panes_of(pilot).first.outer_size.width == pytest.approx(share * (MIDDLING[0] - 1), abs=1)
+        await pilot.click(Divider, times=2)
+        await wait_for(
+            pilot, lambda: panes_of(pilot).first.outer_size.width > 70, "the divider to be put back"
+        )
+    assert read_shares(path) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["DagScreen", "HealthScreen", "CoverageScreen", "PreviousScreen", "BriefsScreen"]
+)
+async def test_no_pane_is_lost_in_a_small_terminal(name: str, database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await open_screen(pilot, name)
+        panes = panes_of(pilot)
+        for key, pane, least in (
+            ("left_curly_bracket", panes.first, LEAST[0][1]),
+            ("right_curly_bracket", panes.second, LEAST[1][1]),
+        ):
+            await pilot.press(*[key] * 20)
+            await wait_for(
+                pilot, lambda pane=pane, least=least: pane.outer_size.height == least, f"{key} to end"
+            )
+        lines = panes.first.outer_size.height + panes.second.outer_size.height
+        assert lines + 1 == panes.size.height
+    assert set(read_shares(remembered_path())) == {f"{name.removesuffix('Screen').lower()} below"}
+
+
+async def test_a_screen_that_cannot_be_divided_says_so_and_browsing_writes_nothing(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await pilot.press("left_curly_bracket")
+        await wait_for(pilot, lambda: "this screen has one pane" in said(pilot))
+        await open_screen(pilot, "ContextScreen")
+        await pilot.press("left_curly_bracket")
+        await wait_for(pilot, lambda: "a wider terminal shows two panes here" in said(pilot))
+    assert not remembered_path().exists()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[" * 10_000,
+        b"[]",
+        b'{"shares": 3}',
+        b'{"shares": {"dag beside": 7.0, "dag below": NaN, "a": "0.5", "b": null, "c": true, "d": -0.5}}',
+        b'{"shares": {"dag beside": 0.5}}' + b" " * 100_000,
+    ],
+    ids=["empty", "bytes", "deep", "list", "number", "wrong", "large"],
+)
+def test_a_file_that_says_nothing_sensible_is_ignored_and_replaced(written: bytes, tmp_path: Path):
+    path = tmp_path / "panes.json"
+    path.write_bytes(written)
+    assert read_shares(path) == {}
+    mine = Remembered(path, {})
+    mine.keep("dag beside", 0.25)
+    mine.write()
+    assert read_shares(path) == {"dag beside": 0.25}
+
+
+def test_what_another_app_remembered_meanwhile_stays(tmp_path: Path):
+    path = tmp_path / "panes.json"
+    mine, other = Remembered(path, {}), Remembered(path, {})
+    mine.keep("dag beside", 0.25)
+    other.keep("health below", 0.5)
+    mine.write()
+    other.write()
+    assert read_shares(path) == {"dag beside": 0.25, "health below": 0.5}
+
+
+def test_where_nothing_can_be_written_nothing_is_said(tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    mine = Remembered(blocked / "panes.json", {})
+    mine.keep("dag beside", 0.25)
+    mine.write()
+    assert mine.share("dag beside") == 0.25
