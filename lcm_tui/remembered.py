@@ -6,7 +6,6 @@ browsing. A file that is missing, foreign or damaged is ignored: it says how som
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Mapping
@@ -35,8 +34,14 @@ def remembered_path() -> Path:
 def read_shares(path: Path) -> dict[str, float]:
     """The parts that first panes take, by the name of their screen; what is no such part is left out."""
     try:
-        found = json.loads(read_limited(path, MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        written = read_limited(path, MOST_BYTES)
+    except (OSError, ValueError):
+        return {}
+    import json  # most operators never move a divider: no start of theirs pays for it
+
+    try:
+        found = json.loads(written)
+    except (ValueError, RecursionError):
         return {}
     shares = found.get("shares") if isinstance(found, dict) else None
     if not isinstance(shares, dict):
@@ -73,6 +78,8 @@ class Remembered:
 
     def write(self) -> None:
         """Write what was changed here into the file, beside what others wrote there; blocks."""
+        import json
+
         with self._lock:
             changed, self._changed = self._changed, set()
             if not changed:
