@@ -18,6 +18,7 @@ from lcm_tui.panes.listing import ListPane
 from lcm_tui.panes.marks import MARK
 from lcm_tui.views.conversation_rows import (
     COLUMNS,
+    COUNTED,
     ORDERS,
     Row,
     RowFilter,
@@ -77,6 +78,7 @@ class ConversationList(ListPane[RowKey]):
         self._listed = False
         self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
         self._scale = Scale()
+        self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
 
     # -- what is listed ----------------------------------------------------------------------------------
 
@@ -96,7 +98,7 @@ class ConversationList(ListPane[RowKey]):
         fresh = [key for key in rows if key not in known] if self._listed else []
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
-        self._names = None
+        self._names = self._in_order = None
         self._scale = scale_of(self.rows.values(), self.budget)
         self.relist(changed=False)
         self.table.redraw(changed)
@@ -108,7 +110,7 @@ class ConversationList(ListPane[RowKey]):
         self._sessions = sessions
         if self._listed:
             self.rows = with_sessions(self.rows, sessions)
-            self._names = None
+            self._names = self._in_order = None
             self.relist()
 
     def show_newer(self, newer: Mapping[ConversationId, int]) -> None:
@@ -126,6 +128,8 @@ class ConversationList(ListPane[RowKey]):
         """More is known of a row; `say` draws it."""
         if row.words != self.rows[key].words:
             self._names = None
+        if self.sorted_by in COUNTED:
+            self._in_order = None
         self.rows[key] = row
 
     def say(self, keys: Collection[RowKey]) -> None:
@@ -194,6 +198,7 @@ class ConversationList(ListPane[RowKey]):
         """Sort by a column; by the same one again: in the other direction."""
         self.turned = self.sorted_by == name and not self.turned
         self.sorted_by = name
+        self._in_order = None
         self.filter_changed()
 
     def sort_by_next(self) -> None:
@@ -205,6 +210,7 @@ class ConversationList(ListPane[RowKey]):
     def turn(self) -> None:
         """Turn the order round."""
         self.turned = not self.turned
+        self._in_order = None
         self.filter_changed()
 
     @on(Heading.Clicked)
@@ -214,9 +220,10 @@ class ConversationList(ListPane[RowKey]):
     # -- listing -----------------------------------------------------------------------------------------
 
     def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
-        """The rows that hold the words in any column, sorted."""
-        keys = self._words.passing(self.rows, self.names if words else {}, words, self.zone)
-        return ordered(self.rows, keys, self.sorted_by, turned=self.turned)
+        """The rows that hold the words in any column, sorted: a letter changes no order."""
+        if self._in_order is None:
+            self._in_order = ordered(self.rows, self.rows, self.sorted_by, turned=self.turned)
+        return self._words.passing(self._in_order, self.rows, self.names if words else {}, words, self.zone)
 
     def filter_begun(self) -> None:
         """Put together what the rows say, a few at a time, before the first letter comes."""

@@ -246,22 +246,26 @@ class RowFilter:
 
     def passing(
         self,
+        keys: Sequence[RowKey],
         rows: Mapping[RowKey, Row],
         names: Mapping[RowKey, str],
         words: Sequence[str],
         zone: tzinfo | None,
-    ) -> list[RowKey]:
-        """The keys of the rows that hold every one of *words*, which are in lower case."""
+    ) -> Sequence[RowKey]:
+        """Those of *keys*, in their order, whose rows hold every one of *words*, which are in lower case."""
         if not words:
-            return list(rows)
+            return keys
         found: list[RowKey] = []
-        for key, row in rows.items():  # at every letter, over all rows: no call for a row that is known
-            held, name = self._said.get(key), names.get(key, "")
+        for key in keys:  # at every letter, over all rows: no call for a row that is known
+            held, row, name = self._said.get(key), rows[key], names.get(key, "")
             if held is None or held[0] is not row or held[1] != name:
                 text = self.learn(key, row, name, zone)
             else:
                 text = held[2]
-            if all(word in text for word in words):
+            for word in words:
+                if word not in text:
+                    break
+            else:
                 found.append(key)
         return found
 

@@ -365,10 +365,13 @@ class LineView(Scroller, Generic[K]):
 
     def _repaint(self) -> None:
         """Paint the lines that do not look as they did: a reload mostly leaves them as they are."""
+        changed: list[Region] = []
         for y, row in enumerate(self._rows(range(self.size.height))):
             painted = self._painted.get(y)
             if painted is None or painted[0] != row:
-                self.refresh(Region(0, y, self._drawn_at, 1))
+                changed.append(Region(0, y, self._drawn_at, 1))
+        if changed:
+            self.refresh(*changed)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Tell the owner that other lines came into sight."""

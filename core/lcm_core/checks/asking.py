@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -57,6 +57,7 @@ class Run:
     stages: int = 1
     stage: int = 0
     title: str = ""
+    pause: Callable[[], Awaitable[object]] | None = None  #: awaited between conversations
     clock: asyncio.Timeout | None = None  #: of what is waited for at present
 
     def ask(self, rules: Iterable[Rule[Seen]], seen: Seen) -> None:

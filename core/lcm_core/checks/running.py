@@ -133,11 +133,13 @@ async def run_checks(
     whole_file: bool = True,
     limits: Limits | None = None,
     progress: Callable[[Progress], None] | None = None,
+    pause: Callable[[], Awaitable[object]] | None = None,
 ) -> Report:
     """Ask the checks of a whole file or of one conversation (docs/engine/doctor.md).
 
     *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
-    *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). Cancelling the
+    *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is
+    awaited before each conversation; it is part of the time in which a check must get further. Cancelling the
     caller interrupts the statement that is running; a check that gets no further for
     `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
 
@@ -163,6 +165,7 @@ async def run_checks(
         places,
         progress,
         answers,
+        pause=pause,
     )
     planned = [stage for stage in _STAGES if run.wants(stage[1])]
     run.stages = max(len(planned), 1)
@@ -246,6 +249,8 @@ async def _read_conversations(run: Run) -> None:
         ids = [run.conversation_id]
     done = 0
     for conversation_id in ids:
+        if run.pause is not None:
+            await run.pause()
         where = f" in conversation {conversation_id}"
         structure: Structure | None = None
         async with run.patient(wanted, where):

@@ -42,7 +42,7 @@ class Counting:
         self._list = listed
         self._sorted_anew = sorted_anew
         self._summed = summed
-        self._allowed = False  #: nothing is read before the first rows have been painted
+        self._allowed = False  #: nothing is read before the first rows have been painted, and behind a screen
         self._filling = False
         self._count_wanted: set[RowKey] = set()
         self._sum_wanted: set[RowKey] = set()
@@ -51,9 +51,13 @@ class Counting:
         self._summed_at: dict[int, float] = {}  #: monotonic time of the last whole scan
 
     def begin(self) -> None:
-        """The first rows have been painted: read what costs more."""
+        """The first rows have been painted, or are in front again: read what costs more."""
         self._allowed = True
         self._fill()
+
+    def leave(self) -> None:
+        """Another screen is in front: it has all of Python's time."""
+        self._allowed = False
 
     # -- what is wanted ----------------------------------------------------------------------------------
 
@@ -104,17 +108,21 @@ class Counting:
 
     def _fill(self) -> None:
         """Read what costs more; one worker at a time, which takes up what is asked for meanwhile."""
-        if self._allowed and not self._filling:
+        if self._allowed and not self._filling and self._wanted:
             self._filling = True
             self._screen.work_on("fill", self._fill_rows, exclusive=False)
 
+    @property
+    def _wanted(self) -> bool:
+        return bool(self._count_wanted or self._sum_wanted or self._bytes_wanted)
+
     async def _fill_rows(self) -> None:
         try:
-            while self._count_wanted or self._sum_wanted or self._bytes_wanted:
+            while self._allowed and self._wanted:
+                await self._screen.calm()  # keys come first
                 if self._count_wanted:
                     await self._fill_counts()
                 else:
-                    await self._screen.calm()  # keys come first: sums and sizes are read from the texts
                     await (self._fill_sums() if self._sum_wanted else self._fill_bytes())
                 if self._list.sorted_by in COUNTED and not self._count_wanted | self._sum_wanted:
                     self._list.relist(changed=False)

@@ -244,6 +244,7 @@ class Outlooker:
                 only=STRUCTURE,
                 folders=folders_of(session.settings),
                 limits=limits_of(session.settings, session.database.schema),
+                pause=self._screen.calm,  # keys come first
             )
         finally:
             self._checking = False

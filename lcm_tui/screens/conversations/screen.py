@@ -112,6 +112,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None
+        self._painted = False  #: the first rows were
 
     def compose_body(self) -> ComposeResult:
         """The panel, and the list below it."""
@@ -127,17 +128,21 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.set_interval(LOOK_SECONDS, self._look_again)
 
     def _first_painted(self) -> None:
+        self._painted = True
         self.counting.begin()
         self.work_on("sessions", self._find_sessions, exclusive=False)
         self.outlooker.begin()
 
     def on_screen_suspend(self) -> None:
         """Whoever goes on waits for nothing here."""
+        self.counting.leave()
         self.outlooker.leave()
 
     def on_screen_resume(self) -> None:
-        """Say what was done meanwhile."""
+        """Say what was done meanwhile, and go on with what costs more."""
         self.outlooker.look()
+        if self._painted:
+            self.counting.begin()
 
     def on_resize(self, event: events.Resize) -> None:
         """As many lines and columns as have room."""

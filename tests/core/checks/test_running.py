@@ -290,3 +290,16 @@ def test_every_check_has_damage_that_it_finds() -> None:
     """
     elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14", "H1", "H2"}
     assert {plant.check for plant in DAMAGES} | elsewhere == set(CHECKS)
+
+
+async def test_a_pause_may_be_made_before_each_conversation(database_file: DatabaseFactory) -> None:
+    done: list[int] = []
+
+    async def pause() -> None:
+        done.append(len(done))
+
+    async with await Database.open(database_file("0.15.3")) as database:
+        conversations = await database.read(running.conversation_ids)
+        report = await run_checks(database, only=("A",), limits=LIMITS, pause=pause)
+        assert report.results == (await run_checks(database, only=("A",), limits=LIMITS)).results
+    assert len(done) == len(conversations) > 1
