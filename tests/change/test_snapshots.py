@@ -211,7 +211,7 @@ async def test_pages_and_beginnings_of_ids(database_copy: DatabaseFactory) -> No
     assert (await in_thread(shown, path, 1, "--show", newest[:12]))["snapshot"]["id"] == newest
     several = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "asm_")
     assert several.code == 2
-    assert "More than one snapshot of conversation 1 begins with asm_" in several.err
+    assert "More than one snapshot of conversation 1 matches asm_" in several.err
     none = await in_thread(run, "context", "snapshots", 1, "--db", path, "--show", "")
     assert none.code == 3
 

@@ -57,7 +57,7 @@ def test_a_database_of_another_program_is_refused_and_a_damaged_one_is_not(
     database.close()
     refused = run("backup", "--db", other, "--json")
     assert (refused.code, refused.error["code"]) == (5, "DATABASE_NOT_LCM")
-    assert "not an LCM one, so a copy of it would bring no conversation back" in refused.error["message"]
+    assert "not an LCM one, so a copy of it restores no conversation" in refused.error["message"]
     (tmp_path / "empty.db").touch()
     assert run("backup", "--db", tmp_path / "empty.db").code == 5
     assert sorted(one.name for one in tmp_path.iterdir() if one.suffix != ".db") == []

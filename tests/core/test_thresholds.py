@@ -76,7 +76,7 @@ WRONG = [
     ("rules", "not a list"),
     ([7], r"\[0\] is not an object"),
     ([{"contextThreshold": 1}], r"\[0\]\.match is not"),
-    ([{"match": {}, "contextThreshold": 1}], r"\[0\]\.match names nothing"),
+    ([{"match": {}, "contextThreshold": 1}], r"\[0\]\.match has no condition"),
     ([{"match": {"model": " "}, "contextThreshold": 1}], r"\[0\]\.match\.model "),
     ([{"match": {"model": 7}, "contextThreshold": 1}], r"\[0\]\.match\.model "),
     ([{"match": {"sessionPattern": ""}, "contextThreshold": 1}], r"\[0\]\.match\.sessionPattern "),

@@ -87,7 +87,7 @@ def test_a_new_database_is_as_remnic_writes_one(tmp_path: Path, database_file: D
     assert described[0] == described[1]
     imported(database_file("1.0-next"), made)
     check_import(database_file("1.0-next"), made)
-    with pytest.raises(RefusedError, match="there already"):
+    with pytest.raises(RefusedError, match="already exists"):
         create(made)
 
 

@@ -199,7 +199,7 @@ def test_an_import_that_runs_is_not_undone(database_file: DatabaseFactory, remni
     source = database_file("1.0-next")
     with Source(source) as opened_source, writing(remnic, source, 5.0) as writer:
         import_into(opened_source, Running(writer))
-        with pytest.raises(RefusedError, match="still runs"):
+        with pytest.raises(RefusedError, match="still running"):
             undo_import(remnic, journal.find_import(remnic, None), 5.0)
 
 
