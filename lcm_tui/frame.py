@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
@@ -25,7 +25,7 @@ from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import ScreenResume
+from textual.events import ScreenResume, Unmount
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive, reactive
@@ -39,13 +39,18 @@ from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
 from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.places import Place
-from lcm_tui.session import Session
+from lcm_tui.session import PastSession, Session
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.past_bar import PastBar
 from lcm_tui.widgets.spans import Line, Span, strip_of
+
+if TYPE_CHECKING:
+    from lcm_core.past.point import Point
+    from lcm_core.records import ConversationId
 
 D = TypeVar("D")
 Ts = TypeVarTuple("Ts")
@@ -72,6 +77,8 @@ FIRST_PAINT_SECONDS: Final = 0.08
 LISTED_SECONDS: Final = 0.1
 #: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
 DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
+#: Commands that change the database, or lead to a change.
+CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compact", "transplant", "fix"})
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
@@ -135,6 +142,8 @@ class CommandScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.then: PastSession | None = None  #: shows the past; None: the present
+        self._left: list[PastSession] = []
         self._actions: dict[str, Action] | None = None  #: by command
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
         self._asked_from: Widget | None = None  #: had the focus before the prompt
@@ -149,8 +158,38 @@ class CommandScreen(Screen[None]):
 
     @property
     def session(self) -> Session:
-        """The open database and its settings."""
-        return self._host.session
+        """The open database and its settings; of the past where this screen shows the past."""
+        return self._host.session if self.then is None else self.then
+
+    def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
+        """Show what this screen shows as it was at a point (None: as it is now), from the next load on."""
+        before = self.then
+        if point is not None and before is not None:
+            before.past.go(point)
+            return
+        self.then = None if point is None else PastSession(session, conversation_id, point)
+        if before is not None:
+            self._left.append(before)  # something may be read by it just now
+
+    def say_past(self) -> None:
+        """Say above the body at which point this is, and what is not known of it."""
+        self.show_live()
+        found = None if self.then is None else self.then.past.found
+        bars = self.query(PastBar)
+        if found is None:
+            bars.remove()
+            return
+        from lcm_tui.views.past import past_lines
+
+        bar = bars.first() if bars else PastBar()
+        bar.show_lines(past_lines(found, self.session.zone, self.key_of))
+        if not bars:
+            self.mount(bar, before="#body")
+
+    @on(Unmount)
+    async def _let_go_of_the_past(self) -> None:
+        for left in (*self._left, *([self.then] if self.then is not None else ())):
+            await left.close()
 
     @property
     def _host(self) -> Host:
@@ -158,11 +197,17 @@ class CommandScreen(Screen[None]):
 
     def open(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place in front."""
-        return self._host.open_place(place)
+        return self._host.open_place(self._as_then(place))
+
+    def _as_then(self, place: Place) -> Place:
+        """What belongs to the same conversation is shown as it was at the same point."""
+        if self.then is not None and isinstance(place, places.OfThen):
+            return places.Earlier(place, self.then.past.point)
+        return place
 
     def open_instead(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place where this one is: the other view of the same."""
-        return self._host.open_instead(place)
+        return self._host.open_instead(self._as_then(place))
 
     def where(self) -> str:
         """What the title bar calls this place; screens that say it themselves return nothing."""
@@ -224,8 +269,12 @@ class CommandScreen(Screen[None]):
         yield from ()
 
     def explained(self) -> str:
-        """What the help says above the keys."""
-        return self.HELP
+        """What the help says above the keys; in the past first what is not known of it."""
+        if self.then is None or self.then.past.found is None:
+            return self.HELP
+        from lcm_tui.views.past import past_text
+
+        return f"{past_text(self.then.past.found, self.session.zone)}\n{self.HELP}"
 
     def actions(self) -> Sequence[Action]:
         """What each command of this screen does; asked once, when the screen has been made."""
@@ -237,6 +286,8 @@ class CommandScreen(Screen[None]):
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
+        if self.then is not None and command in CHANGING:
+            return f"the past cannot be changed; {self.key_of('hunk-next')} leads to the present"
         if command == self.HERE:
             return "You are already on this screen."
         action = self._action(command)
@@ -645,7 +696,7 @@ class CommandScreen(Screen[None]):
         """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
         # The file may change while a screen is pushed but not composed yet.
         for bar in self.query(TitleBar):
-            bar.live = live_lines(self.session)
+            bar.live = live_lines(self.session) if self.then is None else (_PAST,)
 
 
 class DataScreen(CommandScreen, Generic[D]):
@@ -784,9 +835,13 @@ class DataScreen(CommandScreen, Generic[D]):
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:
         self.show(cast(D, event.data))
+        self.say_past()
         self._has_shown = True
         self._held_back = False
         self.refresh_bars()
+
+
+_PAST: Final[Line] = (Span("past, read-only ", "warn"),)
 
 
 def rest_after(seconds: float) -> float:

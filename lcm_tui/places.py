@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # no start pays for what belongs to one screen
     from lcm_core.change.journal import Operation
     from lcm_core.context_items import ItemId
     from lcm_core.host.listing import HostSession
+    from lcm_core.past.point import Point
     from lcm_core.store.assemblies import Snapshot
 
     from lcm_tui.changes.change import Change, Then
@@ -78,6 +79,13 @@ class CoverageMap(NamedTuple):
     select: SummaryId | None = None
 
 
+class Earlier(NamedTuple):
+    """A place of one conversation as it was at a point of its past."""
+
+    place: OfThen
+    point: Point
+
+
 class Previous(NamedTuple):
     """The previous context that a summary was made with."""
 
@@ -117,7 +125,7 @@ class OneSnapshot(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of two contexts: read again when the file changes, as it was assembled once, or a snapshot."""
+    """One of two contexts: read again when the file changes, assembled once, a snapshot, or at a point."""
 
     conversation_id: ConversationId
     budget: int
@@ -126,6 +134,7 @@ class Side(NamedTuple):
     prompt: str = ""
     clamps: bool = True
     snapshot_id: str | None = None
+    at: str = ""  #: the point at which it is read, as it is typed; empty: now
     budget_of_snapshot: bool = False  #: the budget of the other side, which is a snapshot, holds
 
 
@@ -236,6 +245,9 @@ class Search(NamedTuple):
     """A search of every text of the database."""
 
 
+#: What can be looked at as it was.
+OfThen: TypeAlias = Context | Item | Summaries | CoverageMap | Previous
+
 Place: TypeAlias = (
     Messages
     | Search
@@ -244,6 +256,7 @@ Place: TypeAlias = (
     | Sent
     | Summaries
     | CoverageMap
+    | Earlier
     | Expansion
     | Previous
     | Files

@@ -19,19 +19,8 @@ log = logging.getLogger(__name__)
 def screen_for(place: places.Place, session: Session) -> Screen[None]:
     """The screen that shows *place*, not mounted yet."""
     match place:
-        case places.Preview():
-            from lcm_tui.screens.preview.screen import PlanScreen
-
-            return PlanScreen(place.change)
-        case places.Import():
-            from lcm_tui.changes.backfill import importing
-
-            return screen_for(places.Preview(importing(place.session, session.settings)), session)
-        case places.Deletion():
-            from lcm_tui.changes.delete import deleting
-
-            change = deleting(place.conversations, session.database.path, place.then)
-            return screen_for(places.Preview(change), session)
+        case places.Preview() | places.Import() | places.Deletion() | places.Earlier():
+            return _by_another(place, session)
         case places.TransplantTarget():
             from lcm_tui.screens.transplanting.screen import TargetScreen
 
@@ -72,6 +61,35 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
             return _of_conversation(place)
         case _:
             return _of_one_thing(place)
+
+
+def _by_another(
+    place: places.Preview | places.Import | places.Deletion | places.Earlier, session: Session
+) -> Screen[None]:
+    """A change that is previewed, and a place as it was."""
+    match place:
+        case places.Preview():
+            from lcm_tui.screens.preview.screen import PlanScreen
+
+            return PlanScreen(place.change)
+        case places.Import():
+            from lcm_tui.changes.backfill import importing
+
+            return screen_for(places.Preview(importing(place.session, session.settings)), session)
+        case places.Deletion():
+            from lcm_tui.changes.delete import deleting
+
+            change = deleting(place.conversations, session.database.path, place.then)
+            return screen_for(places.Preview(change), session)
+        case places.Earlier():
+            from lcm_tui import frame
+
+            screen = screen_for(place.place, session)
+            if isinstance(screen, frame.CommandScreen):
+                screen.look_at(session, place.place.conversation.conversation_id, place.point)
+            return screen
+        case _:
+            assert_never(place)
 
 
 Drafted = places.Drafting | places.Review | places.Editor | places.Source

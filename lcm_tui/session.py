@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
@@ -15,6 +16,8 @@ from lcm_tui.remembered import Remembered, remembered_path
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
+    from lcm_core.past.point import Point
+    from lcm_core.records import ConversationId
     from lcm_core.summarize.wrappers import ReplyCache
 
     from lcm_tui.host_watch import HostWatch
@@ -98,6 +101,51 @@ class Session:
     ) -> T:
         """Read in one transaction, off the event loop; cancelling interrupts the statement."""
         return await self.database.read(load, *args, **kwargs)
+
+
+class PastSession(Session):
+    """A session in which one conversation is read as it was; all else is the session's own."""
+
+    def __init__(self, present: Session, conversation_id: ConversationId, point: Point) -> None:
+        from lcm_core.past.database import Past  # no start pays for it
+
+        self.past = Past(conversation_id, point)
+        self._present = present
+        self._then: Database | None = None
+        self._opening = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None
+        self._read_at = present.changed_at
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not of the past."""
+        return getattr(self._present, name)
+
+    async def read(
+        self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Read as it was then, in one transaction."""
+        async with self._opening:
+            if self._then is None:
+                self._then = await self.past.open(self._present.database.path)
+                self._following = asyncio.create_task(_follow(self._then))
+            elif self._read_at != self._present.changed_at:
+                await self._then.refresh()
+            self._read_at = self._present.changed_at
+        return await self._then.read(load, *args, **kwargs)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._following is not None:
+            self._following.cancel()
+        then, self._then = self._then, None
+        if then is not None:
+            await then.close()
+
+
+async def _follow(database: Database) -> None:
+    """Let go of the file when nothing is read of it, as the present does, and notice what replaces it."""
+    async for _ in database.watch():
+        pass
 
 
 def budget_for(settings: Settings, asked: int | None = None) -> int:

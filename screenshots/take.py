@@ -92,6 +92,7 @@ PICTURES = (
     # These change the database: they come last.
     Picture("merge", ("j", "V"), "Merge"),
     Picture("history", ("s", "d", "a", "enter", "U"), "Dissolve summary"),
+    Picture("past", ("c", "left_square_bracket"), "read-only"),
 )
 
 

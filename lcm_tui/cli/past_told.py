@@ -28,7 +28,7 @@ def past_document(found: Found) -> Document:
     return {
         "point": found.cut.point.text,
         "operationId": None if beside is None else beside.id,
-        "takenBack": [one.id for one in found.cut.taken],
+        "reversed": [one.id for one in found.cut.taken],
         "older": None if found.older is None else found.older.text,
         "newer": None if found.newer is None else found.newer.text,
         "snapshotId": None if found.snapshot is None else found.snapshot[0],

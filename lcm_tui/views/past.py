@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import tzinfo
 from typing import Final
 
 from lcm_core.change.plan import Ref
 from lcm_core.past.point import Side
 from lcm_core.past.reading import Found
-from lcm_core.past.since import Since
+from lcm_core.past.since import Since, since
+from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.views.blocks import Block, Cell, Facts, Note, When, counted
+from lcm_tui.widgets.spans import Line, Span
 
 #: Ids of one kind that are listed.
 LISTED: Final = 8
-READ_ONLY: Final = "this is the past, which is read-only: ] leads back to the present"
+#: Statements that stand above the rows of a screen.
+ABOVE: Final = 2
 
 
 def point_text(when: When, found: Found) -> str:
@@ -31,7 +35,7 @@ def past_blocks(when: When, found: Found) -> Iterator[Block]:
     facts: list[tuple[str, Cell]] = [("Point", point_text(when, found))]
     if found.cut.beside is not None:
         facts.append(("Operation", found.cut.beside.title))
-    facts.append(("Taken back", counted(len(found.cut.taken), "operation", "operations")))
+    facts.append(("Reversed", counted(len(found.cut.taken), "operation", "operations")))
     if found.snapshot is not None:
         name, made = found.snapshot
         facts.append(("Snapshot", f"{name} of {when(made)} (`context snapshots` shows what was sent)"))
@@ -61,3 +65,47 @@ def named(refs: Sequence[Ref]) -> str:
     shown = ", ".join(ref if isinstance(ref, str) else f"message {ref}" for ref in refs[:LISTED])
     more = len(refs) - LISTED
     return f"{len(refs):,}: {shown}" + (f" and {more:,} more" if more > 0 else "")
+
+
+# -- in the app ------------------------------------------------------------------------------------------
+
+
+def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) -> list[Line]:
+    """The point, how to leave it, what changed since, and the first of what is not known."""
+    taken, changed = len(found.cut.taken), since(found.earlier)
+    beside = found.cut.beside
+    title = "" if beside is None else f": {beside.title}"
+    parts = [
+        f"{key_of('hunk-previous')} {key_of('hunk-next')} step",
+        counted(taken, "operation", "operations") + " since",
+        *_counts(changed),
+    ]
+    lines: list[Line] = [
+        (Span(f" {point_text(_when(zone), found)}{title}", "warn"),),
+        (Span(f" {' · '.join(parts)}", "dim"),),
+    ]
+    doubts = [one for one in found.statements if not one.certain]
+    lines += [(Span(f" ! {one.text}", "warn"),) for one in doubts[:ABOVE]]
+    if len(doubts) > ABOVE:
+        lines.append((Span(f" ! {len(doubts) - ABOVE:,} more: {key_of('help')} shows all", "warn"),))
+    return lines
+
+
+def _counts(changed: Since) -> Iterator[str]:
+    if changed.left or changed.joined:
+        yield f"context -{len(changed.left):,} +{len(changed.joined):,}"
+    if changed.made or changed.gone:
+        yield f"summaries -{len(changed.gone):,} +{len(changed.made):,}"
+    if changed.changed:
+        yield f"{len(changed.changed):,} rewritten"
+
+
+def past_text(found: Found, zone: tzinfo | None) -> str:
+    """All that is to be said of a point, as the help of a screen begins with it."""
+    lines = [f"This is the past, {point_text(_when(zone), found)}; it is read-only."]
+    lines += [one.text for one in found.statements]
+    return "\n\n".join(lines)
+
+
+def _when(zone: tzinfo | None) -> When:
+    return lambda stored: format_local(parse_utc(stored), zone) or stored

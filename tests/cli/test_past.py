@@ -43,7 +43,7 @@ def test_everything_is_shown_as_it_was(changed, database_copy):
         told = then.pop("past")
         assert then == was, words
         assert told["operationId"] == operation
-        assert told["takenBack"] == [operation]
+        assert told["reversed"] == [operation]
         assert told["statements"] == []
         now = data(*words, "--db", path)
         assert now != was
@@ -72,7 +72,7 @@ def test_two_points_are_compared(changed):
     )
     assert [one["summaryId"] for one in found["messages"]["onlyFirst"]] == [summary]
     assert found["first"]["past"]["point"] == f"before:{operation}"
-    assert found["second"]["past"]["takenBack"] == []
+    assert found["second"]["past"]["reversed"] == []
     same = data("context", "compare", 3, "--at", f"after:{operation}", "--db", path)
     assert same["lines"] == {"removed": 0, "added": 0}
     assert same["second"]["past"] is None

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from threading import Lock
 
-from lcm_core.past.overlay import lay_over
+from lcm_core.past.overlay import lay_over, lift
 from lcm_core.past.point import Point
 from lcm_core.past.reading import Found, Read, read_past
 from lcm_core.records import ConversationId
@@ -58,8 +58,9 @@ class Past:
             [version] = connection.execute("PRAGMA data_version").fetchone()
             if self._laid.get(connection) == (number, version):
                 return
+            lift(connection)
             found = read_past(rows, schema.tables, self.conversation_id, point, self._read)
-            lay_over(connection, schema, found.earlier)
+            lay_over(connection, schema, found.earlier, found.cut.taken)
             self.found = found
             # What is temporary lasts only when it is committed, and then somebody may write.
             connection.execute("COMMIT")

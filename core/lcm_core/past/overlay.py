@@ -11,13 +11,15 @@ by this connection.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
+from lcm_core.change.journal import Operation
 from lcm_core.change.plan import KEYS, Cells, value_of
 from lcm_core.past.rebuild import Earlier, RowKey
 from lcm_core.store.connecting import SqlValue, quoted
-from lcm_core.store.schema import Schema
+from lcm_core.store.schema import JOURNAL, Schema
 
 #: Tables whose rows are copied for one conversation instead of viewed: SQLite puts no index below a view that
 #: stands in a join, and would read every message of the file.
@@ -30,17 +32,51 @@ _PREFIX: Final = "lcm_tui_past_"
 _LOOKED_FOR: Final = ("conversation_id", "summary_id", "parent_summary_id", "message_id")
 
 
-def lay_over(connection: sqlite3.Connection, schema: Schema, earlier: Earlier) -> None:
-    """Show *earlier* in place of what is there now; whatever was laid over it before goes.
+def lay_over(
+    connection: sqlite3.Connection, schema: Schema, earlier: Earlier, taken: Sequence[Operation]
+) -> None:
+    """Show *earlier* in place of what is there now, and a history without the operations *taken* back.
 
     Called within a transaction, which has to be ended by a commit if it is to last.
     """
-    connection.execute("PRAGMA query_only = 0")  # the file itself was opened so that it cannot be written
-    try:
-        _remove(connection)
+    with _temporary(connection):
         _lay(connection, schema, earlier)
+        if taken and schema.has(JOURNAL):
+            _lay_history(connection, taken)
+
+
+@contextmanager
+def _temporary(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is temporary may be written; the file itself was opened so that it cannot be."""
+    connection.execute("PRAGMA query_only = 0")
+    try:
+        yield
     finally:
         connection.execute("PRAGMA query_only = 1")
+
+
+def lift(connection: sqlite3.Connection) -> None:
+    """Take away what was laid over a file, within a transaction."""
+    with _temporary(connection):
+        _remove(connection)
+
+
+def _lay_history(connection: sqlite3.Connection, taken: Sequence[Operation]) -> None:
+    """The operations until then; what was undone later was in effect."""
+    gone = f"{_PREFIX}gone_{JOURNAL}"
+    connection.execute(f"CREATE TEMP TABLE {gone} (id TEXT PRIMARY KEY)")
+    connection.executemany(f"INSERT INTO temp.{gone} VALUES (?)", [(one.id,) for one in taken])
+    later = f"(SELECT id FROM temp.{gone})"
+    columns = ", ".join(
+        f"CASE WHEN undone_by IN {later} THEN NULL ELSE undone_by END AS undone_by"
+        if column == "undone_by"
+        else quoted(column)
+        for column in _columns(connection, JOURNAL)
+    )
+    connection.execute(
+        f"CREATE TEMP VIEW {JOURNAL} AS SELECT rowid AS rowid, {columns} FROM main.{JOURNAL} "
+        f"WHERE id NOT IN {later}"
+    )
 
 
 def _remove(connection: sqlite3.Connection) -> None:

@@ -11,6 +11,7 @@ from lcm_core.assemble.export import markdown, request_text
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.budget import parse_budget, step
 from lcm_core.errors import FileMissingError, UsageError
+from lcm_core.past.point import parse_point
 from lcm_core.private_files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.records import ConversationId
 
@@ -26,6 +27,8 @@ _OTHER: Final = re.compile(r"#([0-9]{1,15})")
 SNAPSHOT: Final = "asm_"
 #: What is typed for the context as it was when the screen was opened.
 OPENED: Final = "opened"
+#: What is typed on the past for the context as it is now.
+NOW: Final = "now"
 #: What is typed, or an empty answer stands for, to compare with the same context without its prompt.
 NO_PROMPT: Final = "no prompt"
 
@@ -63,11 +66,15 @@ def export_actions(
     async def compare() -> None:
         other = step(assembly.budget, -1)
         smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
-        offered = NO_PROMPT if assembly.prompt else smaller
+        then = screen.then
+        offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
         first = assembly.first
         if first is None:
             return
-        here = Side(conversation_id, assembly.asked, "now", prompt=assembly.prompt, clamps=assembly.clamps)
+        at = "" if then is None else then.past.point.text
+        here = Side(
+            conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
+        )
 
         def check(text: str) -> str | None:
             try:
@@ -76,7 +83,10 @@ def export_actions(
                 return error.message
             return None
 
-        label = f"Compare with: 64k (budget), #3 (conversation), {OPENED}, asm_… (snapshot); enter: {offered}"
+        label = (
+            f"Compare with: 64k (budget), #3 (conversation), {OPENED}, {NOW}, asm_… (snapshot), op_… or a "
+            f"time (the past); enter: {offered}"
+        )
         wanted = await screen.ask(label, check=check)
         if wanted is not None:
             screen.open(comparison(wanted.strip() or offered, here, first))
@@ -98,6 +108,10 @@ def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
 
         opened = sent_now(first.assembled)
         return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)
+    if wanted.casefold() == NOW and here.at:
+        return places.Comparison(here, here._replace(when=NOW, at=""))
+    if (point := parse_point(wanted)) is not None and point.text != here.at:
+        return places.Comparison(here._replace(when=point.text, at=point.text), here)
     if wanted.casefold() == NO_PROMPT and here.prompt:
         return places.Comparison(here._replace(when="", prompt=""), here)
     if wanted.startswith(SNAPSHOT):
@@ -112,7 +126,7 @@ def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
         else:
             raise UsageError(
                 f"“{word}” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
-                f"(asm_…) or “{OPENED}”."
+                f"(asm_…), a point of the past (op_… or a time), “{NOW}” or “{OPENED}”."
             )
     if (other, budget) == (number, here.budget):
         raise UsageError("That is this context itself: choose another budget or conversation.")

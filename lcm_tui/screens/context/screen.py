@@ -22,6 +22,7 @@ from lcm_tui import places
 from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links, item_links
+from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.aside import Aside
@@ -83,6 +84,10 @@ belongs to another conversation, or its ordinal or type is invalid.
 d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
 dissolves all of them. U lists changes and undoes them.
 
+[ and ] step through the operations that changed this conversation: the context as it was before each, and at
+last as it is now. The lines under the title name the operation, and what changed since that the history does
+not know. The past is read-only; D compares it with now.
+
 enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
@@ -100,6 +105,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             ),
             *("export", "summaries", "previous", "messages", "repair", "rewrite-subtree", "mark", "health"),
             *("history", "files", "briefs", "budget-more", "budget-less", "clamp"),
+            *STEPS,
         )
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -108,6 +114,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             "wrapped": ("As sent", "Switch between the items as stored and the messages as sent."),
             "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
             "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
+            **STEPS,
         }
     )
 
@@ -151,6 +158,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             Action("wrapped", self._turn_as_sent),
             *budget_actions(self, self.assembly, self._settings_changed),
             *export_actions(self, one.conversation_id, self.assembly),
+            *step_actions(self, one),
             *(replace(action, when=self._once_read(action.when)) for action in changing),
             *rewrite_actions(self, one, self.summary_id),
             *conversation_links(self, one),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from lcm_core.records import Conversation, SummaryId
@@ -16,6 +16,7 @@ from lcm_tui import places
 from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links
+from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
@@ -62,6 +63,9 @@ undoes them. r drafts a new text for a summary, W for it and everything below it
 m switches to the coverage map: which summaries cover which messages. > reads what is below the selected
 summary level by level, with the tokens that each level costs.
 
+[ and ] step through the operations that changed this conversation: the DAG as it was before each, and at last
+as it is now. The past is read-only.
+
 / finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the
 focus (tab); n and N go to the next and the previous match.
 """
@@ -80,8 +84,10 @@ focus (tab); n and N go to the next and the previous match.
                 "compact",
             ),
             *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
+            *STEPS,
         )
     )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = STEPS
 
     def __init__(self, conversation: Conversation, *, select: SummaryId | None = None) -> None:
         super().__init__()
@@ -147,6 +153,7 @@ focus (tab); n and N go to the next and the previous match.
                 selected=lambda: self.lines.summary,
                 why_not=self._why_not_dissolved,
             ),
+            *step_actions(self, self.conversation),
             Action("open", self._open_row, self._why_not_open),
             Action("map", self._show_map),
             Action("expand", self._expand, self._why_not_expanded),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from lcm_tui import places
 from lcm_tui.actions.change import change_actions
+from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.changes.undo import undoing
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
@@ -41,11 +42,12 @@ class OperationScreen(DataScreen[Recorded]):
 
     HELP = f"""
 An operation as it was committed, with the ordinals of that moment. u previews undoing it, or redoing it if it
-was undone.
+was undone. c shows the context as it was before it, s the summary DAG.
 
 {HELP_VIEW}
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("undo", "open"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("undo", "context", "summaries", "open"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = BEFORE
 
     def __init__(self, operation: Operation) -> None:
         super().__init__()
@@ -75,7 +77,11 @@ was undone.
 
     def actions(self) -> Sequence[Action]:
         """Taking it back, and going through it."""
-        return (*change_actions(self, self.view), Action("undo", self._undo, self._why_unread))
+        return (
+            *change_actions(self, self.view),
+            *before_actions(self, lambda: self._operation, lambda: None),
+            Action("undo", self._undo, self._why_unread),
+        )
 
     async def fetch(self) -> Recorded:
         """What the history kept; its edits never change."""

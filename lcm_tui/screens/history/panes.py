@@ -63,6 +63,10 @@ class OperationList(ListPane[str]):
         """The selected operation; of a batch its newest."""
         return self.whole[0] if self.whole else self.history.by_id.get(self.table.selected or "")
 
+    def oldest(self) -> Operation | None:
+        """The selected operation; of a batch its oldest."""
+        return self.whole[-1] if self.whole else self.operation
+
     def why_no_operation(self) -> str | None:
         """Why nothing can be done with what is selected."""
         return "no operation is selected" if self.operation is None else None

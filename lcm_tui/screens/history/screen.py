@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lcm_core.records import Conversation, ConversationId
@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
+from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.changes.undo import undoing
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
@@ -35,10 +36,15 @@ u previews undoing any operation in the list, and a applies that; an undo is an 
 undone. ↶ marks operations that were undone. If a later operation depends on this one, the preview names it
 and offers to undo both. If someone else changed the rows since, undo is refused with the reason.
 
+c shows the context as it was before the selected operation, s the summary DAG; of a batch, before all of it.
+
 T switches between this conversation and all of them. / filters.
 """
     HERE: ClassVar[str] = "history"
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "undo", "scope", "search"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "undo", "context", "summaries", "scope", "search")
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = BEFORE
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
         """The history of the database; with *only* at first that of *conversation*."""
@@ -57,6 +63,7 @@ T switches between this conversation and all of them. / filters.
         return (
             Action("open", self._open_operation, self.list.why_no_operation),
             Action("undo", self._undo, self.list.why_no_operation),
+            *before_actions(self, self.list.oldest, self.list.why_no_operation),
             Action("scope", self._turn_scope, self._why_no_scope),
         )
 

@@ -1,0 +1,116 @@
+"""[ and ] step through the operations that changed a conversation; the past is read-only, and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lcm_tui import places
+from lcm_tui.screens.comparison.screen import CompareScreen
+from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.history.screen import HistoryScreen
+from lcm_tui.widgets.past_bar import PastBar
+from tests.app.support import NARROW, conversation, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.test_history import changed
+from tests.app.test_plan_screen import NODE
+from tests.change.support import dump
+from tests.conftest import DatabaseFactory
+from tests.databases import connect
+
+OWNER = 1
+
+
+@pytest.fixture
+async def dissolved(database_copy: DatabaseFactory) -> tuple[Path, str]:
+    """A database with one operation, which dissolved a summary of a conversation."""
+    path = database_copy("0.15.3")
+    [operation] = await changed(path, (OWNER, NODE))
+    return path, operation
+
+
+def items_of(screen: ContextScreen) -> list[int | str | None]:
+    return list(screen.items.known.view.items.refs)
+
+
+async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
+    path, operation = dissolved
+    rows = dump(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.open_place(places.Context(conversation(pilot, OWNER)))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ContextScreen)
+        now = items_of(screen)
+        assert NODE not in now
+        assert screen.why_not("hunk-next") == "this is the present"
+        await pilot.press("[")
+        await wait_for_text(pilot, f"before {operation}", "past, read-only", NODE)
+        assert NODE in items_of(screen)
+        assert "cannot be changed" in (screen.why_not("dissolve") or "")
+        await settled(pilot)
+        assert screen.assembly.ledger is not None
+        assert NODE in {one.origin.summary_id for one in screen.assembly.ledger.assembled.messages}
+        await pilot.press("[")
+        await wait_for(pilot, lambda: any("before the oldest operation" in one for one in said(pilot)))
+        await pilot.press("]")
+        await wait_for(pilot, lambda: items_of(screen) == now, "the present")
+        await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
+        assert screen.why_not("hunk-next") == "this is the present"
+    assert dump(path) == rows
+
+
+async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path, str]):
+    path, operation = dissolved
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("U")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await settled(pilot)
+        await pilot.press("s")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
+        await wait_for_text(pilot, f"before {operation}", NODE)
+        await pilot.press("c")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        await wait_for_text(pilot, f"before {operation}", NODE)
+        await settled(pilot)
+        await pilot.press("D", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "the comparison")
+        await wait_for_text(pilot, f"before:{operation}", "1 only in the first")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen), "the context")
+        context = pilot.app.screen
+        assert isinstance(context, ContextScreen)
+        assert context.explained().startswith("This is the past, as it was before")
+
+
+async def test_what_nobody_knows_stands_above_the_rows(dissolved: tuple[Path, str]):
+    path, operation = dissolved
+    with connect(path) as connection:
+        connection.execute(
+            "DELETE FROM context_items WHERE conversation_id = ? AND summary_id IN "
+            "(SELECT parent_summary_id FROM summary_parents)",
+            (OWNER,),
+        )
+        connection.execute(
+            "DELETE FROM context_items WHERE conversation_id = ? AND summary_id NOT NULL", (OWNER,)
+        )
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.open_place(places.Context(conversation(pilot, OWNER)))
+        await settled(pilot)
+        await pilot.press("[")
+        await wait_for_text(pilot, "! The context is not as operation")
+        assert operation in shown(pilot)
+
+
+async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.open_place(places.Summaries(conversation(pilot, 1)))
+        await settled(pilot)
+        await pilot.press("[")
+        await wait_for(pilot, lambda: any("no operation that changed" in one for one in said(pilot)))
