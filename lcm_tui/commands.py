@@ -62,6 +62,20 @@ _ALL = (
     Command("messages", "M", "Messages", "Go to the selected message in its conversation."),
     Command("files", "f", "Files", "Show the large files of this conversation."),
     Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
+    Command(
+        "new-brief",
+        "ctrl+n",
+        "New brief",
+        "Write a focus brief about one question, with a model or by hand.",
+        where="focus briefs",
+    ),
+    Command(
+        "activate",
+        "asterisk",
+        "Activate",
+        "Preview making the selected focus brief the active one.",
+        where="focus briefs",
+    ),
     Command("search", "slash", "Find", "Filter the list, or find in the text."),
     Command(
         "search-everywhere",

@@ -98,13 +98,14 @@ class CompactionRun:
         conversation_id: ConversationId,
         changed: Callable[[], object],
         paid: ReplyCache,
+        batch: str = "",
     ) -> None:
-        """*paid*: answers that were put off, of this run and of those before it."""
+        """*paid*: answers that were put off, of this run and of those before it; *batch*: to go on with."""
         self._database = database
         self._paid = paid
         self._conversation_id = conversation_id
         self._changed = changed
-        self.batch = new_batch_id()
+        self.batch = batch or new_batch_id()
         self.done: list[Done] = []
         self.held: PassDraft | None = None  #: waits for the operator's word
         self.running = False

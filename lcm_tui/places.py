@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # no start pays for what belongs to one screen
     from lcm_core.past.point import Point
     from lcm_core.store.assemblies import Snapshot
 
+    from lcm_tui.briefing import BriefWork
     from lcm_tui.changes.change import Change, Then
     from lcm_tui.drafts import Wanted, Work
     from lcm_tui.widgets.text import Document
@@ -201,6 +202,13 @@ class Compaction(NamedTuple):
     """What would be compacted, pass by pass."""
 
     conversation: Conversation
+    batch: str = ""  #: that the passes become a part of; empty: one of their own
+
+
+class BriefDraft(NamedTuple):
+    """A focus brief on its way: swept for, written, previewed."""
+
+    work: BriefWork
 
 
 class Drafting(NamedTuple):
@@ -274,6 +282,7 @@ Place: TypeAlias = (
     | Deletion
     | TransplantTarget
     | Compaction
+    | BriefDraft
     | Drafting
     | Review
     | Editor

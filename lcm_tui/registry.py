@@ -28,8 +28,8 @@ def screen_for(place: places.Place, session: Session) -> Screen[None]:
         case places.Compaction():
             from lcm_tui.screens.compacting.screen import CompactingScreen
 
-            return CompactingScreen(place.conversation)
-        case places.Drafting() | places.Review() | places.Editor() | places.Source():
+            return CompactingScreen(place.conversation, place.batch)
+        case places.Drafting() | places.Review() | places.BriefDraft() | places.Editor() | places.Source():
             return _drafting(place)
         case places.Health():
             from lcm_tui.screens.health.screen import HealthScreen
@@ -92,7 +92,7 @@ def _by_another(
             assert_never(place)
 
 
-Drafted = places.Drafting | places.Review | places.Editor | places.Source
+Drafted = places.Drafting | places.Review | places.BriefDraft | places.Editor | places.Source
 
 
 def _drafting(place: Drafted) -> Screen[None]:
@@ -105,6 +105,10 @@ def _drafting(place: Drafted) -> Screen[None]:
             from lcm_tui.screens.review.screen import ReviewScreen
 
             return ReviewScreen(place.work, place.summary_id, own=place.own)
+        case places.BriefDraft():
+            from lcm_tui.screens.brief_draft.screen import BriefDraftScreen
+
+            return BriefDraftScreen(place.work)
         case places.Editor():
             from lcm_tui.screens.editor.screen import EditScreen
 

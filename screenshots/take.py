@@ -65,6 +65,11 @@ PICTURES = (
     Picture("item", ("c", "enter", "m"), "<summary"),
     Picture("focus-brief", (*"jjjjj", "c"), "focus"),
     Picture("briefs", (*"jjjjj", "b"), "focus_"),
+    Picture(
+        "brief-draft",
+        (*"jjjjj", "b", "ctrl+n", *LEASE_TABLE, "enter", "e", *"Workers", "space", *"renew.", "ctrl+s"),
+        "saved",
+    ),
     Picture("previous", ("s", "l", "j", "l", "j", "j", "p"), "reconstructed"),
     Picture("files", ("f",), "file_"),
     Picture("file", ("f", "enter"), "fake-png"),

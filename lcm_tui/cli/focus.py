@@ -256,7 +256,7 @@ class _Sweeping:
             return [Note(f"The engine sweeps {when}: there is nothing to compact.")]
         return [
             *planned_compaction(self.shown),
-            Note(f"The engine sweeps {when}, and so does --apply; --no-sweep leaves it out."),
+            Note(f"The engine sweeps {when}, and so does --apply; --no-sweep skips it."),
         ]
 
     def make(self) -> None:
@@ -395,7 +395,7 @@ class FocusWork:
             except RefusedError as error:
                 if error.code != "NO_SUMMARIES" or not sweeping.passes or sweeping.done is not None:
                     raise
-                note = Note("What the brief replaces is known when the sweep has made the first summary.")
+                note = Note("The sweep makes the first summary; what the brief replaces is known after it.")
                 return Proposal([], {"sweep": sweeping.document}, [*sweeping.blocks(), note], nothing=_LATER)
             made = await plan_brief(reader, wish, text, batch=self._batch(sweeping))
             blocks = [] if sweeping.done is not None else sweeping.blocks()
@@ -583,7 +583,7 @@ _NO_CALL = (
     "No call was made and nothing was changed; --apply has it written and asks again before the commit."
 )
 _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks again."
-_OF_DRAFT = "The engine would sweep the context first; a draft is put over the context it was written from."
+_OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."
 _EDIT_IT = 'edit "text" in it as you like.'
 
 

@@ -48,7 +48,7 @@ GROUPS: Final = {
     "messages": "The messages of a conversation.",
     "summaries": "The summaries: lists, one with its sources and uses, its previous context, the map.",
     "context": "The context of a conversation: what the model sees.",
-    "focus": "Focus briefs: a text about one question in the place of the summaries it covers.",
+    "focus": "Focus briefs: texts about one question that replace the summaries they cover.",
     "files": "The large files that messages refer to.",
     "sessions": "The sessions of the host, in its databases and in files.",
     "remnic": "Remnic's LCM store: browse it, import into it, compare it, export from it.",

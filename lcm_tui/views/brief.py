@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from lcm_core.assemble.elements import FocusOverlay
-from lcm_core.records import FocusBrief
+from lcm_core.focus_view import BriefEntry
 
+from lcm_tui.views.focus import state_words
 from lcm_tui.views.units import moment_text
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, field, heading
 
 
-def brief_document(brief: FocusBrief, overlay: FocusOverlay | None, zone: tzinfo | None) -> Document:
+def brief_document(entry: BriefEntry, overlay: FocusOverlay | None, zone: tzinfo | None) -> Document:
     """A brief with its text; *overlay*: what it is sent instead of."""
+    brief = entry.brief
     covered = "nothing in the context"
     if overlay is not None:
         covered = f"{', '.join(sorted(overlay.covered))} at ordinal {overlay.at_ordinal}"
@@ -24,6 +26,14 @@ def brief_document(brief: FocusBrief, overlay: FocusOverlay | None, zone: tzinfo
         Block(brief.prompt, "brief"),
         field("covers to", covers_to),
         *([field("replaces", covered)] if brief.status == "active" else []),
+        field("saves" if entry.is_active else "would save", entry.effect.words),
+        field("state", state_words(entry), "warn" if entry.state.stale else "text"),
+        *(
+            [field("sources", ", ".join(f"{n:,} {role}" for role, n in entry.roles.items()))]
+            if entry.roles
+            else []
+        ),
+        *([field("error", brief.error)] if brief.error else []),
         field("written by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"),
         Block(),
         Block(brief.content) if brief.content.strip() else Block("It has no text.", "dim"),

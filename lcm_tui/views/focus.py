@@ -14,7 +14,7 @@ from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.units import moment_text
 
 #: What is said when the sweep of the engine is left out.
-NO_SWEEP = "The engine would sweep the context first; --no-sweep leaves that out."
+NO_SWEEP = "--no-sweep skips the sweep that the engine would make."
 
 
 def state_words(entry: BriefEntry) -> str:
@@ -74,7 +74,7 @@ def brief_blocks(entry: BriefEntry, zone: tzinfo | None) -> list[Block]:
         facts.append(("Covered", some(entry.effect.covered, 6)))
     facts.append(("State", state_words(entry)))
     if entry.state.tokens:
-        facts.append(("Came since", f"{entry.state.tokens:,} tokens"))
+        facts.append(("Newer tokens", f"{entry.state.tokens:,}"))
     roles = ", ".join(f"{number:,} {role.replace('_', ' ')}" for role, number in entry.roles.items())
     facts += [("Sources", roles or "none recorded"), ("Written by", brief.generator_run_id)]
     if brief.superseded_at:
@@ -94,7 +94,7 @@ def wish_blocks(wish: FocusWish) -> list[Block]:
     title = "Focus brief" if wish.kind is FocusKind.CREATE else "Refocus"
     facts: list[tuple[str, Cell]] = [("Question", wish.prompt), ("Made from", what)]
     if wish.earlier is not None:
-        facts.append(("Carries on", f"{wish.earlier.brief_id} ({wish.earlier.tokens:,} tokens)"))
+        facts.append(("Replaces brief", f"{wish.earlier.brief_id} ({wish.earlier.tokens:,} tokens)"))
     whole = sum(one.tokens for one in wish.made_from.sources)
     facts.append(("Would replace", f"{counted(len(wish.made_from.sources), 'summary')} ({whole:,} tokens)"))
     return [Facts(facts, title=f"{title}, conversation {wish.conversation_id}")]
@@ -110,5 +110,5 @@ def draft_blocks(text: BriefText, found: Retention | None) -> list[Block]:
         invented = some((one.text for one in found.invented), 6) if found.invented else "nothing found"
         facts.append(("Invented", invented))
     if text.notes:
-        facts.append(("Its writer says", text.notes))
+        facts.append(("Notes of the model", text.notes))
     return [Facts(facts, title="Draft"), Prose(text.content, title="Text")]

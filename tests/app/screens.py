@@ -32,6 +32,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "FilesScreen": (3, ("f",)),
         "FileScreen": (3, ("f", "enter")),
         "BriefsScreen": (3, ("b",)),
+        "BriefDraftScreen": (3, ("b", "ctrl+n q enter")),
         "PlanScreen": (3, ("c", "d")),
         "CompactingScreen": (3, ("C",)),
         "HealthScreen": (3, ("H",)),

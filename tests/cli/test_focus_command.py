@@ -114,7 +114,7 @@ def test_the_sweep_comes_first_and_is_one_batch_with_the_brief(
     wanted = ("create", 7, "--prompt", "q", "--text", text)
     shown = focus(path, *wanted)
     assert "Compact conversation 7: 1 pass" in shown.out
-    assert "is known when the sweep has made" in shown.out
+    assert "is known after it" in shown.out
     assert focus(path, *wanted, "--no-sweep").code == 9  # there is no summary yet
     done = focus(path, *wanted, "--apply", "--yes", "--json").data
     assert len(done["sweep"]["made"]) == 1
@@ -127,7 +127,7 @@ def test_clearing_keeps_the_brief_and_sweeps_behind_it(path: Path, monkeypatch: 
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before = dump(path)
     said = focus(path, "clear", 2, "--no-sweep").out
-    assert "--no-sweep leaves that out" in said
+    assert "--no-sweep skips the sweep" in said
     done = focus(path, "clear", 2, "--apply", "--yes", "--json").data
     assert len(done["sweep"]["made"]) == 1
     assert statuses(path, 2) == ["superseded", "failed", "inactive"]

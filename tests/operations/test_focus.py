@@ -226,7 +226,7 @@ def test_sources_have_their_roles_and_ordinals(database_copy: DatabaseFactory):
         (below, None, "expanded"),
         ("sum_07742015d971b59d", 2, "expanded"),
     ]
-    assert any("2 ids that no summary" in one for one in plan.warnings)
+    assert any("2 ids of no summary" in one for one in plan.warnings)
 
 
 # -- refocus, activate, delete ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from lcm_core.focus_view import FocusEffect, effect_of
 from lcm_core.javascript import BLANKS, JsonObject
 from lcm_core.operations.drafting.draft import MANUAL, storable
 from lcm_core.operations.rows import delete, update
-from lcm_core.records import ConversationId, FocusBrief, SummaryId
+from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import active_brief, list_briefs
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
@@ -253,22 +253,7 @@ async def plan_brief(
         insertion("focus_brief_sources", Cells.of({**one, "brief_id": row["brief_id"], "created_at": stamp}))
         for one in sources
     ]
-    would_be = FocusBrief(
-        str(row["brief_id"]),
-        wish.conversation_id,
-        wish.prompt,
-        content,
-        "active",
-        tokens,
-        TARGET_TOKENS,
-        mark.latest_at,
-        mark.message_seq,
-        text.writer,
-        None,
-        owner.created_at,
-        owner.created_at,
-    )
-    effect = await effect_of(reader, would_be)
+    effect = await effect_of(reader, _would_be(wish, content, tokens))
     verb = "Refocus" if wish.kind is FocusKind.REFOCUS else "Focus"
     return Plan(
         kind=wish.kind,
@@ -282,6 +267,31 @@ async def plan_brief(
         ),
         batch=batch,
         select=str(row["brief_id"]),
+    )
+
+
+async def effect_of_text(reader: Reader, wish: FocusWish, content: str) -> FocusEffect:
+    """What a text would replace as the brief of its conversation, in the context as it is now."""
+    tokens = estimate(storable(content), engine_rules(reader.schema).estimator)
+    return await effect_of(reader, _would_be(wish, content, tokens))
+
+
+def _would_be(wish: FocusWish, content: str, tokens: int) -> FocusBrief:
+    mark, none = wish.made_from.watermark, Timestamp("")
+    return FocusBrief(
+        "",
+        wish.conversation_id,
+        wish.prompt,
+        content,
+        "active",
+        tokens,
+        TARGET_TOKENS,
+        mark.latest_at,
+        mark.message_seq,
+        None,
+        None,
+        none,
+        none,
     )
 
 
@@ -341,7 +351,7 @@ async def _moved_on(reader: Reader, wish: FocusWish) -> list[str]:
 def _about_text(tokens: int, text: BriefText, unknown: Sequence[str]) -> list[str]:
     found: list[str] = []
     if text.truncated:
-        found.append("Its writer says that something was left out")
+        found.append("The model reports that it omitted something")
     if text.writer != MANUAL and tokens < LEAST_TOKENS:
         asked = f"the engine asks for {TARGET_TOKENS:,} and warns below {LEAST_TOKENS:,}"
         found.append(f"It has {tokens:,} tokens; {asked}")
@@ -350,7 +360,7 @@ def _about_text(tokens: int, text: BriefText, unknown: Sequence[str]) -> list[st
     if unknown:
         ids = ", ".join(safe_line(one) for one in unknown[:3])
         found.append(
-            f"Its writer named {counted(len(unknown), 'id')} that no summary of the conversation has "
+            f"The model cited {counted(len(unknown), 'id')} of no summary of this conversation "
             f"({clip(ids, 80)}): not recorded"
         )
     return found

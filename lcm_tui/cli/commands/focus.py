@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
     from lcm_tui.cli.focus import FocusWork
 
-_WRITING = "Where the text comes from"
+_WRITING = "Text"
 
 BriefId: TypeAlias = Annotated[
     str, Argument("BRIEF_ID", "The brief, by its id or a unique prefix.", StoredText(empty=False))
@@ -44,11 +44,11 @@ FromDraft: TypeAlias = Annotated[
 ]
 NoSweep: TypeAlias = Annotated[
     bool,
-    Option("--no-sweep", "Do not sweep the context; the engine always does."),
+    Option("--no-sweep", "Skip the sweep; the engine never does."),
 ]
 Sweep: TypeAlias = Annotated[
     bool,
-    Option("--sweep", "Sweep the context first, so that newer messages are in a summary."),
+    Option("--sweep", "Sweep the context first, so that summaries cover newer messages."),
 ]
 
 
@@ -88,7 +88,7 @@ def create(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Put a brief about one question in the place of the summaries (previews unless --apply)."""
+    """Write a focus brief that replaces the summaries it covers (previews unless --apply)."""
     from lcm_core.operations.focus import FocusKind
 
     from lcm_tui.cli.focus import FocusWork
@@ -127,7 +127,7 @@ def refocus(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Write the active brief again with the summaries that came since (previews unless --apply)."""
+    """Rewrite the active brief with newer summaries (previews unless --apply)."""
     from lcm_core.operations.focus import FocusKind
 
     from lcm_tui.cli.focus import FocusWork
@@ -165,7 +165,7 @@ def _done(work: FocusWork) -> Answer:
 
 @command("focus activate", examples=("focus activate focus_b291 --apply",))
 def activate(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
-    """Put an older brief in force again; the active one is superseded (previews unless --apply)."""
+    """Make an older brief active; the active one is superseded (previews unless --apply)."""
     from lcm_tui.cli.focus import activate_brief
 
     return activate_brief(run, brief, flags)
@@ -181,7 +181,7 @@ def clear(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Take the active brief out of force and keep it, then sweep the context (previews unless --apply)."""
+    """Deactivate the active brief, which is kept; then sweep the context (previews unless --apply)."""
     from lcm_tui.cli.focus import clear_brief
 
     named = conversation.selector("focus.clear")

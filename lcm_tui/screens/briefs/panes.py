@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
-from lcm_core.records import FocusBrief
+from lcm_core.focus_view import BriefEntry
 
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.screens.briefs.reads import Briefs
@@ -18,6 +18,8 @@ COLUMNS = (
     Column("created", "created", 16, keep=80),
     Column("covers", "covers to", 16, keep=50),
     Column("tokens", "tokens/target", 13, right=True, keep=60),
+    Column("saves", "saves", 7, right=True, keep=70),
+    Column("state", "state", 7, keep=85),
     Column("prompt", "prompt", 16, grows=True, keep=90),
     Column("id", "id", 22, keep=30),
 )
@@ -39,11 +41,12 @@ class BriefList(ListPane[str]):
         before, self.briefs = self.briefs, briefs
         self.relist()
         if before is not None:
-            known = before.by_id
-            self.table.mark_fresh([key for key, brief in briefs.by_id.items() if known.get(key) != brief])
+            known = {key: entry.brief for key, entry in before.by_id.items()}
+            fresh = (key for key, entry in briefs.by_id.items() if known.get(key) != entry.brief)
+            self.table.mark_fresh(list(fresh))
 
     @property
-    def selected(self) -> FocusBrief | None:
+    def selected(self) -> BriefEntry | None:
         """The brief under the cursor."""
         key = self.table.selected
         return self.briefs.by_id.get(key) if self.briefs is not None and key is not None else None
@@ -72,13 +75,20 @@ class BriefList(ListPane[str]):
     def cells(self, key: str) -> Mapping[str, Span]:
         """A brief in a line."""
         assert self.briefs is not None  # it has been listed
-        brief = self.briefs.by_id[key]
+        entry = self.briefs.by_id[key]
+        brief, effect = entry.brief, entry.effect
+        has_text = bool(brief.content.strip())
+        stale = Span("stale", "warn") if entry.state.stale else Span("current", "ok")
         return {
-            "mark": Span("●" if self.briefs.active == key else " ", "ok"),
+            "mark": Span("●" if entry.is_active else " ", "ok"),
             "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),
             "created": Span(moment_text(brief.created_at, self.zone)[:16]),
             "covers": Span(moment_text(brief.covered_latest_at, self.zone)[:16]),
             "tokens": Span(f"{brief.tokens:,}/{brief.target_tokens:,}"),
+            "saves": Span(
+                f"{effect.saved:,}" if effect.covered else "–", "text" if effect.covered else "dim"
+            ),
+            "state": stale if has_text else Span("no text", "dim"),
             "prompt": Span(brief.prompt),
             "id": Span(brief.brief_id, "key"),
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.records import Conversation
@@ -15,8 +16,9 @@ from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
+from lcm_tui.screens.briefs.changing import BriefChanges
 from lcm_tui.screens.briefs.panes import BriefList
-from lcm_tui.screens.briefs.reads import Briefs, load_briefs
+from lcm_tui.screens.briefs.reads import Briefs, read_briefs
 from lcm_tui.views.brief import brief_document, sent_document
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
@@ -31,10 +33,36 @@ class BriefsScreen(DataScreen[Briefs]):
 A focus brief is a text about one question, written from older parts of a conversation. While one is active,
 the engine sends it instead of the summaries it covers; inactive briefs are kept as a record.
 
-● marks the active brief. "covers to" is the time of the newest message that it covers. enter moves into the
-text, m switches to what the model receives.
+● marks the active brief. "covers to" is the time of the newest message that it covers, "saves" how
+many fewer tokens are sent. A brief is stale when the context changed or something newer came; the text below
+says what. enter moves into the text, m switches to what the model receives.
+
+ctrl+n writes a new brief about a question that you type, with a model or by hand; r rewrites the active one
+with newer summaries. * makes an older brief active, K deactivates the active one and keeps it, X deletes one. Each is previewed first, and can be undone. Before a new brief, and after clearing, the engine sweeps
+the context: the passes are shown with their cost, and belong to the same batch.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "wrapped", "context"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *(
+                "open",
+                "new-brief",
+                "rewrite",
+                "activate",
+                "archive",
+                "delete",
+                "wrapped",
+                "context",
+                "history",
+            )
+        )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "rewrite": ("Refocus", "Rewrite the active brief with newer summaries."),
+            "archive": ("Clear", "Preview deactivating the active brief, which is kept."),
+            "delete": ("Delete", "Preview deleting this brief."),
+        }
+    )
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
@@ -42,7 +70,9 @@ text, m switches to what the model receives.
         self.list = BriefList()
         self.text = TextView(id="text")
         self._in_text = TextFinder(self.text)
+        self.changes = BriefChanges(self, conversation, self.list)
         self._as_sent = False
+        self._wanted: str | None = None  #: the brief to stand on
         self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
 
     def compose_body(self) -> ComposeResult:
@@ -54,7 +84,9 @@ text, m switches to what the model receives.
         return (
             Action("open", self.text.focus, self.list.why_none),
             Action("wrapped", self._turn_form, self._why_not_sent),
+            *self.changes.actions(),
             to(self, "context", places.Context(self.conversation)),
+            to(self, "history", places.History(self.conversation, only=True)),
         )
 
     def where(self) -> str:
@@ -76,19 +108,26 @@ text, m switches to what the model receives.
             return True
         return False
 
+    def stand_on(self, ref: str | int) -> None:
+        """Select a brief that a change has brought, as soon as it has been read."""
+        self._wanted = str(ref)
+        self.load()
+
     def selected_id(self) -> str | None:
         """The brief's id."""
         return self.list.table.selected
 
     async def fetch(self) -> Briefs:
         """The briefs."""
-        return await self.session.read(load_briefs, self.conversation.conversation_id, self.session.zone)
+        return await self.session.read(read_briefs, self.conversation.conversation_id, self.session.zone)
 
     def show(self, data: Briefs) -> None:
         """Show them; the selection stays on its brief."""
         self.list.zone = self.session.zone
         self.list.recorded = self.session.database.schema.has("focus_briefs")
         self.list.show(data)
+        if self._wanted is not None and self.list.table.select(self._wanted):
+            self._wanted = None
         self.query_one(TitleBar).note = f"{len(data.by_id):,}" if data.by_id else ""
         self._show_text()
 
@@ -97,25 +136,25 @@ text, m switches to what the model receives.
         self._show_text()
 
     def _show_text(self) -> None:
-        brief, briefs = self.list.selected, self.list.briefs
-        if brief is None or briefs is None:
+        entry, briefs = self.list.selected, self.list.briefs
+        if entry is None or briefs is None:
             self.text.show(())
             return
-        overlay = briefs.overlay_of(brief.brief_id)
+        overlay = briefs.overlay_of(entry.brief.brief_id)
         if self._as_sent and overlay is not None:
             document = sent_document(overlay)
         else:
-            document = brief_document(brief, overlay, self.session.zone)
-        shown = (brief.brief_id, self._as_sent)
+            document = brief_document(entry, overlay, self.session.zone)
+        shown = (entry.brief.brief_id, self._as_sent)
         self.text.show(document, keep_place=shown == self._shown)
         self._shown = shown
 
     def _why_not_sent(self) -> str | None:
         """Only the brief in force is sent."""
-        brief, briefs = self.list.selected, self.list.briefs
-        if brief is None or briefs is None:
+        entry, briefs = self.list.selected, self.list.briefs
+        if entry is None or briefs is None:
             return "no brief is selected"
-        sent = self._as_sent or briefs.overlay_of(brief.brief_id) is not None
+        sent = self._as_sent or briefs.overlay_of(entry.brief.brief_id) is not None
         return None if sent else "this brief is not sent to the model"
 
     def _turn_form(self) -> None:

@@ -95,9 +95,11 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         }
     )
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, batch: str = "") -> None:
+        """*batch*: that the passes become a part of; empty: one of their own."""
         super().__init__()
         self.conversation = conversation
+        self._batch = batch
         self.choices = CompactionChoices(
             self, conversation.session_key, changed=self._choices_changed, redraw=self._redraw_head
         )
@@ -121,7 +123,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """What is made of the conversation here."""
         if self._run is None:
             session, number = self.session, self.conversation.conversation_id
-            self._run = CompactionRun(session.database, number, self._run_changed, session.paid)
+            self._run = CompactionRun(session.database, number, self._run_changed, session.paid, self._batch)
         return self._run
 
     # -- layout ------------------------------------------------------------------------------------------
