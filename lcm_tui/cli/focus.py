@@ -579,9 +579,7 @@ class FocusWork:
             line.clear()
 
 
-_NO_CALL = (
-    "No call was made and nothing was changed; --apply has it written and asks again before the commit."
-)
+_NO_CALL = "No call was made and nothing was changed; --apply calls the model, then asks again."
 _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks again."
 _OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."
 _EDIT_IT = 'edit "text" in it as you like.'
