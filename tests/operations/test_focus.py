@@ -300,6 +300,23 @@ def test_a_brief_that_was_changed_meanwhile_is_not_overwritten(database_copy: Da
     assert dump(path) == before
 
 
+def test_a_brief_that_somebody_else_made_active_meanwhile_stays_the_only_one(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_brief(reader, await read_wish(reader, ONE, "q"), BriefText("Ours."), now=NOW)
+
+    plans = [asyncio.run(planned(path, plan)), asyncio.run(planned(path, plan))]
+    put(path, "theirs", BriefText("Theirs."))
+    before = dump(path)
+    for one in plans:
+        with pytest.raises(LcmError, match=r"another focus brief of conversation 1 is active \(G11\)"):
+            commit(path, one)
+    assert dump(path) == before
+
+
 # -- refused ---------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,12 @@ _REFERENCES: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
+#: What a key says where the same check finds different things, by check and kind.
+_OF_KIND: Final[Mapping[tuple[str, str], str]] = {
+    ("G11", "briefs"): "another focus brief of conversation {conversation} is active",
+}
+
+
 def context_key(check: str, conversation_id: int, ref: Ref) -> str:
     """Something wrong with an item of a context."""
     return f"{check}:{conversation_id}:{'summary' if isinstance(ref, str) else 'message'}:{ref}"
@@ -40,6 +46,11 @@ def summary_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
 def message_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
     """Something wrong with a message; *ref* may be the name of a symbol, until it has its id."""
     return f"{check}:{conversation_id!s}:message:{ref!s}"
+
+
+def briefs_key(conversation_id: SqlValue) -> str:
+    """Several focus briefs of a conversation are active."""
+    return f"G11:{conversation_id!s}:briefs:active"
 
 
 def resolved(key: str, values: Mapping[str, SqlValue]) -> str:
@@ -67,5 +78,5 @@ def sentence_of(key: str) -> str:
     conversation, _, rest = rest.partition(":")
     kind, _, ref = rest.partition(":")
     known = CHECKS[check].broken if check in CHECKS else ""
-    pattern = known or "{kind} refers to {ref}, which is missing"
+    pattern = _OF_KIND.get((check, kind)) or known or "{kind} refers to {ref}, which is missing"
     return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"

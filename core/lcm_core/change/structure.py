@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Final
 
-from lcm_core.change.breaks import context_key, line_key, reference_key, summary_key
+from lcm_core.change.breaks import briefs_key, context_key, line_key, reference_key, summary_key
 from lcm_core.change.catalog import Catalog, Reference
 from lcm_core.change.connection import Writer
 from lcm_core.change.place import Listing
@@ -27,6 +28,7 @@ from lcm_core.change.plan import (
     Edit,
     Owner,
     Ref,
+    RowChange,
     Splice,
     Symbol,
     ref_of,
@@ -44,10 +46,28 @@ def findings(
     """Keys of what is wrong with what some edits touch, with the *contexts* as they are at this moment."""
     found = _summary_findings(writer, catalog, _touched_summaries(edits))
     found |= _read_in_two(writer, catalog, edits)
+    found |= _rival_briefs(writer, catalog, edits)
     for owner, listing in contexts.items():
         if isinstance(owner, int) and (subjects := _subjects_of(edits, owner)):
             found |= _context_findings(Walks(writer, catalog.schema.tables), owner, listing, subjects)
     return found
+
+
+#: A row of it is in force for a conversation, and no other may be.
+BRIEFS: Final = "focus_briefs"
+
+
+def _rival_briefs(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> frozenset[str]:
+    """G11: several focus briefs of one conversation are active, around those that edits touch."""
+    if not catalog.schema.has(BRIEFS, "status"):
+        return frozenset()
+    if not any(isinstance(edit, RowChange) and edit.table == BRIEFS for edit in edits):
+        return frozenset()
+    rows = writer.rows(
+        f"""SELECT conversation_id FROM {BRIEFS} WHERE status = 'active'
+        GROUP BY conversation_id HAVING count(*) > 1"""
+    )
+    return frozenset(briefs_key(row[0]) for row in rows)
 
 
 # -- summaries: one query a check -----------------------------------------------------------------------

@@ -15,7 +15,8 @@ What is loaded, for edits that name the summaries S and the messages M:
 - U: S, what was made from M, those others, and all above; the edges between them;
 - the rows of U and of the sources of S and of what may be read twice, and of the messages that M or a line of
   S names;
-- of the contexts of all their conversations: the summaries, and the items of M.
+- of the contexts of all their conversations: the summaries, and the items of M;
+- all focus briefs of a conversation of which the edits touch one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from lcm_core.change.plan import (
     touched_rows,
     value_of,
 )
-from lcm_core.change.structure import concerned, findings, missing_targets
+from lcm_core.change.structure import BRIEFS, concerned, findings, missing_targets
 from lcm_core.change.verify import Verified
 from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
 from lcm_core.store.opening import connect_memory
@@ -58,6 +59,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "summary_messages": ("summary_id", "message_id"),
     "summary_parents": ("summary_id", "parent_summary_id"),
     "context_items": ("conversation_id", "message_id", "summary_id"),
+    BRIEFS: ("brief_id", "conversation_id", "status"),
 }
 #: What is looked up in the copy by itself.
 _INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,6 +68,7 @@ _INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
     "summary_messages": ("summary_id", "message_id"),
     "summary_parents": ("summary_id", "parent_summary_id"),
     "context_items": ("conversation_id", "summary_id", "message_id"),
+    BRIEFS: ("brief_id",),
 }
 _LINES: Final = ("summary_messages", "summary_parents")
 
@@ -125,6 +128,8 @@ class Named:
     summaries: set[str] = field(default_factory=set)
     messages: set[int] = field(default_factory=set)
     owners: set[int] = field(default_factory=set)
+    briefs: set[str] = field(default_factory=set)
+    of_briefs: set[int] = field(default_factory=set)  #: conversations that get or lose a brief
     sources: dict[str, set[str]] = field(default_factory=dict)  #: of new edges, by consumer
     linked: dict[str, set[int]] = field(default_factory=dict)  #: messages of new links, by leaf
 
@@ -134,7 +139,9 @@ class Named:
         found = cls()
         for edit in edits:
             for table, made, row in touched_rows(edit):
-                if table in _COLUMNS:
+                if table == BRIEFS:
+                    found._take_brief(row)
+                elif table in _COLUMNS:
                     found._take(row)
                 if made and table in _LINES:
                     found._join(row)
@@ -148,6 +155,12 @@ class Named:
             self.messages.add(message)
         if isinstance(owner := row.get("conversation_id"), int):
             self.owners.add(owner)
+
+    def _take_brief(self, row: Cells) -> None:
+        if isinstance(brief := row.get("brief_id"), str):
+            self.briefs.add(brief)
+        if isinstance(owner := row.get("conversation_id"), int):
+            self.of_briefs.add(owner)
 
     def _join(self, row: Cells) -> None:
         consumer, source, message = (
@@ -291,6 +304,12 @@ class _Loading:
         self._summaries(above | sources)
         self._take("messages", "message_id", self._messages)
         self._contexts()
+        self._briefs()
+
+    def _briefs(self) -> None:
+        rows = self._take(BRIEFS, "brief_id", self._named.briefs)
+        owners = {owner for row in rows if isinstance(owner := row[2], int)}
+        self._take(BRIEFS, "conversation_id", owners | self._named.of_briefs)
 
     def _links_below(self, below: set[str], made: set[str]) -> None:
         """Of summaries under those that are named, the links that show what of it is in a context.
