@@ -108,8 +108,8 @@ def conversations(path: Path, session_id: str | None = None) -> list[dict[str, A
     with closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row
         rows = connection.execute(
-            "SELECT * FROM conversations WHERE ?1 IS NULL OR session_id = ?1 ORDER BY conversation_id",
-            (session_id,),
+            "SELECT * FROM conversations WHERE ? IS NULL OR session_id = ? ORDER BY conversation_id",
+            (session_id, session_id),
         ).fetchall()
         return [_conversation(connection, row) for row in rows]
 

@@ -360,10 +360,10 @@ async def finished_heartbeats(reader: Reader, conversation_id: ConversationId, a
 
 async def turn_before(reader: Reader, conversation_id: ConversationId, seq: int) -> list[RowText]:
     """The messages from the last user's one before *seq* up to it; none when no user said anything."""
-    clause = """WHERE m.conversation_id = ?1 AND m.seq <= ?2 AND m.seq >= (
+    clause = """WHERE m.conversation_id = ? AND m.seq <= ? AND m.seq >= (
         SELECT max(u.seq) FROM messages AS u
-        WHERE u.conversation_id = ?1 AND u.seq <= ?2 AND u.role = 'user') ORDER BY m.seq"""
-    return await _row_texts(reader, clause, conversation_id, seq)
+        WHERE u.conversation_id = ? AND u.seq <= ? AND u.role = 'user') ORDER BY m.seq"""
+    return await _row_texts(reader, clause, *(conversation_id, seq) * 2)
 
 
 async def summarised_among(reader: Reader, message_ids: Sequence[int]) -> frozenset[int]:
