@@ -828,6 +828,15 @@ class DataScreen(CommandScreen, Generic[D]):
         self._has_shown = True
         self._paint_from_now()
 
+    async def load_now(self) -> None:
+        """Fetch and show, and wait until it is shown: what is fetched at the moment is of another kind."""
+        data = await self.fetch()
+        shown = asyncio.get_running_loop().create_future()
+        self.post_message(self.Loaded(data))
+        self.call_later(shown.set_result, None)
+        await shown
+        self._loaded_at = time.monotonic()
+
     async def _load_once(self) -> None:
         self.post_message(self.Loaded(await self.fetch()))
         self._loaded_at = time.monotonic()

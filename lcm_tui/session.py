@@ -110,7 +110,7 @@ class PastSession(Session):
         from lcm_core.past.database import Past  # no start pays for it
 
         self.past = Past(conversation_id, point)
-        self._present = present
+        self.present = present
         self._then: Database | None = None
         self._opening = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
@@ -118,7 +118,7 @@ class PastSession(Session):
 
     def __getattr__(self, name: str) -> Any:
         """What is not of the past."""
-        return getattr(self._present, name)
+        return getattr(self.present, name)
 
     async def read(
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
@@ -126,11 +126,11 @@ class PastSession(Session):
         """Read as it was then, in one transaction."""
         async with self._opening:
             if self._then is None:
-                self._then = await self.past.open(self._present.database.path)
+                self._then = await self.past.open(self.present.database.path)
                 self._following = asyncio.create_task(_follow(self._then))
-            elif self._read_at != self._present.changed_at:
+            elif self._read_at != self.present.changed_at:
                 await self._then.refresh()
-            self._read_at = self._present.changed_at
+            self._read_at = self.present.changed_at
         return await self._then.read(load, *args, **kwargs)
 
     async def close(self) -> None:

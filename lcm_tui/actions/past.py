@@ -35,38 +35,61 @@ BEFORE: Final = MappingProxyType(
 _NO_NEWER: Final = "this is the present"
 
 
+class _Steps:
+    """Where a screen is in the past of a conversation: presses are counted, and taken together."""
+
+    def __init__(self, screen: DataScreen[Any], conversation: Conversation) -> None:
+        self._screen = screen
+        self._owner = conversation.conversation_id
+        self._pressed = 0  #: steps back that were asked for and not taken
+        self._taking = False
+
+    def press(self, steps: int) -> None:
+        """So many steps back; forward when they are negative."""
+        self._pressed += steps
+        if not self._taking:
+            self._taking = True
+            self._screen.work_on("past", self._take, exclusive=False)
+
+    async def _take(self) -> None:
+        try:
+            while self._pressed:
+                await self._take_all()
+        finally:
+            self._taking = False
+
+    async def _take_all(self) -> None:
+        from lcm_core.past.point import Point, cut_at
+        from lcm_core.past.reading import operations_on
+
+        screen, then = self._screen, self._screen.then
+        present = screen.session if then is None else then.present
+        steps, self._pressed = self._pressed, 0
+        found = await present.read(lambda reader: reader.run(operations_on, self._owner, {}))
+        try:
+            here = 0 if then is None else len(cut_at(then.past.point, found).taken)
+        except NotFoundError:  # it was removed from the history just now
+            here, steps = len(found) + 1, -len(found) - 1
+        there = max(0, min(here + steps, len(found)))
+        if not found:
+            said = "The history has no operation that changed this conversation."
+            screen.app.notify(said, timeout=4)
+        elif there == here:
+            end = "This is the present." if here == 0 else "This is before the oldest operation."
+            screen.app.notify(end, timeout=4)
+        else:
+            point = Point(found[there - 1].id) if there else None
+            screen.look_at(present, self._owner, point)
+            await screen.load_now()
+
+
 def step_actions(screen: DataScreen[Any], conversation: Conversation) -> tuple[Action, ...]:
     """Step through the operations that changed a conversation."""
-    owner = conversation.conversation_id
-
-    async def older() -> None:
-        then = screen.then
-        if then is None:
-            from lcm_core.past.reading import newest_point
-
-            point = await screen.session.read(lambda reader: reader.run(newest_point, owner, {}))
-            if point is None:
-                screen.app.notify("The history has no operation that changed this conversation.", timeout=4)
-                return
-        else:
-            found = then.past.found
-            point = None if found is None else found.older
-            if point is None:
-                screen.app.notify("This is before the oldest operation in the history.", timeout=4)
-                return
-        screen.look_at(screen.session, owner, point)
-        screen.load()
-
-    def newer() -> None:
-        then = screen.then
-        if then is not None and then.past.found is not None:
-            screen.look_at(screen.session, owner, then.past.found.newer)
-            screen.load()
-
-    def why_no_newer() -> str | None:
-        return _NO_NEWER if screen.then is None else None
-
-    return (Action("hunk-previous", older), Action("hunk-next", newer, why_no_newer))
+    steps = _Steps(screen, conversation)
+    return (
+        Action("hunk-previous", lambda: steps.press(1)),
+        Action("hunk-next", lambda: steps.press(-1), lambda: _NO_NEWER if screen.then is None else None),
+    )
 
 
 def before_actions(

@@ -14,7 +14,7 @@ from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.widgets.past_bar import PastBar
 from tests.app.support import NARROW, conversation, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.app.test_history import changed
-from tests.app.test_plan_screen import NODE
+from tests.app.test_plan_screen import NODE, OTHER
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
@@ -60,6 +60,28 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
         assert screen.why_not("hunk-next") == "this is the present"
     assert dump(path) == rows
+
+
+async def test_no_press_is_lost(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    first, second = await changed(path, (1, NODE), (1, OTHER))
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.open_place(places.Summaries(conversation(pilot, OWNER)))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, DagScreen)
+        await pilot.press("[", "[")
+        await wait_for_text(pilot, f"before {first}", NODE)
+        await settled(pilot)
+        assert NODE in screen.lines.known.ids
+        await pilot.press("]")
+        await wait_for_text(pilot, f"before {second}")
+        await settled(pilot)
+        assert NODE not in screen.lines.known.ids
+        await pilot.press("]", "]", "]")
+        await wait_for(pilot, lambda: not screen.query(PastBar), "no bar")
+        assert OTHER not in screen.lines.known.ids
 
 
 async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path, str]):

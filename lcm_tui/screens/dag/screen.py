@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from lcm_core.records import Conversation, SummaryId
+from lcm_core.records import Conversation, ConversationId, SummaryId
 from lcm_core.store import lineage
 from textual import on
 from textual.app import ComposeResult
@@ -32,6 +32,11 @@ from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import TextView
+
+if TYPE_CHECKING:
+    from lcm_core.past.point import Point
+
+    from lcm_tui.session import Session
 
 #: Cells from which the detail stands beside the tree and not below it.
 WIDE = 110
@@ -165,6 +170,11 @@ focus (tab); n and N go to the next and the previous match.
         )
 
     # -- the tree ----------------------------------------------------------------------------------------
+
+    def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
+        """Another moment has another graph: its first rows come before the whole."""
+        super().look_at(session, conversation_id, point)
+        self.lines.known.survey = None
 
     async def fetch(self) -> Reading:
         """The context's references; once the whole graph was read, all of it again, but not all the time."""
