@@ -109,6 +109,23 @@ def by_host(path: Path, conversation: int, times: Times, *actions: str) -> None:
 _STAMPED = {"messages": "message_id", "summaries": "summary_id", "context_items": "rowid"}
 
 
+def test_an_old_summary_that_is_put_into_the_context_later_is_said(long_one: Path):
+    """As another tool does that dissolves: what was in the place of its items, no row says."""
+    times = Times(long_one)
+    times.next()
+    first = dissolve(long_one, 3)
+    times.note()
+    when = times.next().strftime("%Y-%m-%d %H:%M:%S")
+    by_hand(
+        long_one,
+        "UPDATE context_items SET created_at = ? WHERE conversation_id = 3 AND ordinal IN (4, 5)",
+        when,
+    )
+    [(then, statements)] = state_then(long_one, 3, after(first))
+    assert then["context"] == state_now(long_one, 3)["context"]
+    assert [one.doubt for one in statements] == [Doubt.MADE_LATER]
+
+
 def by_hand(path: Path, statement: str, *parameters: str) -> None:
     """What somebody else does to the file."""
     with connect(path) as connection:

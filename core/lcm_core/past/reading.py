@@ -167,11 +167,18 @@ def _present(
                 (conversation_id, day, seconds),
             )
         )
+    timed = "created_at" in tables.get("context_items", ())
     context, added = _context(db, tables, conversation_id, day)
     sources = _sources(
         db, tables, [ref for ref in context.refs if isinstance(ref, str) and ref in made], made
     )
-    said = _said(db, {ref for some in sources.values() for ref in some if isinstance(ref, int)})
+    may_be_later = {
+        ref
+        for ref, row in zip(context.refs, context.rows, strict=True)
+        if isinstance(ref, int) and (row in added or not timed)
+    }
+    may_be_later |= {ref for some in sources.values() for ref in some if isinstance(ref, int)}
+    said = {ref: when for ref, when in _said(db, may_be_later).items() if when >= seconds}
     keys = dict.fromkeys(key for one in taken for key in row_keys(one.edits))
     return Present(conversation_id, context, added, _rows(db, tables, keys), made, sources, said, known)
 

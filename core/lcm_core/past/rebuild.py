@@ -43,7 +43,7 @@ class Doubt(StrEnum):
 
     APPENDED = "appended"  #: the host added it later: left out, for its time proves it
     COMPACTED = "compacted"  #: the host compacted it later: opened into what the links name
-    MADE_LATER = "made-later"  #: it is newer, and nothing says what was in its place: shown
+    MADE_LATER = "made-later"  #: its item is newer, and nothing says what was in its place: shown
     SAME_SECOND = "same-second"  #: added in the second of the point: shown
     CONTEXT = "context"  #: the context was not as an operation left it
     ROW = "row"  #: a row was not as an operation left it
@@ -86,7 +86,7 @@ class Present:
     #: when a summary was made, likewise; only of those that may be newer than the point
     made: Mapping[str, int]
     sources: Mapping[str, tuple[Ref, ...]]  #: of the summaries in `made`, in order
-    said: Mapping[int, int]  #: when a message among these sources was stored
+    said: Mapping[int, int]  #: when a message was stored; only of those that may be newer than the point
     #: what operations before the point put into the context in its very second
     known: frozenset[Ref] = frozenset()
 
@@ -256,25 +256,29 @@ class _Back:
 
         What the operation of that moment itself *mentioned* was there, whatever its time says.
         """
-        added = self.present.added
-        places = list(zip(self.context.refs, self.context.rows, strict=True)) if mentioned else []
-        for ref, row in places:
-            if ref in mentioned and isinstance(row, int) and added.get(row, seconds) > seconds:
-                self._untimed.add(ref)
-        while (at := self._compacted_later(seconds, mentioned)) is not None:
+        if not (self.present.added or self.present.made or self.present.said):
+            return  # nothing is newer than the point
+        self._untimed |= {ref for ref in mentioned if self._is_later(ref, seconds)}
+        while (at := self._compacted_later(seconds)) is not None:
             self._open(at, seconds)
         later = [
             at
-            for at, (ref, row) in enumerate(zip(self.context.refs, self.context.rows, strict=True))
-            if isinstance(row, int) and added.get(row, seconds) > seconds and ref not in self._untimed
+            for at, ref in enumerate(self.context.refs)
+            if isinstance(ref, int) and self._is_later(ref, seconds)
         ]
         for at in reversed(later):
-            if isinstance(name := self.context.refs[at], str) and self.present.made.get(name, 0) > seconds:
-                continue  # nothing is known of what was in its place
             self._replace(at, ())
-            self._appended += 1
+        self._appended += len(later)
         if at_the_point:
             self._doubts += self._unsure(seconds)
+
+    def _is_later(self, ref: Ref, seconds: int) -> bool:
+        """Whether the time of a message or summary itself proves that it was not there yet."""
+        if ref in self._untimed:
+            return False
+        if isinstance(ref, str):
+            return self.present.made.get(ref, seconds) > seconds
+        return isinstance(ref, int) and self.present.said.get(ref, seconds) > seconds
 
     def _unsure(self, seconds: int) -> Iterator[Statement]:
         """What may or may not have been there at the point."""
@@ -292,24 +296,26 @@ class _Back:
                 "Shown."
             )
             yield Statement(Doubt.SAME_SECOND, text)
-        newer = [ref for ref in refs if isinstance(ref, str) and self.present.made.get(ref, 0) > seconds]
-        if newer := [ref for ref in newer if ref not in self._untimed]:
+        newer = [
+            ref
+            for ref, row in zip(refs, rows, strict=True)
+            if ref not in self._untimed
+            and (
+                self._is_later(ref, seconds)
+                or (isinstance(row, int) and self.present.added.get(row, seconds) > seconds)
+            )
+        ]
+        if newer:
             text = (
-                "Made after this point, and nothing says what was in the context in its place: "
+                "Added to the context after this point, and nothing says what was in its place: "
                 f"{_names(newer)}. Shown."
             )
             yield Statement(Doubt.MADE_LATER, text)
 
-    def _compacted_later(self, seconds: int, mentioned: frozenset[Ref]) -> int | None:
+    def _compacted_later(self, seconds: int) -> int | None:
         """The place of a summary that somebody else made later, and whose sources are known."""
         for at, ref in enumerate(self.context.refs):
-            if (
-                isinstance(ref, str)
-                and self.present.made.get(ref, seconds) > seconds
-                and ref not in mentioned
-                and ref not in self._untimed
-                and self.present.sources.get(ref)
-            ):
+            if isinstance(ref, str) and self._is_later(ref, seconds) and self.present.sources.get(ref):
                 return at
         return None
 
@@ -320,7 +326,7 @@ class _Back:
         sources = [
             ref
             for ref in self.present.sources[name]
-            if not (isinstance(ref, int) and self.present.said.get(ref, seconds) > seconds)
+            if not (isinstance(ref, int) and self._is_later(ref, seconds))
         ]
         self._replace(at, sources)
         self._opened.append(name)
