@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 _BUSY_SECONDS = 1.0
 _INSTRUCTIONS = (
     "The memory of an LCM agent, read only. search finds where something was said; describe and expand "
-    f"read it; cite what you use by its id. {UNTRUSTED}"
+    "read it and give its citation, such as msg#12@0123456789ab: cite what you use by that; describe says "
+    f"later whether it still holds. {UNTRUSTED}"
 )
 
 Incoming = SessionMessage | Exception

@@ -423,7 +423,8 @@ TOOLS: Final = (
     ),
     _reading(
         "describe",
-        "Show one message, summary, focus brief or large file by its id; for a citation, its validity too.",
+        "Show one message, summary, focus brief or large file by its id, with its citation; for a citation, "
+        "whether it still holds.",
         {"id": _ID, "tokens": _TOKENS},
         _describe,
     ),
