@@ -22,7 +22,7 @@ WAYS: Mapping[str, tuple[int | None, tuple[str, ...]]] = MappingProxyType(
         "ConversationScreen": (3, ("enter",)),
         "DagScreen": (3, ("s",)),
         "CoverageScreen": (3, ("s", "m")),
-        "ExpansionScreen": (3, ("s", "greater_than_sign")),
+        "ExpansionScreen": (6, ("s", "greater_than_sign")),
         "ContextScreen": (3, ("c",)),
         "ItemScreen": (3, ("c", "enter")),
         "SentScreen": (3, ("c", "m enter")),
