@@ -25,6 +25,7 @@ from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
+from lcm_tui.screens.search.panes import QueryInput
 from lcm_tui.views import hits
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
@@ -108,6 +109,7 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
     monkeypatch.setattr(examining, "taken_text", lambda *_: "0.5 s, 12:00:00")
     monkeypatch.setattr(hits, "took_text", lambda _: "0.5 s")
+    monkeypatch.setattr(QueryInput, "cursor_blink", False)
 
 
 SIZES = (
