@@ -30,6 +30,7 @@ from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting, operation_of
 from lcm_core.operations.drafting.draft import draft_setting
 from lcm_core.operations.focus import (
+    CURED_BY_SWEEP,
     BriefText,
     FocusKind,
     FocusWish,
@@ -50,9 +51,6 @@ from lcm_core.times import iso_z
 
 from lcm_tui.session import Session
 from lcm_tui.writing import Modelling, choose_writer, named_model
-
-#: Code of the refusal for a context that a sweep would give its first summary.
-_NO_SUMMARIES = "NO_SUMMARIES"
 
 
 def sweep_setting(session: Session, conversation: Conversation) -> CompactionSetting:
@@ -145,7 +143,7 @@ class BriefWork:
         try:
             wish, effect, question = await self.session.read(load)
         except LcmError as error:
-            waits = isinstance(error, RefusedError) and error.code == _NO_SUMMARIES and sweep is not None
+            waits = isinstance(error, RefusedError) and error.code in CURED_BY_SWEEP and sweep is not None
             refusal = "" if waits and sweep is not None and sweep.passes else error.message
             return BriefOutlook(None, refusal, sweep, None, None, problem)
         cost = None

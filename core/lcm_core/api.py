@@ -60,9 +60,17 @@ if TYPE_CHECKING:
     from lcm_core.dag.graph import SummaryGraph
     from lcm_core.engine import Engine, RuntimeModel, Session
     from lcm_core.findings import Confidence, Finding, Report
+    from lcm_core.focus_view import BriefEntry
     from lcm_core.operations.conversation_file import Exported
     from lcm_core.operations.dissolve import plan_dissolve
     from lcm_core.operations.drafting.draft import Draft
+    from lcm_core.operations.focus import (
+        BriefText,
+        plan_activate_brief,
+        plan_clear_brief,
+        plan_create_brief,
+        plan_delete_brief,
+    )
     from lcm_core.operations.merge import plan_merge
     from lcm_core.operations.prune import plan_archive
     from lcm_core.operations.repair import BadKind, RepairList
@@ -91,6 +99,8 @@ __all__ = [
     "Assembled",
     "Backup",
     "BadKind",
+    "BriefEntry",
+    "BriefText",
     "Committed",
     "Confidence",
     "ConfigurationError",
@@ -148,7 +158,11 @@ __all__ = [
     "limits_of",
     "migrate",
     "named_model",
+    "plan_activate_brief",
     "plan_archive",
+    "plan_clear_brief",
+    "plan_create_brief",
+    "plan_delete_brief",
     "plan_dissolve",
     "plan_merge",
     "plan_redo",
@@ -172,6 +186,8 @@ _LATER: Final = {
     "Assembled": "lcm_core.assemble.result",
     "Backup": "lcm_core.change.backup",
     "BadKind": "lcm_core.operations.repair",
+    "BriefEntry": "lcm_core.focus_view",
+    "BriefText": "lcm_core.operations.focus",
     "Committed": "lcm_core.change.commit",
     "Confidence": "lcm_core.findings",
     "Draft": "lcm_core.operations.drafting.draft",
@@ -210,7 +226,11 @@ _LATER: Final = {
     "api_request": "lcm_core.assemble.export",
     "migrate": "lcm_core.change.migrate",
     "named_model": "lcm_core.summarize.models.writer",
+    "plan_activate_brief": "lcm_core.operations.focus",
     "plan_archive": "lcm_core.operations.prune",
+    "plan_clear_brief": "lcm_core.operations.focus",
+    "plan_create_brief": "lcm_core.operations.focus",
+    "plan_delete_brief": "lcm_core.operations.focus",
     "plan_dissolve": "lcm_core.operations.dissolve",
     "plan_merge": "lcm_core.operations.merge",
     "plan_redo": "lcm_core.change.undo",
@@ -522,6 +542,20 @@ class LcmDatabase:
 
         beside = self.path.parent
         return engine_recall(self._settings, self._large_files or beside / "lcm-files", beside)
+
+    # -- focus briefs -------------------------------------------------------------------------------------
+
+    async def briefs(self, conversation_id: ConversationId) -> tuple[BriefEntry, ...]:
+        """The focus briefs of a conversation, newest first: what each replaces, and what came since.
+
+        None where the engine of this file has no briefs. Reads the counts of every newer message.
+        """
+        from lcm_core.focus_view import load_briefs
+
+        async def load(reader: Reader) -> tuple[BriefEntry, ...]:
+            return await load_briefs(reader, conversation_id, with_tokens=True)
+
+        return await self._database.read(load)
 
     # -- checking ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from lcm_core.change.plan import Plan
-from lcm_core.operations.focus import plan_activate, plan_clear, plan_delete_brief
+from lcm_core.operations.focus import plan_activate_brief, plan_clear_brief, plan_delete_brief
 from lcm_core.records import Conversation
 from lcm_core.store.database import Reader
 
@@ -37,7 +37,7 @@ def activating(conversation: Conversation, brief_id: str) -> Change:
     """An older brief in force again."""
 
     async def plan(reader: Reader) -> Plan:
-        return await plan_activate(reader, conversation.conversation_id, brief_id)
+        return await plan_activate_brief(reader, conversation.conversation_id, brief_id)
 
     return Change(plan, f"Activate {brief_id}", _ABOUT)
 
@@ -46,7 +46,7 @@ def clearing(conversation: Conversation, batch: str, notes: Sequence[str], then:
     """The active brief out of force, as a part of *batch*; *notes* say what follows, without full stops."""
 
     async def plan(reader: Reader) -> Plan:
-        made = await plan_clear(reader, conversation.conversation_id, batch=batch)
+        made = await plan_clear_brief(reader, conversation.conversation_id, batch=batch)
         return replace(made, warnings=(*made.warnings, *notes))
 
     return Change(

@@ -29,13 +29,14 @@ from lcm_core.operations.briefing import (
 from lcm_core.operations.compaction.run import Mode, operation_of
 from lcm_core.operations.drafting.draft import draft_setting
 from lcm_core.operations.focus import (
+    CURED_BY_SWEEP,
     BriefText,
     FocusKind,
     FocusWish,
     check_known_to_engine,
-    plan_activate,
+    plan_activate_brief,
     plan_brief,
-    plan_clear,
+    plan_clear_brief,
     plan_delete_brief,
     read_refocus,
     read_wish,
@@ -179,7 +180,7 @@ def activate_brief(run: Run, wanted: str, flags: ChangeFlags) -> Answer:
 
     async def plan(reader: Reader) -> Plan:
         brief_id, owner = await brief_beginning(reader, wanted)
-        return await plan_activate(reader, owner, brief_id)
+        return await plan_activate_brief(reader, owner, brief_id)
 
     return run_change(run, "focus.activate", plan, flags)
 
@@ -202,7 +203,7 @@ def clear_brief(
 
     async def plan(reader: Reader) -> Proposal:
         batch = sweeping.batch if sweeping.passes else None
-        cleared = await plan_clear(reader, owner, batch=batch)
+        cleared = await plan_clear_brief(reader, owner, batch=batch)
         return Proposal([cleared], {"sweep": sweeping.document}, sweeping.blocks(after=True))
 
     answer = run_change(run, "focus.clear", plan, flags, budget=budget)
@@ -393,9 +394,9 @@ class FocusWork:
             try:
                 wish = await self._wish(reader, owner)
             except RefusedError as error:
-                if error.code != "NO_SUMMARIES" or not sweeping.passes or sweeping.done is not None:
+                if error.code not in CURED_BY_SWEEP or not sweeping.passes or sweeping.done is not None:
                     raise
-                note = Note("The sweep makes the first summary; what the brief replaces is known after it.")
+                note = Note("The sweep makes the summaries; what the brief replaces is known after it.")
                 return Proposal([], {"sweep": sweeping.document}, [*sweeping.blocks(), note], nothing=_LATER)
             made = await plan_brief(reader, wish, text, batch=self._batch(sweeping))
             blocks = [] if sweeping.done is not None else sweeping.blocks()
@@ -488,7 +489,7 @@ class FocusWork:
         try:
             wish, question = self.run.read(load)
         except RefusedError as error:
-            if error.code != "NO_SUMMARIES" or not sweeping.passes:
+            if error.code not in CURED_BY_SWEEP or not sweeping.passes:
                 raise
             wish, question = None, BriefQuestion(self.prompt or "", ())
         forecast, most = self._forecast(named, question, spending)

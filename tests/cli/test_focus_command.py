@@ -123,6 +123,22 @@ def test_the_sweep_comes_first_and_is_one_batch_with_the_brief(
     assert dump(path) == before
 
 
+def test_a_refocus_may_sweep_first_so_that_something_is_newer(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = tmp_path / "brief.md"
+    text.write_text("Text.", encoding="utf-8")
+    assert focus(path, "create", 2, "--prompt", "q", "--text", text, "--apply", "--yes").code == 0
+    before = dump(path)
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    assert "already current" in focus(path, "refocus", 2, "--text", text).err
+    assert "1 pass" in focus(path, "refocus", 2, "--text", text, "--sweep").out
+    done = focus(path, "refocus", 2, "--text", text, "--sweep", "--apply", "--yes", "--json").data
+    assert done["focus"]["madeFrom"] == [done["sweep"]["made"][0]["summaryId"]]
+    undo(path, done)
+    assert dump(path) == before
+
+
 def test_clearing_keeps_the_brief_and_sweeps_behind_it(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     before = dump(path)

@@ -19,11 +19,10 @@ from lcm_core.operations.conversation_file import export_conversation, read_conv
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.focus import (
     BriefText,
-    plan_activate,
-    plan_brief,
-    plan_clear,
+    plan_activate_brief,
+    plan_clear_brief,
+    plan_create_brief,
     plan_delete_brief,
-    read_wish,
 )
 from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.merge import plan_merge
@@ -98,21 +97,18 @@ def an_import(path: Path) -> Plan:
 
 
 def a_focus(path: Path) -> Plan:
-    async def load(reader: Reader) -> Plan:
-        wish = await read_wish(reader, ConversationId(2), "The lease table?")
-        text = BriefText("It has a row for each worker.", "m", cited=wish.made_from.ids)
-        return await plan_brief(reader, wish, text, now=NOW)
-
-    return asyncio.run(planned(path, load))
+    text = BriefText("It has a row for each worker.", "m", cited=("sum_253c14ef1ca84d7c",))
+    question = "The lease table?"
+    return asyncio.run(planned(path, plan_create_brief, ConversationId(2), question, text, now=NOW))
 
 
 def an_activation(path: Path) -> Plan:
     old = "focus_b291d54f7a07a200"
-    return asyncio.run(planned(path, plan_activate, ConversationId(2), old, now=NOW))
+    return asyncio.run(planned(path, plan_activate_brief, ConversationId(2), old, now=NOW))
 
 
 def a_clearing(path: Path) -> Plan:
-    return asyncio.run(planned(path, plan_clear, ConversationId(2), now=NOW))
+    return asyncio.run(planned(path, plan_clear_brief, ConversationId(2), now=NOW))
 
 
 def a_deleted_brief(path: Path) -> Plan:

@@ -18,9 +18,9 @@ from lcm_core.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.focus_view import effect_of
 from lcm_core.operations.focus import (
     BriefText,
-    plan_activate,
+    plan_activate_brief,
     plan_brief,
-    plan_clear,
+    plan_clear_brief,
     plan_delete_brief,
     read_refocus,
     read_wish,
@@ -153,7 +153,7 @@ def test_the_recorded_sequence_row_by_row(database_copy: DatabaseFactory):
     holds(read=False)
     put(path, "three", BriefText("body", "m", truncated=True))
     holds()
-    commit(path, asyncio.run(planned(path, plan_clear, ONE, now=NOW)))
+    commit(path, asyncio.run(planned(path, plan_clear_brief, ONE, now=NOW)))
     step = holds(read=False)
     assert (asyncio.run(reading(path, lambda reader: active_brief(reader, ONE))), step["active"]) == (
         None,
@@ -202,7 +202,7 @@ def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFac
         assert moment is not None
         put(path, prompt, BriefText(content), owner=ConversationId(owner), brief_id=brief_id, now=moment)
         if status == "inactive":
-            commit(path, asyncio.run(planned(path, plan_clear, ConversationId(owner), now=moment)))
+            commit(path, asyncio.run(planned(path, plan_clear_brief, ConversationId(owner), now=moment)))
     assert query(path, sql) == kept
     assert failed  # which nobody makes here
 
@@ -259,7 +259,7 @@ def test_a_refocus_is_made_from_what_came_since(database_copy: DatabaseFactory):
 def test_an_older_brief_is_activated_and_deleted(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     old, now = "focus_b291d54f7a07a200", "focus_0641d2bb900b47e2"
-    plan = asyncio.run(planned(path, plan_activate, TWO, old, now=NOW))
+    plan = asyncio.run(planned(path, plan_activate_brief, TWO, old, now=NOW))
     done = commit(path, plan)
     sql = """SELECT brief_id, status, superseded_at, updated_at FROM focus_briefs
         WHERE conversation_id = 2 AND content <> ''"""
@@ -292,7 +292,7 @@ async def test_the_effect_before_and_the_reasons(database_file: DatabaseFactory)
 
 def test_a_brief_that_was_changed_meanwhile_is_not_overwritten(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    plan = asyncio.run(planned(path, plan_clear, TWO, now=NOW))
+    plan = asyncio.run(planned(path, plan_clear_brief, TWO, now=NOW))
     run(path, "UPDATE focus_briefs SET status = 'superseded' WHERE status = 'active'")
     before = dump(path)
     with pytest.raises(StalePlanError):
@@ -326,8 +326,8 @@ def test_an_engine_without_briefs_is_said_to_have_none(version: str, database_co
     for plan, args in (
         (read_wish, (ONE, "q")),
         (read_refocus, (ONE,)),
-        (plan_activate, (ONE, "focus_1")),
-        (plan_clear, (ONE,)),
+        (plan_activate_brief, (ONE, "focus_1")),
+        (plan_clear_brief, (ONE,)),
         (plan_delete_brief, (ONE, "focus_1")),
     ):
         assert "has no focus briefs" in refusal(path, plan, *args).message
@@ -340,12 +340,12 @@ def test_what_cannot_be_done_says_why(database_copy: DatabaseFactory):
     assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, " \u3000\0").message
     assert "question of 1 to 4,000" in refusal(path, read_wish, ONE, "x" * 4_001).message
     assert isinstance(refusal(path, read_wish, none, "q"), NotFoundError)
-    assert isinstance(refusal(path, plan_clear, none), NotFoundError)
-    assert "no active focus brief" in refusal(path, plan_clear, ONE).message
+    assert isinstance(refusal(path, plan_clear_brief, none), NotFoundError)
+    assert "no active focus brief" in refusal(path, plan_clear_brief, ONE).message
     assert "no active focus brief" in refusal(path, read_refocus, ONE).message
-    assert "already active" in refusal(path, plan_activate, TWO, "focus_0641d2bb900b47e2").message
-    assert "it failed" in refusal(path, plan_activate, TWO, "focus_176b108901f00a77").message
-    assert isinstance(refusal(path, plan_activate, ONE, "focus_0641d2bb900b47e2"), NotFoundError)
+    assert "already active" in refusal(path, plan_activate_brief, TWO, "focus_0641d2bb900b47e2").message
+    assert "it failed" in refusal(path, plan_activate_brief, TWO, "focus_176b108901f00a77").message
+    assert isinstance(refusal(path, plan_activate_brief, ONE, "focus_0641d2bb900b47e2"), NotFoundError)
     with pytest.raises(RefusedError, match="empty text"):
         put(path, "q", BriefText(" \n"))
 

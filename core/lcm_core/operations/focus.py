@@ -38,6 +38,8 @@ from lcm_core.wording import agree, counted
 #: The size that the engine asks of a brief, and below which it warns.
 TARGET_TOKENS: Final = 12_000
 LEAST_TOKENS: Final = 7_200
+#: Codes of refusals that a sweep may cure: it makes summaries of newer messages.
+CURED_BY_SWEEP: Final = frozenset({"NO_SUMMARIES", "ALREADY_CURRENT"})
 #: Characters of a question; more is no question.
 MOST_PROMPT: Final = 4_000
 _SHOWN: Final = 48
@@ -270,6 +272,25 @@ async def plan_brief(
     )
 
 
+async def plan_create_brief(
+    reader: Reader,
+    conversation_id: ConversationId,
+    prompt: str,
+    text: BriefText,
+    *,
+    now: datetime | None = None,
+) -> Plan:
+    """Put a text in force as the brief about *prompt*, made from the context as it is. *now* is in UTC.
+
+    The engine sweeps the context first; that is compaction, and not in this plan.
+
+    Raises:
+        NotFoundError: there is no such conversation.
+        RefusedError: it has no summary in its context, prompt or text are blank, or the engine has no briefs.
+    """
+    return await plan_brief(reader, await read_wish(reader, conversation_id, prompt), text, now=now)
+
+
 async def effect_of_text(reader: Reader, wish: FocusWish, content: str) -> FocusEffect:
     """What a text would replace as the brief of its conversation, in the context as it is now."""
     tokens = estimate(storable(content), engine_rules(reader.schema).estimator)
@@ -379,7 +400,7 @@ def _said(prompt: str) -> str:
 # -- briefs that are there -------------------------------------------------------------------------------
 
 
-async def plan_activate(
+async def plan_activate_brief(
     reader: Reader, conversation_id: ConversationId, brief_id: str, *, now: datetime | None = None
 ) -> Plan:
     """Put a brief that is there in force again; the one in force is superseded. *now* is in UTC.
@@ -415,7 +436,7 @@ async def plan_activate(
     )
 
 
-async def plan_clear(
+async def plan_clear_brief(
     reader: Reader,
     conversation_id: ConversationId,
     *,
