@@ -18,12 +18,20 @@ from lcm_tui.views.summary import badge_of, below_text, broken_text, message_pre
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 
 PENDING = "…"
-#: Cells of a summary id as the engine makes it, of the fold mark before it, and of the mark behind it.
+#: Cells of a summary id as the engine makes it, and of the beginning that tells it from others.
 ID_CELLS = 20
+SHORT_ID_CELLS = 13
+#: Cells of the fold mark before an id, and of the mark behind it.
 MARK_CELLS = 2
 PLACES_CELLS = 3
 
-TREE = Column("tree", "summary", ID_CELLS + MARK_CELLS + PLACES_CELLS + 10, keep=100)
+#: A tree of so many cells leaves the beginnings of summaries at least so many: from the widest to the one
+#: that every screen of 80 columns has room for.
+TREES = (
+    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 10, 40),
+    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 30),
+    (SHORT_ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 0),
+)
 COLUMNS = (
     Column("depth", "", 3, keep=95),  # "L", "D2": kind and depth need no title
     Column("tokens", "tokens", 7, right=True, keep=85),
@@ -33,7 +41,9 @@ COLUMNS = (
     Column("context", "context", 9, keep=90),
     Column("broken", "broken", 11, keep=92),
 )
-PREVIEW = Column("preview", "begins", 24, grows=True)
+PREVIEW = Column("preview", "begins", 20, grows=True)
+#: Columns that come behind the beginnings, each with the cells that it has to leave them.
+BEHIND = {"below": 22, "time": 34, "model": 40}
 
 _HEADINGS = {
     Section.ORPHANS: ("Orphans: not in the context and not part of any summary", "warn"),
@@ -44,12 +54,19 @@ _HEADINGS = {
 
 @lru_cache(maxsize=8)
 def columns_for(width: int) -> Layout:
-    """The columns of the list; a preview only where it has room."""
-    with_preview = (TREE, *COLUMNS, PREVIEW)
-    if sum(column.width + 1 for column in with_preview) - 1 <= width:
-        return lay_out(with_preview, width)
-    growing = Column(TREE.name, TREE.title, TREE.width, grows=True, keep=TREE.keep)
-    return lay_out((growing, *COLUMNS), width)
+    """The columns of the list: how a summary begins always has one, and whole ids give way to it."""
+    needed = [column for column in COLUMNS if column.name not in BEHIND]
+    left = width - sum(column.width + 1 for column in needed) - 1
+    tree = next(cells for cells, beginning in TREES if left - cells >= beginning or not beginning)
+    left -= tree
+    for column in COLUMNS:
+        if column.name in BEHIND and left - column.width - 1 >= BEHIND[column.name]:
+            needed.append(column)
+            left -= column.width + 1
+    shown = [column for column in COLUMNS if column in needed]
+    if tree + 1 + COLUMNS[0].width + 1 + PREVIEW.width > width:
+        return lay_out((Column("tree", "summary", tree, grows=True), *shown), width)
+    return lay_out((Column("tree", "summary", tree, keep=100), *shown, PREVIEW), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +110,7 @@ class Painter:
         A level that would push the name out stands there as a number.
         """
         indent = " " * (2 * (place.level - 1))
-        room = width - MARK_CELLS - max(cell_width(name), ID_CELLS)
+        room = width - MARK_CELLS - max(cell_width(name), _id_cells(width))
         if len(indent) > room:
             deep = f"{place.level - 1}·"
             indent = deep.rjust(max(min(room, len(indent)), len(deep)))
@@ -103,7 +120,7 @@ class Painter:
         known = self.known
         entry = known.entries.get(summary_id)
         places = known.places(summary_id)
-        name = safe_line(summary_id) + (f" ×{places}" if places > 1 else "")
+        name = clip(safe_line(summary_id), _id_cells(width)) + (f" ×{places}" if places > 1 else "")
         cells = {
             "tree": Span(
                 self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),
@@ -118,6 +135,7 @@ class Painter:
             return cells | {
                 "depth": badge,
                 "tokens": Span("" if gone else PENDING, "dim"),
+                "preview": Span("" if gone else PENDING, "dim"),
                 "broken": Span("✗ no row", "error") if gone else self._repeat(place),
             }
         summary = entry.summary
@@ -162,6 +180,11 @@ class Painter:
         cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
         said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
         return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
+
+
+def _id_cells(width: int) -> int:
+    """How much of an id a tree of so many cells shows."""
+    return ID_CELLS if width >= TREES[-2][0] else SHORT_ID_CELLS
 
 
 def _context_cell(ordinals: tuple[int, ...]) -> Span:
