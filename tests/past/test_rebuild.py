@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +19,11 @@ from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.transplant import plan_transplant
+from lcm_core.past.database import Past
 from lcm_core.past.point import Point
 from lcm_core.past.rebuild import Doubt
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
 from lcm_core.summarize.source import Rendering
 from lcm_core.times import parse_utc
 
@@ -306,3 +310,17 @@ def test_the_history_of_an_earlier_version_is_taken_back(tmp_path: Path):
         [(then, statements)] = state_then(path, owner, Point(when=parse_utc(first) - MINUTE))
         assert unlike(state_now(was, owner), then) == []
         assert statements == ()
+
+
+async def test_no_row_of_then_reaches_a_disk(long_one: Path):
+    """SQLite keeps temporary tables in a file unless it is told otherwise."""
+    operation = await asyncio.to_thread(dissolve, long_one, 3)
+    past = Past(ConversationId(3), Point(operation))
+
+    async def kept(reader: Reader) -> list[Any]:
+        laid = await reader.value("SELECT count(*) FROM sqlite_temp_master")
+        return [await reader.value("PRAGMA temp_store"), laid]
+
+    async with await past.open(long_one) as database:
+        store, laid = await database.read(kept)
+    assert (store, laid > 0) == (2, True)

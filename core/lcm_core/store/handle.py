@@ -197,6 +197,8 @@ class Handle:
 
         def opening() -> sqlite3.Connection:
             opened.append(self._way.connect(self._busy_seconds, lambda: not self._retired))
+            if self._arrange is not None:  # what it lays over the file must not reach a disk
+                opened[0].execute("PRAGMA temp_store = MEMORY")
             return opened[0]
 
         connection = await aiosqlite.Connection(opening, iter_chunk_size=64)
