@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lcm_core.errors import LcmError
 from lcm_core.settings import Settings
@@ -52,6 +52,8 @@ RARELY = 200
 MOST_NOTIFICATIONS = 3
 #: Who presses a key when a notification has stood for so long has read it.
 READ_SECONDS = 2.5
+#: A notification that is shown no longer than this is about the screen that said it, and goes with it.
+PASSING_SECONDS = 4.0
 #: How often it is made sure that somebody can still see the app.
 TERMINAL_SECONDS = 2.0
 
@@ -95,6 +97,7 @@ class LcmApp(App[int]):
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
         self._standing: list[Notification] = []  #: what is shown above the keys, oldest first
+        self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
         self._session: Session | None = None
         self.failure: LcmError | None = None
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
@@ -273,7 +276,21 @@ class LcmApp(App[int]):
         """
         del markup
         text = safe_text(f"{title}: {message}" if title else message)
+        if self.screen_stack:
+            self._said_by[text] = self.screen
         super().notify(text, severity=severity, timeout=timeout, markup=False)
+
+    def put_away_notes_of(self, screen: Screen[None]) -> None:
+        """The screen is left: what it said in passing would be read as said by the one below."""
+        passing = [
+            one
+            for one in self._standing
+            if self._said_by.get(one.message) is screen
+            and one.severity != "error"
+            and one.timeout <= PASSING_SECONDS
+        ]
+        self._take_away(passing)
+        self._said_by = {text: by for text, by in self._said_by.items() if by is not screen}
 
     def on_notify(self, event: Notify) -> None:
         """Make room for a notification, which Textual shows next, without those whose time is over."""
@@ -296,11 +313,14 @@ class LcmApp(App[int]):
             for one in self._standing
             if one.severity == "information" and one.raised_at < now - READ_SECONDS
         ]
-        if not read:
+        self._take_away(read)
+
+    def _take_away(self, notes: Sequence[Notification]) -> None:
+        if not notes:
             return
-        for one in read:
+        for one in notes:
             one.timeout = 0
-        self._standing = [one for one in self._standing if one not in read]
+        self._standing = [one for one in self._standing if one not in notes]
         if self._standing:
             self.post_message(Notify(self._standing[-1]))  # Textual looks through what it shows
         else:

@@ -16,9 +16,11 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
+from lcm_core.records import Conversation, SummaryId
+from lcm_core.store.database import Reader
 from lcm_core.store.opening import Access
 from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import format_local
@@ -41,12 +43,13 @@ from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.places import Place
 from lcm_tui.session import PastSession, Session
 from lcm_tui.views.units import size_text
-from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.widgets.bars import KeyBar, KeyHint, Part, TitleBar, refresh_bars
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.past_bar import PastBar
 from lcm_tui.widgets.spans import Line, Span, strip_of
+from lcm_tui.widgets.text import TextView
 
 if TYPE_CHECKING:
     from lcm_core.past.point import Point
@@ -123,6 +126,9 @@ class Host(Protocol):
 
     def open_instead(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place where the one in front is, which is left."""
+
+    def put_away_notes_of(self, screen: Screen[None]) -> None:
+        """Take away what a screen that is left said in passing."""
 
 
 class CommandScreen(Screen[None]):
@@ -259,10 +265,39 @@ class CommandScreen(Screen[None]):
 
     def position(self) -> str:
         """Where in its list the cursor stands: in the one with the keys, else in the first."""
+        listed = self._counted_list
+        return "" if listed is None else listed.position
+
+    @property
+    def _counted_list(self) -> LineView[Any] | None:
+        """The list with the keys, else the first one."""
         focused = self.focused
-        if not isinstance(focused, LineView):
-            focused = next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
-        return "" if focused is None else focused.position
+        if isinstance(focused, LineView):
+            return focused
+        return next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
+
+    @on(TitleBar.Clicked)
+    async def _clicked_title(self, event: TitleBar.Clicked) -> None:
+        """Go to the end of the list, where what is new is; or read the file again."""
+        listed = self._counted_list
+        if event.part is Part.FILE:
+            await self.action_run("reload")
+        elif listed is not None:
+            listed.focus()
+            listed.action_last()
+
+    @on(TextView.Clicked)
+    def _clicked_text(self, event: TextView.Clicked) -> None:
+        if event.summary_id is not None:
+            self.work_on("clicked", self._go_to_summary, SummaryId(event.summary_id))
+
+    async def _go_to_summary(self, name: SummaryId) -> None:
+        """Show a summary that a text names in the DAG of its conversation."""
+        found = await self.session.read(_conversation_of, name)
+        if found is None:
+            self.app.notify(f"{name} is not a summary of this database.", timeout=3)
+        else:
+            self.open(places.Summaries(found, select=name))
 
     def compose_body(self) -> ComposeResult:
         """What the screen is about."""
@@ -678,6 +713,10 @@ class CommandScreen(Screen[None]):
         self.main_widget().focus()
         self.call_after_refresh(self._note_painted)
 
+    @on(Unmount)
+    def _take_notes_along(self) -> None:
+        self._host.put_away_notes_of(self)
+
     @on(ScreenResume)
     def _first_in_front(self, event: ScreenResume) -> None:
         """Style nothing again that was styled a moment ago, when it was mounted."""
@@ -851,6 +890,14 @@ class DataScreen(CommandScreen, Generic[D]):
 
 
 _PAST: Final[Line] = (Span("past, read-only ", "warn"),)
+
+
+async def _conversation_of(reader: Reader, name: SummaryId) -> Conversation | None:
+    from lcm_core.store.conversations import get_conversation
+    from lcm_core.store.summaries import summaries_in
+
+    found = await summaries_in(reader, [name])
+    return await get_conversation(reader, found[0].conversation_id) if found else None
 
 
 def rest_after(seconds: float) -> float:

@@ -15,6 +15,7 @@ from lcm_core.change.journal import operations
 from lcm_core.errors import LcmError
 from lcm_core.store.database import Reader
 from lcm_core.times import parse_utc
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -139,6 +140,11 @@ class BackupOffer(Decision[bool]):
             return
         self.query_one(TextView).show(self._document())
         self.query_one("#choices", TextView).show(self._choices())
+
+    @on(TextView.Clicked, "#choices")
+    def _clicked(self, event: TextView.Clicked) -> None:
+        """A click on a choice makes it."""
+        (self.action_backup, self.action_without, self.action_leave)[event.block]()
 
     # -- answers -----------------------------------------------------------------------------------------
 

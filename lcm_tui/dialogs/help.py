@@ -30,7 +30,8 @@ MOVING = (
     (("fold", "unfold"), "fold and unfold, or scroll left and right"),
 )
 MOUSE = (
-    ("click", "click: select; click again: open; click a heading: sort; click a key: run it"),
+    ("click", "select; again: open; a heading: sort; a key: run it; an answer: give it"),
+    ("click", "a summary's id in a text: its place in the DAG; 3 of 42, 5 new ↓: the end of the list"),
     ("wheel", "scroll"),
     ("drag", "drag the line between two panes to move it; double click: put it back"),
     ("^q ^c", "quit immediately"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -70,6 +70,13 @@ class Question(Decision[str]):
             if event.key == key or event.character == key:
                 event.stop()
                 self.dismiss(key)
+
+    @on(TextView.Clicked)
+    def _clicked(self, event: TextView.Clicked) -> None:
+        """A click on an answer gives it."""
+        at = event.block - (len(event.view.document) - len(self._answers))
+        if at >= 0:
+            self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0])
 
     def action_leave(self) -> None:
         """Leave."""

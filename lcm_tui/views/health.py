@@ -11,7 +11,7 @@ from lcm_core.store.found_rows import FoundRow
 from lcm_core.text import clip, safe_line
 
 from lcm_tui.views.examination import NOT_RUN, SEVERITIES, SIGNS, Examination, Group, fix_word
-from lcm_tui.views.findings import REPEATING, repetition_kind, seqs_text
+from lcm_tui.views.findings import REPEATING, can_fix, repetition_kind, seqs_text
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Column, Line, Span, StyleName, depth_style, role_style
 from lcm_tui.widgets.wrapped import Block, Document, heading
@@ -63,13 +63,19 @@ def progress_line(known: Examination, share: float, stage: str) -> Line:
     )
 
 
-def found_line(known: Examination, *, ended: str, reload: str | None) -> Line:
-    """What the checks found, and when they *ended*; *reload*: the file has changed since, this key checks."""
+def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) -> Line:
+    """What the checks found, how many of it the key *fix* can mend, and when they *ended*.
+
+    *reload*: the file has changed since; this key checks again.
+    """
     broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
     left = len(known.not_run)
+    fixable = sum(map(can_fix, known.findings.values()))
     spans = [
-        Span(f" {SIGNS[Confidence.BROKEN]} {broken:,} broken", "error" if broken else "dim"),
+        Span(f" {len(known.results) - left} checks: ", "dim"),
+        Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken", "error" if broken else "dim"),
         Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
+        *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")) if fixable else ()),
         Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
         Span(f"  – {left:,} skipped", "text" if left else "dim"),
     ]

@@ -55,6 +55,7 @@ class Verdict:
     broken: int  #: findings
     suspicious: int
     outdated: bool = False  #: the file was changed since
+    fixable: int = 0  #: findings with a fix that needs no model
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,8 @@ def _state(outlook: Outlook) -> Line:
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     counted = f"{verdict.checks} quick checks"
+    if verdict.fixable:
+        counted += f", {verdict.fixable:,} fixable"
     if verdict.outdated:
         counted += ", before the last change"
     if key := outlook.keys.get(Subject.STATE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from lcm_core.text import cell_width, clip, safe_line
 from textual import events
@@ -52,8 +53,22 @@ class _Bar(Drawn):
             self.refresh()
 
 
+class Part(Enum):
+    """What can be clicked in the title."""
+
+    POSITION = "the place in the list, and what is new below it"
+    FILE = "the state of the file"
+
+
 class TitleBar(_Bar):
     """Where you are at the left, the state of the file at the right."""
+
+    class Clicked(Message):
+        """Something in it was clicked."""
+
+        def __init__(self, part: Part) -> None:
+            super().__init__()
+            self.part = part
 
     where: reactive[str] = reactive("", layout=False)
     note: reactive[str] = reactive("", layout=False)
@@ -63,6 +78,12 @@ class TitleBar(_Bar):
         """*position* says where in the list below the cursor stands; "" for nowhere."""
         super().__init__()
         self._position = position
+        self._starts = (0, 0)  #: the cells where the position and the state of the file begin
+
+    async def _on_click(self, event: events.Click) -> None:
+        placed, live = self._starts
+        if event.x >= placed:
+            self.post_message(self.Clicked(Part.POSITION if event.x < live else Part.FILE))
 
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them."""
@@ -79,6 +100,8 @@ class TitleBar(_Bar):
         where = clip(where, max(room - noted, min(room, width // 2)) if note else room)
         note = clip(note, room - cell_width(where))
         space = " " * (width - _width(right) - cell_width(where) - cell_width(note) - 2)
+        begins = width - 1 - _width(right)
+        self._starts = (begins, begins + _width(placed))
         return (Span(" "), Span(where, "title"), Span(note, "dim"), Span(space), *right)
 
 

@@ -7,13 +7,17 @@ context of three thousand tokens would be a sliver of 128,000.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from lcm_core.context_view import Group, Totals
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.text import cell_width
+from textual import events
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 
 from lcm_tui.widgets.drawn import Drawn
@@ -43,6 +47,13 @@ class CompositionBar(Drawn):
     CompositionBar { height: 3; width: 1fr; background: $surface; }
     """
 
+    class Clicked(Message):
+        """A part of the bar was clicked."""
+
+        def __init__(self, group: Group) -> None:
+            super().__init__()
+            self.group = group
+
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._measured: Measured | None = None
@@ -60,6 +71,15 @@ class CompositionBar(Drawn):
             for y in range(self.size.height):
                 if self._said.get(y) != self._line(y, self.size.width):
                     self.refresh(Region(0, y, self.size.width, 1))
+
+    async def _on_click(self, event: events.Click) -> None:
+        totals = self._measured.totals if self._measured is not None else None
+        if totals is None or event.y != 0:
+            return
+        cells = share_out([group.tokens for group in totals.groups], self.size.width)
+        place = bisect_right(list(accumulate(cells)), event.x)
+        if place < len(totals.groups):
+            self.post_message(self.Clicked(totals.groups[place]))
 
     def render_line(self, y: int) -> Strip:
         """The bar, its legend, or the numbers."""

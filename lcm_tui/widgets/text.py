@@ -6,11 +6,13 @@ import asyncio
 import re
 from bisect import bisect_right
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from lcm_core.text import cell_width
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
+from textual.message import Message
 from textual.strip import Strip
 
 from lcm_tui.widgets.scrolling import CACHED_STRIPS, Scroller
@@ -22,12 +24,39 @@ __all__ = ["Block", "Document", "TextView", "field", "heading", "mark"]
 #: Lines that stand above a match when it is scrolled to.
 ABOVE = 2
 
+#: A summary's id within a text.
+_SUMMARY_ID: Final = re.compile(r"\bsum_[0-9a-zA-Z]{3,}")
+
 #: A place in a document: number of the block, offset in its text.
 Place = tuple[int, int]
 
 
 class TextView(Scroller):
     """A document to read: arrows scroll, nothing is selected."""
+
+    class Clicked(Message):
+        """A line of the text was clicked."""
+
+        def __init__(self, view: TextView, block: int, line: str, cell: int) -> None:
+            super().__init__()
+            self.view = view
+            self.block = block  #: its number in the document
+            self._line = line
+            self._cell = cell
+
+        @property
+        def control(self) -> TextView:
+            """The text."""
+            return self.view
+
+        @property
+        def summary_id(self) -> str | None:
+            """The id of a summary that was clicked, as it is written in the line."""
+            for found in _SUMMARY_ID.finditer(self._line):
+                first = cell_width(self._line[: found.start()])
+                if first <= self._cell < first + len(found[0]):
+                    return found[0]
+            return None
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "page(1)", "Page down", show=False, id="text-page-down"),
@@ -153,6 +182,13 @@ class TextView(Scroller):
     def action_last(self) -> None:
         """Scroll to the end."""
         self._show_from(self._bottom)
+
+    async def _on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        line = self._top + offset.y if offset is not None else self._tops[-1]
+        if offset is not None and line < self._tops[-1]:
+            block = bisect_right(self._tops, line) - 1
+            self.post_message(self.Clicked(self, block, text_of(self._line(line)), offset.x))
 
     def _on_resize(self, event: events.Resize) -> None:
         place = self._place()

@@ -13,6 +13,7 @@ from lcm_core.context_items import ItemId
 from lcm_core.context_view import (
     Fetched,
     FoundOverlay,
+    Group,
     KnownContext,
     RowKey,
     find_item,
@@ -143,6 +144,22 @@ class ItemList(LineView[RowKey]):
                 items.refs[place] == item and (item not in items.repeated or items.ordinals[place] == ordinal)
             )
         )
+
+    def select_group(self, group: Group) -> None:
+        """Stand on the first item of a sort, as the bar above shows it."""
+        items, tail = self.known.view.items, self.known.view.tail
+        first = tail.first_ordinal if tail is not None else None
+        weights = self.known.weights
+
+        def wanted(place: int) -> bool:
+            weight = weights.get(items.refs[place])
+            if weight is None or weight.role != group.role:
+                return False
+            if weight.role is None:
+                return (weight.depth or 0) == group.depth
+            return group.protected == (first is not None and items.ordinals[place] >= first)
+
+        self._select_where(wanted)
 
     def select_ordinal(self, ordinal: int | None) -> None:
         """Stand on the item at an ordinal, when it is still there."""

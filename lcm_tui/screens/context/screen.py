@@ -111,7 +111,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the item, or the message as sent."),
-            "wrapped": ("As sent", "Switch between the items as stored and the messages as sent."),
+            "wrapped": ("Sent messages", "Switch between stored items and the messages as sent."),
             "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
             "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
             **STEPS,
@@ -172,6 +172,13 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     def main_widget(self) -> LineView[RowKey]:
         """The list of items, or of messages: their keys look alike."""
         return self._list
+
+    @on(CompositionBar.Clicked)
+    def _clicked_bar(self, event: CompositionBar.Clicked) -> None:
+        """Stand on the first item of the part that was clicked."""
+        if not self._as_sent:
+            self.items.focus()
+            self.items.select_group(event.group)
 
     def finder(self) -> Finder:
         """The search in the list that is shown."""
@@ -312,7 +319,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def title_now(self, command: str) -> str:
         """`m` gives the other form."""
-        return "As stored" if command == "wrapped" and self._as_sent else super().title_now(command)
+        return "Stored items" if command == "wrapped" and self._as_sent else super().title_now(command)
 
     def summary_id(self) -> SummaryId | None:
         """The summary under the cursor."""

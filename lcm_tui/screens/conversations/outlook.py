@@ -274,7 +274,10 @@ def verdict_of(report: Report) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run."""
     from lcm_core.findings import CheckState, Confidence
 
+    from lcm_tui.views.findings import can_fix
+
     found = Counter(one.confidence for result in report.results for one in result.findings)
+    fixable = sum(can_fix(one) for result in report.results for one in result.findings)
     skipped = sum(result.state is CheckState.NOT_RUN for result in report.results)
     ran = len(report.results) - skipped
-    return Verdict(ran, skipped, found[Confidence.BROKEN], found[Confidence.SUSPICIOUS])
+    return Verdict(ran, skipped, found[Confidence.BROKEN], found[Confidence.SUSPICIOUS], fixable=fixable)

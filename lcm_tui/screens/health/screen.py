@@ -148,7 +148,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             line = progress_line(run.examination, run.share, run.stage)
         else:
             reload = self.key_of("reload") if run.outdated else None
-            line = found_line(run.examination, ended=run.ended, reload=reload)
+            line = found_line(run.examination, ended=run.ended, reload=reload, fix=self.key_of("fix"))
         self.head.say(line)
         self.list.say_checking(run.running)
         self.refresh_bars()
