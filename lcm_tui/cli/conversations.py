@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lcm_core.settings import Json, Settings
 from lcm_core.store.briefs import active_brief, list_briefs
 from lcm_core.store.database import Reader
+from lcm_core.store.growth import growth_of
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, StateRow, engine_state
@@ -90,6 +91,7 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
         await engine_state(reader, record.conversation_id),
         len(await list_briefs(reader, record.conversation_id)),
         None if active is None else as_text(active),
+        await growth_of(reader, record.conversation_id),
     )
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief
+from lcm_core.store.growth import Growth
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, EngineState, StateRow
 from lcm_core.store.statistics import ConversationStatistics, DepthTotal, ItemTotal
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Prose, Table, When
 from lcm_tui.views.context import kind_words
+from lcm_tui.views.growth import CELLS, spark_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class ShownConversation:
     state: EngineState
     briefs: int
     active: FocusBrief | None
+    growth: Growth | None
 
 
 def conversations_table(when: When, schema: Schema, rows: tuple[CountedConversation, ...]) -> Table:
@@ -98,6 +101,7 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         ("Messages", f"{counted.messages.count:,} ({counted.messages.tokens:,} tokens)"),
         ("  first", when(counted.messages.earliest)),
         ("  last", when(counted.messages.latest)),
+        ("  over time", spark_text(found.growth, CELLS) if found.growth is not None else None),
         ("Summaries", f"{counted.summaries.count:,} ({counted.summaries.tokens:,} tokens)"),
         ("  cover", f"{counted.covered_tokens:,} message tokens"),
         ("Context items", f"{counted.context_items:,} ({counted.context_tokens:,} tokens)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import ClassVar, Final
@@ -10,7 +11,9 @@ from typing import ClassVar, Final
 from lcm_core.records import Conversation
 from lcm_core.store import conversations as store_of_all
 from lcm_core.store import messages as store
+from lcm_core.store.growth import growth_of
 from lcm_core.times import iso_z, parse_utc
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -27,12 +30,17 @@ from lcm_tui.widgets.bars import TitleBar
 
 #: How often the host is looked at while the conversation is in front.
 LOOK_SECONDS: Final = 2.0
+#: How a conversation grew is read again at most this often while it grows.
+GROWTH_SECONDS: Final = 10.0
 
 
 class ConversationScreen(DataScreen[Window]):
     """The messages of one conversation; a message's number is its seq."""
 
     HELP = """
+The line at the top shows when its messages came: a bar for each equal piece of its time, the tallest for the
+most messages (sampled), a dot for none; a click on a bar goes there.
+
 The messages of this conversation in seq order, the newest at the bottom. The list loads more in both
 directions as you move; g and G go to the first and the last message.
 
@@ -59,6 +67,7 @@ conversations, a line names the previous and the next one, and what ended each: 
     def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
         super().__init__()
         self.conversation = conversation
+        self._grown_at = 0.0  #: when it was last read how it grew, monotonic
         self._comparing = False  #: how far the engine is, is being read
         self.head = SessionLines(lambda: self.session.zone)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
@@ -130,6 +139,19 @@ conversations, a line names the previous and the next one, and what ended each: 
         if not self.pane.show(data):
             self.load()
         self._look_at_host()
+        if time.monotonic() - self._grown_at > GROWTH_SECONDS:
+            self._grown_at = time.monotonic()
+            self.call_after_refresh(self.work_on, "growth", self._read_growth, exclusive=False)
+
+    async def _read_growth(self) -> None:
+        """Say how it grew, once the messages have been painted and no key is expected."""
+        await self.calm()
+        found = await self.session.read(growth_of, self.conversation.conversation_id)
+        self.head.show_growth(found)
+
+    @on(SessionLines.Clicked)
+    def _clicked_bar(self, event: SessionLines.Clicked) -> None:
+        self.work_on("go", self.pane.go_to, event.seq)
 
     def _say_place(self) -> None:
         """The seq of the selected message, or what is being searched for."""

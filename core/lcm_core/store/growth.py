@@ -1,0 +1,94 @@
+"""How a conversation grew: the times of some of its messages, without its texts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Reader
+from lcm_core.store.typed import place
+from lcm_core.times import parse_utc
+
+#: Messages whose times are read, at most: each costs one look-up by (conversation, seq).
+SAMPLES = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Messages of a conversation over its time, from some that stand at equal distances of seq."""
+
+    marks: tuple[tuple[datetime, int], ...]  #: a time (UTC) and the seq that was reached then; both grow
+
+    @property
+    def first(self) -> datetime:
+        """When it began."""
+        return self.marks[0][0]
+
+    @property
+    def last(self) -> datetime:
+        """When it grew last."""
+        return self.marks[-1][0]
+
+    def cells(self, number: int) -> list[tuple[int, int]]:
+        """The time in so many equal pieces: about how many messages came in each, and its first seq.
+
+        Between two marks as many messages come in any time as in any other. A message at the very end
+        belongs to the last piece.
+        """
+        span = (self.last - self.first).total_seconds()
+        found: list[tuple[int, int]] = []
+        before = self.marks[0][1] - 1
+        at = 1
+        for piece in range(1, number + 1):
+            until = span * piece / number
+            while at < len(self.marks) and self._seconds(at) < until:
+                at += 1
+            reached = self.marks[-1][1] if piece == number else self._reached(at, until)
+            reached = max(reached, before)
+            found.append((reached - before, before + 1))
+            before = reached
+        return found
+
+    def _seconds(self, at: int) -> float:
+        return (self.marks[at][0] - self.first).total_seconds()
+
+    def _reached(self, at: int, until: float) -> int:
+        """The seq that was reached after so many seconds, between the mark before *at* and that one."""
+        if at >= len(self.marks):
+            return self.marks[-1][1]
+        begun, ended = self._seconds(at - 1), self._seconds(at)
+        low, high = self.marks[at - 1][1], self.marks[at][1]
+        if ended <= begun or until <= begun:
+            return low
+        return low + int((high - low) * (until - begun) / (ended - begun))
+
+
+async def growth_of(reader: Reader, conversation_id: ConversationId) -> Growth | None:
+    """The times of at most `SAMPLES` messages, from the first to the last; None: fewer than two are known.
+
+    Times that cannot be read, and those before an earlier message's, are left out.
+    """
+    if not reader.schema.has("messages", "created_at"):
+        return None
+    bounds = await reader.row(
+        "SELECT min(seq) AS first, max(seq) AS last FROM messages WHERE conversation_id = ?", conversation_id
+    )
+    if bounds is None or bounds["first"] is None:
+        return None
+    first, last = place(bounds["first"]), place(bounds["last"])
+    steps = min(SAMPLES - 1, max(last - first, 1))
+    wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
+    rows = await reader.rows(
+        """SELECT value AS seq, (SELECT created_at FROM messages WHERE conversation_id = ? AND seq >= value
+        ORDER BY seq LIMIT 1) AS at FROM json_each(?)""",
+        conversation_id,
+        json.dumps(wanted),
+    )
+    marks: list[tuple[datetime, int]] = []
+    for row in rows:
+        at = parse_utc(row["at"])
+        if at is not None and (not marks or at >= marks[-1][0]):
+            marks.append((at, row["seq"]))
+    return Growth(tuple(marks)) if len(marks) > 1 and marks[-1][0] > marks[0][0] else None

@@ -1,0 +1,69 @@
+"""How a conversation grew: sampled times, equal pieces of its time, and a line of bars."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lcm_core.records import ConversationId
+from lcm_core.store.database import Database
+from lcm_core.store.growth import SAMPLES, Growth, growth_of
+
+from lcm_tui.views.growth import bar_cells, bar_start, growth_line, seq_at, spark_text
+from lcm_tui.widgets.spans import text_of
+from tests.conftest import DatabaseFactory
+from tests.databases import run
+
+BEGUN = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def grown(*marks: tuple[float, int]) -> Growth:
+    """Marks by the hour."""
+    return Growth(tuple((BEGUN + timedelta(hours=hours), seq) for hours, seq in marks))
+
+
+def test_pieces_of_the_time_hold_every_message_once():
+    growth = grown((0, 1), (1, 11), (9, 12), (10, 42))
+    cells = growth.cells(10)
+    assert sum(count for count, _ in cells) == 42
+    assert [first for _, first in cells] == [1 + sum(count for count, _ in cells[:at]) for at in range(10)]
+    assert cells[0][0] == 11
+    assert cells[-1][0] == 30
+    assert cells[4][0] == 0
+
+
+def test_bars_are_as_tall_as_there_are_messages_and_nothing_is_a_dot():
+    assert spark_text(grown((0, 1), (1, 11), (9, 12), (10, 42)), 10) == "▃·······▁█"
+
+
+def test_a_bar_leads_to_the_messages_of_its_time():
+    growth = grown((0, 1), (100, 1_001))
+    line = text_of(growth_line(growth, 80, UTC, read=True))
+    assert len(line) <= 80
+    assert line[bar_start() - 1] == " "
+    assert line[bar_start()] in "▁▂▃▄▅▆▇█"
+    assert seq_at(growth, bar_start(), 80) == 1
+    assert (
+        seq_at(growth, bar_start() + bar_cells(80) - 1, 80) == 980 or growth.cells(bar_cells(80))[-1][1] > 900
+    )
+    assert seq_at(growth, 0, 80) is None
+
+
+async def test_few_rows_of_a_long_conversation_are_read_and_wrong_times_are_left_out(
+    database_copy: DatabaseFactory,
+):
+    path: Path = database_copy("0.15.3")
+    run(
+        path,
+        "UPDATE messages SET created_at = 'soon' WHERE conversation_id = 3 AND seq = 50",
+        "UPDATE messages SET created_at = x'ff' WHERE conversation_id = 3 AND seq = 60",
+    )
+    async with await Database.open(path) as database:
+        found = await database.read(growth_of, ConversationId(3))
+        assert found is not None
+        assert found.marks == tuple(sorted(found.marks))
+        assert 100 < len(found.marks) <= SAMPLES
+        assert found.marks[0][1] == 1
+        assert found.marks[-1][1] == 136
+        assert 50 not in {seq for _, seq in found.marks}
+        assert await database.read(growth_of, ConversationId(99)) is None
