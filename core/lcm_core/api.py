@@ -548,12 +548,12 @@ class LcmDatabase:
     async def briefs(self, conversation_id: ConversationId) -> tuple[BriefEntry, ...]:
         """The focus briefs of a conversation, newest first: what each replaces, and what came since.
 
-        None where the engine of this file has no briefs. Reads the counts of every newer message.
+        None where the engine of this file has no briefs. The tokens that came since are not counted.
         """
         from lcm_core.focus_view import load_briefs
 
         async def load(reader: Reader) -> tuple[BriefEntry, ...]:
-            return await load_briefs(reader, conversation_id, with_tokens=True)
+            return await load_briefs(reader, conversation_id)
 
         return await self._database.read(load)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from lcm_core.assemble.elements import SummaryReach, overlay
-from lcm_core.dag.focus import BriefState, FocusInput
+from lcm_core.dag.focus import BriefState, FocusSource
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, SummaryId
 from lcm_core.store.briefs import active_in, context_reaches, list_briefs
 from lcm_core.store.database import Reader
-from lcm_core.store.focus import focus_input, role_counts, states_of
+from lcm_core.store.focus import context_sources, role_counts, states_of
 from lcm_core.wording import counted
 
 
@@ -69,43 +69,51 @@ class BriefEntry:
 async def effect_of(reader: Reader, brief: FocusBrief) -> FocusEffect:
     """What a brief does to the context as it is now, or would do if it were in force."""
     owner = brief.conversation_id
-    return _effect(brief, await focus_input(reader, owner), await context_reaches(reader, owner))
+    return _effect(brief, await context_sources(reader, owner), await context_reaches(reader, owner))
 
 
-def _effect(brief: FocusBrief, found: FocusInput, reaches: Sequence[SummaryReach]) -> FocusEffect:
+def _effect(
+    brief: FocusBrief, present: Sequence[FocusSource], reaches: Sequence[SummaryReach]
+) -> FocusEffect:
     over = overlay(brief, reaches, UTC) if brief.content.strip(BLANKS) else None
-    covered = [one for one in found.sources if over is not None and one.summary_id in over.covered]
+    covered = [one for one in present if over is not None and one.summary_id in over.covered]
     return FocusEffect(
         tuple(one.summary_id for one in covered),
         sum(one.tokens for one in covered),
         brief.tokens,
-        len(found.sources) - len(covered),
+        len(present) - len(covered),
     )
 
 
 async def load_briefs(
-    reader: Reader, conversation_id: ConversationId, *, with_tokens: bool = False
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    only: str | None = None,
+    with_tokens: bool = False,
+    reaches: Sequence[SummaryReach] | None = None,
 ) -> tuple[BriefEntry, ...]:
-    """The briefs of a conversation, newest first; none where this version has no briefs.
+    """The briefs of a conversation, newest first; none where this version has no briefs. *only*: one, by id.
 
-    *with_tokens* counts the tokens that came since too, which takes its time in a large file.
+    *with_tokens* counts the tokens that came since too, which takes its time in a large file. *reaches* of
+    the context, where they have been read already.
     """
-    briefs = await list_briefs(reader, conversation_id)
+    known = await list_briefs(reader, conversation_id)
+    briefs = [one for one in known if only is None or one.brief_id == only]
     if not briefs:
         return ()
-    active = active_in(briefs)
-    found, reaches = (
-        await focus_input(reader, conversation_id),
-        await context_reaches(reader, conversation_id),
-    )
-    states = await states_of(reader, conversation_id, briefs, with_tokens=with_tokens)
+    active = active_in(known)
+    present = await context_sources(reader, conversation_id)
+    if reaches is None:
+        reaches = await context_reaches(reader, conversation_id)
+    states = await states_of(reader, conversation_id, briefs, present, with_tokens=with_tokens)
     roles = await role_counts(reader, conversation_id)
     return tuple(
         BriefEntry(
             one,
             one is active,
             states[one.brief_id],
-            _effect(one, found, reaches),
+            _effect(one, present, reaches),
             roles.get(one.brief_id, {}),
         )
         for one in briefs

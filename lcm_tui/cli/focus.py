@@ -103,8 +103,8 @@ def show_brief(run: Run, wanted: str) -> Answer:
 
     async def load(reader: Reader) -> BriefEntry:
         brief_id, owner = await brief_beginning(reader, wanted)
-        found = await load_briefs(reader, owner, with_tokens=True)
-        return next(one for one in found if one.brief.brief_id == brief_id)
+        [found] = await load_briefs(reader, owner, only=brief_id, with_tokens=True)
+        return found
 
     entry = run.read(load)
     document = {**entry_document(entry), "content": entry.brief.content}

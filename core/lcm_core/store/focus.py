@@ -6,7 +6,10 @@ Source: docs/engine/focus.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from lcm_core.dag.focus import (
     NOTHING_COVERED,
@@ -14,6 +17,7 @@ from lcm_core.dag.focus import (
     FocusInput,
     FocusSource,
     Watermark,
+    context_hash,
     hash_differs,
 )
 from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
@@ -34,25 +38,22 @@ def has_briefs(reader: Reader) -> bool:
 
 async def focus_input(reader: Reader, conversation_id: ConversationId) -> FocusInput:
     """The summaries of a context as a brief is made from them, and how far they reach."""
-    places = await context_ordinals(reader, conversation_id)
-    ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
-    rows = {one.summary_id: one for one in await summaries_in(reader, ids)}
+    found = await context_sources(reader, conversation_id)
+    ids = list(dict.fromkeys(one.summary_id for one in found))
     own = await _own_last_seqs(reader, ids)
-    sources = tuple(
-        FocusSource(
-            ordinal,
-            summary_id,
-            rows[summary_id].kind,
-            rows[summary_id].depth,
-            rows[summary_id].tokens,
-            rows[summary_id].latest_at,
-            rows[summary_id].created_at,
-            own.get(summary_id),
-        )
+    sources = tuple(replace(one, own_last_seq=own.get(one.summary_id)) for one in found)
+    return FocusInput(sources, await _watermark(reader, ids))
+
+
+async def context_sources(reader: Reader, conversation_id: ConversationId) -> tuple[FocusSource, ...]:
+    """The summaries of a context, in order, without the messages that they were made from."""
+    places = await context_ordinals(reader, conversation_id)
+    rows = {one.summary_id: one for one in await summaries_in(reader, dict(places))}
+    return tuple(
+        FocusSource(ordinal, summary_id, one.kind, one.depth, one.tokens, one.latest_at, one.created_at, None)
         for summary_id, ordinal in places
-        if summary_id in rows
+        if (one := rows.get(summary_id)) is not None
     )
-    return FocusInput(sources, await _watermark(reader, [one for one in ids if one in rows]))
 
 
 async def _own_last_seqs(reader: Reader, ids: Iterable[SummaryId]) -> dict[SummaryId, int]:
@@ -117,64 +118,87 @@ async def role_counts(reader: Reader, conversation_id: ConversationId) -> dict[s
 
 
 async def states_of(
-    reader: Reader, conversation_id: ConversationId, briefs: Iterable[FocusBrief], *, with_tokens: bool
+    reader: Reader,
+    conversation_id: ConversationId,
+    briefs: Iterable[FocusBrief],
+    present: Iterable[FocusSource],
+    *,
+    with_tokens: bool,
 ) -> Mapping[str, BriefState]:
-    """What came since each of some briefs of a conversation, by id.
+    """What came since each of some briefs of a conversation, by id; *present*: the summaries of its context.
 
     *with_tokens* reads the counts of every newer message, which takes its time in a large file.
     """
     wanted = list(briefs)
     if not wanted:
         return {}
-    present = await focus_input(reader, conversation_id)
     cut = await _truncated(reader, [one.brief_id for one in wanted])
-    digest = present.digest
-    return {
-        one.brief_id: await _state_of(reader, one, digest, one.brief_id in cut, with_tokens) for one in wanted
-    }
+    digest, dated = context_hash(present), await _Dated.read(reader, conversation_id)
+    found: dict[str, BriefState] = {}
+    for one in wanted:
+        messages, tokens = await _messages_since(reader, one, with_tokens)
+        since, reaches = (
+            (one.covered_latest_at, dated.reaches) if one.covered_latest_at else (one.created_at, dated.made)
+        )
+        limit = await _moment_of(reader, since)
+        newer = len(reaches) - bisect_right(reaches, limit, key=itemgetter(0))
+        tokens += sum(count for _, count in reaches[len(reaches) - newer :])
+        found[one.brief_id] = BriefState(
+            messages,
+            newer,
+            tokens if with_tokens else None,
+            hash_differs(one.source_context_hash, digest),
+            one.brief_id in cut,
+        )
+    return found
 
 
 async def state_of(reader: Reader, brief: FocusBrief) -> BriefState:
     """What came since one brief, with its tokens."""
-    found = await states_of(reader, brief.conversation_id, [brief], with_tokens=True)
-    return found[brief.brief_id]
+    owner = brief.conversation_id
+    present = await context_sources(reader, owner)
+    return (await states_of(reader, owner, [brief], present, with_tokens=True))[brief.brief_id]
 
 
-async def _state_of(
-    reader: Reader, brief: FocusBrief, digest: str, cut: bool, with_tokens: bool
-) -> BriefState:
-    owner, tokens, messages = brief.conversation_id, 0, 0
-    added = "total(token_count)" if with_tokens else "0"
-    if brief.covered_message_seq is not None:
-        row = await reader.row(
-            f"""SELECT count(*) AS number, CAST({added} AS INTEGER) AS tokens FROM messages
-            WHERE conversation_id = ? AND seq > ?""",
-            owner,
-            brief.covered_message_seq,
+@dataclass(frozen=True, slots=True)
+class _Dated:
+    """The summaries of a conversation by time, in days, each with its tokens; the earliest first."""
+
+    reaches: Sequence[tuple[float, int]]  #: by what they reach to, else by when they were made
+    made: Sequence[tuple[float, int]]
+
+    @classmethod
+    async def read(cls, reader: Reader, conversation_id: ConversationId) -> _Dated:
+        if not reader.schema.has("summaries", "latest_at"):
+            return cls((), ())
+        rows = await reader.tuples(
+            f"""SELECT {moment("reach")}, {moment("created_at")}, CAST(token_count AS INTEGER)
+            FROM (SELECT coalesce(latest_at, created_at) AS reach, created_at, token_count
+            FROM summaries WHERE conversation_id = ?)""",
+            conversation_id,
         )
-        if row is not None:
-            messages, tokens = row["number"], row["tokens"]
-    summaries = 0
-    if reader.schema.has("summaries", "latest_at"):
-        reach, since = "coalesce(latest_at, created_at)", brief.covered_latest_at
-        if not since:
-            reach, since = "created_at", brief.created_at
-        row = await reader.row(
-            f"""SELECT count(*) AS number, CAST({added} AS INTEGER) AS tokens
-            FROM (SELECT token_count, {reach} AS reach FROM summaries WHERE conversation_id = ?), (SELECT ?
-            AS since) WHERE {moment("reach")} > {moment("since")}""",
-            owner,
-            since,
+        return cls(
+            sorted((row[0], row[2] or 0) for row in rows), sorted((row[1], row[2] or 0) for row in rows)
         )
-        if row is not None:
-            summaries, tokens = row["number"], tokens + row["tokens"]
-    return BriefState(
-        messages,
-        summaries,
-        tokens if with_tokens else None,
-        hash_differs(brief.source_context_hash, digest),
-        cut,
+
+
+async def _moment_of(reader: Reader, stored: str) -> float:
+    """A stored time in days, as the times of summaries are; 0 for none."""
+    found = await reader.tuples(f"SELECT {moment('stored')} FROM (SELECT ? AS stored)", stored)
+    return float(found[0][0])
+
+
+async def _messages_since(reader: Reader, brief: FocusBrief, with_tokens: bool) -> tuple[int, int]:
+    """The messages behind those that a brief covers, and their tokens; none where that is not known."""
+    if brief.covered_message_seq is None:
+        return 0, 0
+    row = await reader.row(
+        f"""SELECT count(*) AS number, CAST({"total(token_count)" if with_tokens else "0"} AS INTEGER)
+        AS tokens FROM messages WHERE conversation_id = ? AND seq > ?""",
+        brief.conversation_id,
+        brief.covered_message_seq,
     )
+    return (0, 0) if row is None else (row["number"], row["tokens"])
 
 
 async def _truncated(reader: Reader, ids: Iterable[str]) -> frozenset[str]:

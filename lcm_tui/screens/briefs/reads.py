@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
-from lcm_core.assemble.elements import FocusOverlay
+from lcm_core.assemble.elements import FocusOverlay, overlay
 from lcm_core.focus_view import BriefEntry, load_briefs
 from lcm_core.records import ConversationId
-from lcm_core.store.briefs import focus_overlay
+from lcm_core.store.briefs import active_in, context_reaches, list_briefs
 from lcm_core.store.database import Reader
 
 
@@ -33,7 +33,11 @@ class Briefs:
 
 async def read_briefs(reader: Reader, conversation_id: ConversationId, zone: tzinfo | None) -> Briefs:
     """Everything that the screen shows, in one transaction."""
-    entries = await load_briefs(reader, conversation_id)
+    known = await list_briefs(reader, conversation_id)
+    if not known:
+        return Briefs()
+    reaches = await context_reaches(reader, conversation_id)
+    entries = await load_briefs(reader, conversation_id, reaches=reaches)
+    active = active_in(known)
     found = {entry.brief.brief_id: entry for entry in entries}
-    active = any(entry.is_active for entry in entries)
-    return Briefs(found, await focus_overlay(reader, conversation_id, zone) if active else None)
+    return Briefs(found, None if active is None else overlay(active, reaches, zone))
