@@ -28,7 +28,7 @@ from lcm_core.summarize.source import Rendering
 from lcm_core.times import parse_utc
 
 from tests.change.host import Host
-from tests.change.support import dissolvable, planned
+from tests.change.support import REAL, dissolvable, planned
 from tests.change.test_sequences import CONVERSATIONS, Sequence, starting, steps
 from tests.databases import column, connect, value
 from tests.operations.test_merge import OLD, split
@@ -63,13 +63,29 @@ def append(path: Path, conversation: int, when, text: str) -> None:
         )
 
 
+appended = st.lists(st.booleans(), min_size=8, max_size=8)
+
+
 @pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
 @settings(max_examples=6)
-@given(script=steps, appends=st.lists(st.booleans(), min_size=8, max_size=8))
+@given(script=steps, appends=appended)
 def test_each_state_of_a_sequence_comes_back(starting, tmp_path_factory, version, script, appends):
-    conversation = CONVERSATIONS[version]
+    play_and_go_back(starting(version), tmp_path_factory, CONVERSATIONS[version], script, appends)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", REAL)
+@settings(max_examples=60)
+@given(script=steps, appends=appended)
+def test_each_state_of_a_sequence_comes_back_whatever_was_done(
+    starting, tmp_path_factory, version, script, appends
+):
+    play_and_go_back(starting(version), tmp_path_factory, CONVERSATIONS[version], script, appends)
+
+
+def play_and_go_back(original: Path, tmp_path_factory, conversation: int, script, appends) -> None:
     path = tmp_path_factory.mktemp("past") / "lcm.db"
-    shutil.copyfile(starting(version), path)
+    shutil.copyfile(original, path)
     sequence, times = Sequence(path), Times(path)
     expected: list[tuple[Point, dict]] = []
     for (name, number, levels, keep), says in zip(script, appends, strict=False):
