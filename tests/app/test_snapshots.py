@@ -6,20 +6,34 @@ Pictures that changed on purpose are taken again with
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
+import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.settings import Options, resolve
 from textual.pilot import Pilot
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
+import lcm_tui.dialogs
 from lcm_tui import registry
 from lcm_tui.app import LcmApp
 from lcm_tui.demo import DemoHome, keep_snapshots, unpack_demo
+from lcm_tui.dialogs import backup_offer
+from lcm_tui.dialogs.ask_again import AskAgain
+from lcm_tui.dialogs.backup_offer import BackupOffer
+from lcm_tui.dialogs.question import Question
+from lcm_tui.dialogs.search_only import SearchOnly
+from lcm_tui.dialogs.two_texts import TwoTexts
+from lcm_tui.dialogs.whole import WholeScreen
+from lcm_tui.drafts import Asked
 from lcm_tui.screens.context import items
 from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.conversations.screen import ConversationsScreen
@@ -27,6 +41,7 @@ from lcm_tui.screens.engine import reads
 from lcm_tui.screens.health import examining
 from lcm_tui.screens.search.panes import QueryInput
 from lcm_tui.views import hits
+from lcm_tui.widgets.text import Block, heading
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
 from tests.cli.support import run as command
@@ -155,3 +170,46 @@ def test_help(home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyP
         await settled(pilot)
 
     assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=NARROW, run_before=walk)
+
+
+TEXT = (heading("What is there"), Block("A text over a few lines. " * 12))
+#: Every dialog but the help, as some screen opens it.
+DIALOGS: Mapping[str, Callable[[], Screen[Any]]] = {
+    "AskAgain": lambda: AskAgain("Draft again", "extractive", Asked()),
+    "BackupOffer": lambda: BackupOffer(Path("/srv/agents/lcm.db"), 3_800_000),
+    "Question": lambda: Question("Write 4 drafts?", TEXT, (("enter", "yes"), ("m", "choose a model"))),
+    "SearchOnly": lambda: SearchOnly(["messages_fts", "summaries_fts"], ["one table cannot be read"]),
+    "TwoTexts": lambda: TwoTexts(TEXT, TEXT),
+    "WholeScreen": lambda: WholeScreen(TEXT),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", DIALOGS)
+def test_dialog(
+    name: str, size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)  # the screen below stays as it is
+    monkeypatch.setattr(backup_offer, "default_target", lambda path: path.with_suffix(".backup"))
+
+    async def walk(pilot: Pilot[int]) -> None:
+        await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
+        await settled(pilot)
+        await pilot.app.push_screen(DIALOGS[name]())
+        for written in pilot.app.screen.query(Input):
+            written.cursor_blink = False
+        await settled(pilot)
+
+    assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=size, run_before=walk)
+
+
+def test_every_dialog_has_its_pictures() -> None:
+    named: set[str] = set()
+    for module in pkgutil.iter_modules(lcm_tui.dialogs.__path__, "lcm_tui.dialogs."):
+        found = vars(importlib.import_module(module.name)).values()
+        named |= {
+            one.__name__
+            for one in found
+            if isinstance(one, type) and issubclass(one, ModalScreen) and one.__module__ == module.name
+        }
+    assert named == {*DIALOGS, "HelpScreen"}
