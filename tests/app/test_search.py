@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.errors import UsageError
 from lcm_core.recall.asking import Asked, Inquiry
+from lcm_core.recall.find import Found
 from lcm_core.recall.indexing import default_folder, forget, index_of, recent
+from lcm_core.recall.live import search_live
 from lcm_core.store.searched import DocumentKind
 from lcm_core.summarize.replies import Model
 from textual.pilot import Pilot
@@ -101,6 +105,35 @@ async def test_letters_are_text_and_what_is_typed_over_is_given_up(database_copy
         await wait_for_text(pilot, "Nothing found.", "“qqqx” was not found")
         await pilot.press("enter")
         assert pilot.app.screen is screen
+
+
+async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_nothing_before(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+
+    async def slowly(*args: Any, **more: Any) -> Found:
+        await asyncio.sleep(0.3)
+        return await search_live(*args, **more)
+
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await searching(pilot, *"the")
+        assert screen.hits.hit is not None, "a hit of the search before"
+        assert screen.hits.hit.conversation_id != 3
+        monkeypatch.setattr("lcm_tui.screens.search.screen.search_live", slowly)
+        screen.query_input.value = NEEDLE
+        await pilot.pause()
+        await pilot.press("enter")
+        assert pilot.app.screen is screen
+        await wait_for(pilot, lambda: pilot.app.screen is not screen, "the place of the best hit")
+        place = pilot.app.screen
+        assert isinstance(place, ConversationScreen | DagScreen)
+        assert place.conversation_id == 3
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
+        await settled(pilot)
+        assert pilot.app.screen is screen, "it is opened once"
 
 
 async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(

@@ -105,6 +105,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._no_index = ""  #: why it cannot be made
         self._problem = ""
         self._tallest = 1  #: lines that the account took
+        self._opens = 0  #: the search whose best hit is opened as soon as it is known
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
 
     def compose_body(self) -> ComposeResult:
@@ -206,6 +207,9 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._found, self._searching, self._share = found, share < 1, share
         self.hits.show(found, searching=self._searching)
         self._say()
+        if self._opens == number and not self._searching and self.hits.hit is not None:
+            self._opens = 0
+            self.work_on("open-early", self._open)
 
     async def _read_names(self) -> None:
         self.hits.names = await self.session.read(load_names)
@@ -283,11 +287,18 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         await self.action_run("open")
 
     def _why_none(self) -> str | None:
-        if self.hits.hit is not None or self.hits.recent is not None:
+        if self._is_early or self.hits.hit is not None or self.hits.recent is not None:
             return None
         return "No hit is selected: type a word to search for"
 
+    @property
+    def _is_early(self) -> bool:
+        """Whether what is listed is still of the search before, or nothing."""
+        return self._searching and self._found is None
+
     def _why_not_expanded(self) -> str | None:
+        if self._is_early:
+            return "The search is still running: wait for its first hits"
         if self.hits.hit is None:
             return "No hit is selected: type a word to search for"
         return None if self.hits.hit.summary is not None else "No summary covers this hit"
@@ -308,7 +319,9 @@ without search tables gets a private index while you type; lcm-tui grep --forget
 
     async def _open(self) -> None:
         hit, text = self.hits.hit, self.hits.recent
-        if hit is not None:
+        if self._is_early:
+            self._opens = self._number
+        elif hit is not None:
             await self._remember()
             self.open(await self.session.read(place_of, hit))
         elif text is not None:
