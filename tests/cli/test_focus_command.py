@@ -11,7 +11,7 @@ import pytest
 from tests.change.support import dump
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
-from tests.databases import query, value
+from tests.databases import query
 from tests.databases import run as execute
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.server import Fail, Say
@@ -222,7 +222,8 @@ def test_a_draft_is_written_reviewed_and_used(path: Path, tmp_path: Path):
     assert focus(path, "create", 2, "--from-draft", draft).code == 9
     assert focus(path, "refocus", 1, "--from-draft", draft).code == 9
     assert focus(path, "create", 1, "--from-draft", draft, "--apply", "--yes").code == 0
-    assert value(path, "SELECT content FROM focus_briefs WHERE conversation_id = 1") == "Another text."
+    sql = "SELECT content, generator_run_id FROM focus_briefs WHERE conversation_id = 1"
+    assert query(path, sql) == [("Another text.", "manual")]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -167,6 +168,7 @@ class BriefDraft:
             "prompt": wish.prompt,
             "text": text.content,
             "writer": text.writer,
+            "textHash": _hash_of(text.content),
             "citedSummaryIds": list(text.cited),
             "expandedSummaryIds": list(text.expanded),
             "irrelevantSummaryIds": list(text.irrelevant),
@@ -299,7 +301,7 @@ def _draft_of(document: Json, path: Path) -> BriefDraft:
         raise ValueError("kind")
     text = BriefText(
         storable(_text(document, "text")),
-        storable(_text(document, "writer")) or MANUAL,
+        _writer_of(document),
         tuple(_texts(document, "citedSummaryIds")),
         tuple(_texts(document, "expandedSummaryIds")),
         tuple(_texts(document, "irrelevantSummaryIds")),
@@ -309,6 +311,16 @@ def _draft_of(document: Json, path: Path) -> BriefDraft:
     return BriefDraft(
         wish, text, _text(document, "database"), _text(document, "madeAt"), _text(document, "batch"), path
     )
+
+
+def _writer_of(document: Mapping[str, Json]) -> str:
+    """Who wrote the text: a person, when it is no longer the one that was written to the file."""
+    as_written = document.get("textHash") == _hash_of(_text(document, "text"))
+    return storable(_text(document, "writer")) or MANUAL if as_written else MANUAL
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _source_of(document: Json) -> FocusSource:
