@@ -146,6 +146,18 @@ def test_an_old_summary_that_is_put_into_the_context_later_is_said(long_one: Pat
     assert [one.doubt for one in statements] == [Doubt.MADE_LATER]
 
 
+def test_summaries_that_are_below_each_other_end(long_one: Path):
+    times = Times(long_one)
+    by_host(long_one, 3, times, "compact", "compact")
+    [one, two] = column(
+        long_one, "SELECT summary_id FROM summaries WHERE conversation_id = 3 ORDER BY rowid"
+    )[-2:]
+    for consumer, source in ((one, two), (two, one)):
+        by_hand(long_one, "INSERT INTO summary_parents VALUES (?, ?, 9)", consumer, source)
+    [(_, statements)] = state_then(long_one, 3, Point(when=BASE))
+    assert {one.doubt for one in statements} == {Doubt.COMPACTED, Doubt.MADE_LATER}
+
+
 def by_hand(path: Path, statement: str, *parameters: str) -> None:
     """What somebody else does to the file."""
     with connect(path) as connection:

@@ -313,9 +313,14 @@ class _Back:
             yield Statement(Doubt.MADE_LATER, text)
 
     def _compacted_later(self, seconds: int) -> int | None:
-        """The place of a summary that somebody else made later, and whose sources are known."""
+        """The place of a summary that somebody else made later, and whose sources are known.
+
+        Each is opened once: in a damaged file one can be below itself.
+        """
         for at, ref in enumerate(self.context.refs):
-            if isinstance(ref, str) and self._is_later(ref, seconds) and self.present.sources.get(ref):
+            if not isinstance(ref, str) or ref in self._opened:
+                continue
+            if self._is_later(ref, seconds) and self.present.sources.get(ref):
                 return at
         return None
 
