@@ -152,7 +152,7 @@ _ALL = (
         "D",
         "Compare",
         "Compare with another budget, prompt, conversation, time or draft.",
-        where="the context, snapshots and a review",
+        where="the context, snapshots, a review and the messages",
     ),
     Command("hunk-previous", "left_square_bracket", "Previous change", "Go to the previous change."),
     Command("hunk-next", "right_square_bracket", "Next change", "Go to the next change."),

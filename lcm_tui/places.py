@@ -146,6 +146,12 @@ class Comparison(NamedTuple):
     right: Side
 
 
+class CodexComparison(NamedTuple):
+    """A conversation and the Codex session that it was held in, line by line."""
+
+    conversation: Conversation
+
+
 class Health(NamedTuple):
     """What the checks find, standing on a conversation; *only*: in that one alone."""
 
@@ -273,6 +279,7 @@ Place: TypeAlias = (
     | Snapshots
     | OneSnapshot
     | Comparison
+    | CodexComparison
     | Health
     | History
     | Engine

@@ -182,6 +182,7 @@ OfOneThing = (
     | places.FileText
     | places.OneSnapshot
     | places.Comparison
+    | places.CodexComparison
     | places.DiskSessionText
     | places.Search
 )
@@ -208,9 +209,15 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
 
             return SnapshotScreen(place.conversation, place.snapshot)
         case places.Comparison():
+            from lcm_tui.screens.comparison.comparing import Contexts
             from lcm_tui.screens.comparison.screen import CompareScreen
 
-            return CompareScreen(place.left, place.right)
+            return CompareScreen(Contexts(place.left, place.right))
+        case places.CodexComparison():
+            from lcm_tui.screens.comparison.codex import CodexSession
+            from lcm_tui.screens.comparison.screen import CompareScreen
+
+            return CompareScreen(CodexSession(place.conversation))
         case places.Search():
             from lcm_tui.screens.search.screen import SearchScreen
 

@@ -19,7 +19,7 @@ COMMANDS: Final = (
     *("summaries list", "summaries show", "summaries previous", "summaries map"),
     *("context show", "context compare", "context snapshots"),
     *("files list", "files show"),
-    *("sessions list", "sessions show"),
+    *("sessions list", "sessions show", "sessions compare"),
     *("grep", "describe", "expand", "ask", "tool", "mcp"),
     "doctor",
     *("dissolve", "rewrite", "repair", "compact"),

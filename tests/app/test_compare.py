@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from lcm_core.text import cell_width
 from textual.pilot import Pilot
 
 from lcm_tui.screens.comparison.screen import CompareScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.widgets.diff_rows import draw, lay_out
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     WIDE,
+    open_app,
     said,
     settled,
     shown,
@@ -35,6 +38,8 @@ from tests.app.support import (
 from tests.app.test_context import open_sound_app
 from tests.app.test_context_assembled import assembled
 from tests.conftest import DatabaseFactory
+from tests.core.rollouts import THREAD, as_rollout, message, rollout_at
+from tests.databases import value
 
 
 async def compared(pilot: Pilot[int], wanted: str) -> CompareScreen:
@@ -168,3 +173,38 @@ def test_a_long_line_is_wrapped_and_the_word_that_changed_is_marked(tmp_path: Pa
     marked = ["".join(span.text for span in line if span.style == "match") for line in drawn]
     assert [text for text in marked if text] == ["low", "high"]
     assert sum(text_of(line).startswith("- ") for line in drawn) == 4
+
+
+# -- a conversation and its Codex session ----------------------------------------------------------------
+
+
+async def test_a_conversation_is_compared_with_its_codex_session(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    session = value(path, "SELECT session_id FROM conversations WHERE conversation_id = 7")
+    folder = path.parent / ".openclaw" / "agents" / "ops"
+    (folder / "sessions").mkdir(parents=True)
+    binding = folder / "sessions" / f"{session}.jsonl.codex-app-server.json"
+    binding.write_text(json.dumps({"threadId": THREAD}))
+    lines = as_rollout(path, 7)
+    rollout_at(folder / "agent" / "codex-home").write_text("\n".join([*lines, message("user", "not stored")]))
+    async with open_app(path, size=NARROW, state_dir=path.parent / ".openclaw") as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        assert screen.list.table.select(7)
+        await pilot.press("enter")
+        await settled(pilot)
+        await pilot.press("D")
+        await wait_for_text(pilot, "rows: 1 only in Codex")
+        assert "0 only in the conversation" in shown(pilot)
+        await pilot.press("right_square_bracket")
+        await wait_for_text(pilot, "not stored")
+        await pilot.press("y")
+        await wait_for(pilot, lambda: pilot.app.clipboard == f"line {len(lines) + 1:,}")
+        await pilot.press("escape", "escape")
+        await settled(pilot)
+        assert screen.list.table.select(1)
+        await pilot.press("enter")
+        await settled(pilot)
+        await pilot.press("D")
+        await wait_for_text(pilot, "is bound to no Codex session")

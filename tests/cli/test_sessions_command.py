@@ -1,4 +1,4 @@
-"""``sessions list`` and ``sessions show`` on what a living host left."""
+"""``sessions`` on what a living host left, and on rollouts of Codex."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from lcm_core.errors import ExitCode
 
 from tests.cli.support import run
+from tests.conftest import DatabaseFactory
 from tests.core.host_home import AgentFolder, Story
+from tests.core.rollouts import as_rollout, message
 from tests.support import DATA, recorded, unpack_database
 
 REWOUND = "cb1e768d-0637-49c2-bdce-783f85bf661b"
@@ -145,3 +147,20 @@ def test_places_that_cannot_be_read_are_named_beside_the_rest(tmp_path: Path) ->
     assert [item["sessionId"] for item in data["items"]] == ["one"]
     assert "not a SQLite database" in data["problems"][0]["reason"]
     assert data["items"][0]["conversationId"] is None
+
+
+def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory, tmp_path: Path) -> None:
+    path, rollout = database_file("0.15.3"), tmp_path / "rollout.jsonl"
+    lines = as_rollout(path, 7)
+    rollout.write_text("\n".join([*lines[2:], message("user", "\x1b[31mnew"), '{"type": "resp']))
+    arguments = ("sessions", "compare", "7", "--rollout", rollout, "--db", path)
+    data = run(*arguments, "--json").data
+    assert [one["text"] for one in data["onlyCodex"]] == ["\x1b[31mnew"]
+    assert [(one["role"], one["where"]) for one in data["onlyConversation"]] == [("user", "seq 1")]
+    assert data["same"] == data["rows"] - 1
+    assert [one["line"] for one in data["rollout"]["problems"]] == [len(lines)]
+    told = run(*arguments)
+    assert (told.code, "Only in Codex" in told.out, "\x1b" in told.out) == (0, True, False)
+    assert f"Line {len(lines)} is passed over: unfinished" in told.out
+    nowhere = run("sessions", "compare", "7", "--db", path, "--openclaw-dir", tmp_path)
+    assert (nowhere.code, "`lcm-tui sessions compare 7 --rollout PATH`" in nowhere.err) == (3, True)

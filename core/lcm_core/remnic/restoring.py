@@ -15,6 +15,7 @@ from lcm_core.remnic.records import LIMIT, Origin, SessionId, is_place
 from lcm_core.remnic.wanted import record_key
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.typed import GREATEST, LEAST, number, text
+from lcm_core.wording import agree, counted
 
 #: A row by column, as `ConversationFile` has it.
 FileRow = dict[str, SqlValue]
@@ -205,7 +206,7 @@ def _messages(one: _Conversation) -> tuple[list[FileRow], list[FileRow]]:
     turns, repeated = _each_once(one.turns)
     used: set[SqlValue] = set()
     if repeated:
-        one.notes.append(f"{repeated:,} repeated turns are skipped")
+        one.notes.append(f"{counted(repeated, 'repeated turn')} {agree(repeated, 'are skipped')}")
     kept = {turn.id: _decoded(parsed_object(turn.metadata).get(OURS)) for turn in turns}
     _give_ids(one, turns, kept)
     last = max((turn.origin.seq for turn in turns if turn.origin), default=0)
@@ -333,7 +334,8 @@ def _summaries(
         links += mine
         edges += sources
     if lost:
-        one.notes.append(f"{lost:,} links of summaries are skipped: their targets are missing")
+        is_skipped = agree(lost, "are skipped")
+        one.notes.append(f"{counted(lost, 'link')} between summaries {is_skipped}: the other end is missing")
     return list(summaries.values()), links, edges
 
 

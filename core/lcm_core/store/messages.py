@@ -337,6 +337,14 @@ async def _in_context(reader: Reader, messages: Sequence[Message]) -> frozenset[
     return frozenset(row["message_id"] for row in rows)
 
 
+async def message_ids(reader: Reader, conversation_id: ConversationId) -> list[MessageId]:
+    """The messages of a conversation in their order, whatever their seq is."""
+    rows = await reader.rows(
+        "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq, message_id", conversation_id
+    )
+    return [MessageId(row["message_id"]) for row in rows]
+
+
 async def whole_messages(
     reader: Reader, message_ids: Sequence[MessageId]
 ) -> list[tuple[Message, tuple[MessagePart, ...]]]:

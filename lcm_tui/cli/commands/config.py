@@ -36,8 +36,12 @@ def set_(run: Run, *, path: PathArgument, value: ValueArgument) -> Answer:
     """Refuse: this program does not write the host's configuration."""
     from lcm_core.errors import RefusedError
 
+    key = path.removeprefix("raw.").removeprefix("effective.")
+    place = run.settings.plugin_place or "plugins.entries.lossless-claw.config"
     raise RefusedError(
-        f"lcm-tui does not write the host's configuration; change {path} in {run.settings.config_file.value} "
-        "yourself, or with the host's own command.",
+        "lcm-tui does not write the host's configuration: the file is the host's, and writing it anew would "
+        f"lose its comments. Set {place}.{key} in {run.settings.config_file.value} yourself, or with the "
+        f"engine's own command (from 0.14.0): lcm config set {key} VALUE. `lcm-tui config get {key}` then "
+        "shows what applies.",
         details={"path": path},
     )

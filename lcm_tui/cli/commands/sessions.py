@@ -1,12 +1,13 @@
-"""``sessions list`` and ``sessions show``: what the host has, in its databases and in files."""
+"""``sessions``: what the host has, in its databases and in files, and in Codex."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.kinds import Choice, StoredText, WholeNumber
+from lcm_tui.cli.kinds import Choice, FilePath, StoredText, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -70,3 +71,28 @@ def show(
     from lcm_tui.cli import sessions
 
     return sessions.show(run, session_id, agent=agent, count=limit, cursor=cursor)
+
+
+RolloutFile: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--rollout",
+        "The Codex session file (default: the newest of the thread that the session is bound to).",
+        FilePath(),
+        "PATH",
+    ),
+]
+
+
+@command(
+    "sessions compare",
+    examples=(
+        "sessions compare 1",
+        "sessions compare 1 --rollout rollout.jsonl",
+    ),
+)
+def compare(run: Run, *, conversation: options.NeededConversation, rollout: RolloutFile = None) -> Answer:
+    """Compare a conversation with the Codex session that it was held in."""
+    from lcm_tui.cli.codex import compare
+
+    return compare(run, conversation.selector("sessions.compare"), rollout)

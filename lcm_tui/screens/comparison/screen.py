@@ -1,4 +1,4 @@
-"""Two contexts compared, line by line."""
+"""Two texts compared, line by line: contexts, or a conversation and its Codex session."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
-from lcm_core.assemble.compare import ContextDiff
-from lcm_core.errors import NotFoundError, UsageError
+from lcm_core.errors import LcmError
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -16,9 +15,7 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
-from lcm_tui.places import Side
-from lcm_tui.screens.comparison.panes import ComparisonHead
-from lcm_tui.screens.comparison.reads import load_comparison
+from lcm_tui.screens.comparison.comparing import C, Comparing
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming
 from lcm_tui.widgets.diff_view import DiffView
@@ -33,8 +30,8 @@ def is_heading(text: str) -> bool:
     return text.startswith(HEADING)
 
 
-class CompareScreen(DataScreen[ContextDiff]):
-    """What two contexts send, compared."""
+class CompareScreen(DataScreen[C]):
+    """Two texts and their difference."""
 
     HELP = """
 Two contexts as the model receives them, compared message by message and line by line: the first (-) against
@@ -48,23 +45,26 @@ A side is a context as it is now under a budget, reloaded when the database chan
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
 from the database as it is now. "rows changed" and "missing" mean that what was sent differs from what is
 shown.
+
+From the messages of a conversation D compares it with the Codex session that it was held in: what was said,
+called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines
+of Codex that hold nothing of the kind are counted by their type, and so are events that repeat a message.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"open": ("Unfold", "Unfold unchanged lines.")}
     )
 
-    def __init__(self, left: Side, right: Side) -> None:
+    def __init__(self, comparing: Comparing[C]) -> None:
         super().__init__()
-        self.left, self.right = left, right
-        self.head = ComparisonHead(left, right)
-        self.table = DiffView(empty="Assembling …", id="list", changes=False)
+        self.comparing = comparing
+        self.table = DiffView(empty=comparing.waiting, id="list", changes=False)
         self._finder = DiffFinder(self.table, as_typed=False)
-        self._data: ContextDiff | None = None
+        self._data: C | None = None
 
     def compose_body(self) -> ComposeResult:
         """The head and the lines."""
-        yield self.head
+        yield self.comparing.head
         yield self.table
 
     def actions(self) -> Sequence[Action]:
@@ -77,11 +77,8 @@ shown.
         )
 
     def where(self) -> str:
-        """Of which conversations."""
-        left, right = self.left, self.right
-        if left.conversation_id == right.conversation_id:
-            return f"Compare  conversation {left.conversation_id}"
-        return f"Compare  {left.conversation_id} with {right.conversation_id}"
+        """What is compared."""
+        return f"Compare  {self.comparing.title}"
 
     def main_widget(self) -> DiffView:
         """The lines."""
@@ -92,25 +89,24 @@ shown.
         return self._finder
 
     def selected_id(self) -> str | None:
-        """The message at the cursor, as its line names it."""
+        """What is at the cursor, as its line names it."""
         held, data = self.table.line_held(), self._data
         if held is None or data is None:
             return None
         is_old, line = held
-        named = (data.old_text if is_old else data.new_text).heading_at(line)
-        return named.partition(" · ")[2].partition(" ")[0] or None
+        return self.comparing.id_of((data.old_text if is_old else data.new_text).heading_at(line))
 
     # -- data ------------------------------------------------------------------------------------------------
 
-    async def fetch(self) -> ContextDiff:
+    async def fetch(self) -> C:
         """Compare them as they are now."""
         try:
-            return await load_comparison(self.session, self.left, self.right)
-        except (NotFoundError, UsageError) as error:
+            return await self.comparing.load(self.session)
+        except LcmError as error:
             self.table.empty = error.message
             raise
 
-    def show(self, data: ContextDiff) -> None:
+    def show(self, data: C) -> None:
         """Show it; lines that are as they were stay where they are."""
         before, self._data = self._data, data
         if before is None or (before.diff.old, before.diff.new) != (data.diff.old, data.diff.new):
@@ -119,7 +115,7 @@ shown.
                 data.diff,
                 Naming(lambda line: written.heading_at(line).removeprefix(HEADING), is_heading),
             )
-        self.head.show_diff(data, self.session.zone)
+        self.comparing.say(data, self.session.zone)
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -139,7 +135,7 @@ shown.
 
     def _why_no_change(self) -> str | None:
         if self.table.laid is None:
-            return "the contexts are still being compared"
+            return "the comparison is not ready yet"
         return None if self.table.laid.hunks else "there are no differences"
 
     def _go(self, direction: int) -> None:

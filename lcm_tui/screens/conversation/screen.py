@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.records import Conversation
@@ -56,12 +57,18 @@ with it: how many messages of finished turns are missing and since when, turns t
 attempts and the last error, the newest entry of the host, the newest message here, and the last committed
 turn. A running turn, and what the engine never stores, does not count as missing. If a session has several
 conversations, a line names the previous and the next one, and what ended each: a rollover, for example.
+
+D compares the conversation with the Codex session that it was held in, if the host ran it with Codex.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
-            *("fold-all", "engine"),
+            *("fold-all", "engine", "compare"),
         )
+    )
+
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"compare": ("Codex", "Compare with the Codex session that this conversation was held in.")}
     )
 
     def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
@@ -107,6 +114,7 @@ conversations, a line names the previous and the next one, and what ended each: 
             *message_actions(self, self.pane),
             Action("summaries", self._open_summaries),
             Action("jump", self._jump),
+            Action("compare", lambda: self.open(places.CodexComparison(self.conversation))),
         )
 
     def where(self) -> str:
