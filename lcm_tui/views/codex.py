@@ -48,7 +48,7 @@ def remarks(found: CodexDiff) -> list[str]:
         older = counted(found.older, "older file", "older files")
         said.append(f"The thread has {older} too; the newest is compared. --rollout names another one.")
     if not found.complete:
-        said.append("Only the beginning is compared: one of them is longer than what is held at a time.")
+        said.append("Only the beginning is compared: one of them is longer than what is read at a time.")
     if read.repeated:
         said.append(f"{counted(read.repeated, 'event', 'events')} only repeat a message and are left out.")
     if read.others:
@@ -60,7 +60,7 @@ def remarks(found: CodexDiff) -> list[str]:
 
 def _problems(read: Rollout) -> Iterator[str]:
     for one in read.problems.kept[:MOST_NAMED]:
-        yield f"Line {one.line:,} is passed over: {safe_line(one.reason)}."
+        yield f"Line {one.line:,} is skipped: {safe_line(one.reason)}."
     if (rest := read.problems.count - MOST_NAMED) > 0:
         yield f"{counted(rest, 'more line', 'more lines')} could not be read."
 

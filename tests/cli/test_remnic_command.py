@@ -144,3 +144,11 @@ def test_an_import_that_is_stopped_says_what_it_did(
     assert 0 < len(all_rows(remnic)["lcm_messages"]) < 268
     assert run(*words).code == 0
     check_import(source, remnic)
+
+
+def test_an_empty_filter_is_a_variable_that_is_not_set(database_file: DatabaseFactory, remnic: Path):
+    arguments = ("--src", database_file("1.0-next"), "--remnic", remnic, "--session-filter", " ")
+    for command in ("import", "verify"):
+        refused = run("remnic", command, *arguments)
+        assert (refused.code, "--session-filter is empty" in refused.err) == (2, True)
+    assert all_rows(remnic)["lcm_messages"] == []

@@ -161,6 +161,6 @@ def test_a_conversation_beside_its_codex_session(database_file: DatabaseFactory,
     assert [one["line"] for one in data["rollout"]["problems"]] == [len(lines)]
     told = run(*arguments)
     assert (told.code, "Only in Codex" in told.out, "\x1b" in told.out) == (0, True, False)
-    assert f"Line {len(lines)} is passed over: unfinished" in told.out
+    assert f"Line {len(lines)} is skipped: unfinished" in told.out
     nowhere = run("sessions", "compare", "7", "--db", path, "--openclaw-dir", tmp_path)
     assert (nowhere.code, "`lcm-tui sessions compare 7 --rollout PATH`" in nowhere.err) == (3, True)

@@ -201,7 +201,9 @@ async def test_a_text_without_end_is_refused_and_not_asked_for_again(api: type[S
 
 @SHAPES
 @pytest.mark.parametrize(
-    "goes_on", [b": ping\n\n", b"x" * 4096, b'data: {"type": "ping"}\n\n', b" " * 4096, b'{"a": ' * 600]
+    "goes_on",
+    [b": ping\n\n", b"x" * 4096, b'data: {"type": "ping"}\n\n', b" " * 4096, b'{"a": ' * 600],
+    ids=["comments", "letters", "pings", "blanks", "nested"],
 )
 async def test_what_says_nothing_without_end_is_refused(
     api: type[ScriptedServer], goes_on: bytes, monkeypatch: pytest.MonkeyPatch

@@ -66,7 +66,7 @@ def test_a_schema_that_is_not_known_is_read_and_not_written(remnic: Path, databa
     with opened(remnic) as db:
         db.execute("UPDATE lcm_meta SET value = '3'")
     assert read_contents(remnic).version == "3"
-    with pytest.raises(RefusedError, match="schema 3 of Remnic"):
+    with pytest.raises(RefusedError, match="schema '3' of Remnic"):
         imported(database_file("1.0-next"), remnic)
     assert read_contents(remnic).sessions == ()
 

@@ -16,7 +16,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.plan import Cells
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.remnic import schema
 from lcm_core.remnic.compare import NOTHING, WantedTurn, differing_nodes, differing_turns
 from lcm_core.remnic.lineage import Placed, in_order, place_summaries
@@ -157,6 +157,11 @@ def chosen_sessions(
     for one in source.read(load_conversations):
         every[one.session] = (*every.get(one.session, ()), one)
     wanted = [SessionId(one.strip()) for one in sessions]
+    if "" in wanted:  # a shell variable that is not set
+        raise UsageError(
+            "--session-filter is empty; give it the id of a session or omit it.",
+            details={"option": "session-filter"},
+        )
     for name in wanted:
         if name not in every:
             raise NotFoundError(

@@ -113,8 +113,8 @@ def check_writable(rows: Rows, path: Path) -> None:
     stored = rows.tuples("SELECT value FROM lcm_meta WHERE key = 'schema_version'")
     if stored and str(stored[0][0]).strip() != VERSION:
         raise RefusedError(
-            f"The schema_version of {path} is {str(stored[0][0])[:20]!r}, and lcm-tui writes only schema "
-            f"{VERSION} of Remnic. Nothing was changed; look for a newer lcm-tui, or update Remnic.",
+            f"{path} has schema {str(stored[0][0])[:20]!r} of Remnic, but lcm-tui writes schema {VERSION}. "
+            "Nothing was changed; look for a newer lcm-tui, or update Remnic.",
             code="REMNIC_SCHEMA_UNKNOWN",
         )
 
