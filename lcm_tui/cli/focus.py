@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
-from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.focus_view import BriefEntry, load_briefs
 from lcm_core.javascript import Json
 from lcm_core.operations.briefing import (
@@ -214,7 +214,10 @@ def clear_brief(
     except LcmError as error:
         error.message = f"{error.message} The brief was cleared; the sweep was not made."
         sweeping.failed = error
-    return sweeping.behind(answer).in_part(sweeping.failed)
+    told = sweeping.behind(answer)
+    if sweeping.failed is not None:
+        told = dataclasses.replace(told, blocks=[*told.blocks, Note(sweeping.failed.message)])
+    return told.in_part(sweeping.failed)
 
 
 # -- the sweep around it ---------------------------------------------------------------------------------
@@ -417,13 +420,14 @@ class FocusWork:
         """Show the plan of the brief and commit it; what was made before stays, and is told of."""
         try:
             answer = run_change(self.run, self.command, plan, self.flags, budget=self.budget)
-        except LcmError as error:
+        except (LcmError, KeyboardInterrupt) as caught:
+            error = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
             if kept is not None and kept.path is not None:
                 again = self._again(kept.wish.conversation_id, kept.path)
                 error.message = f"{error.message} The draft was kept; to use it: {again}"
             if sweeping.done is not None and sweeping.done.made:
                 return self._swept_alone(sweeping, error)
-            raise
+            raise error from None
         if answer.data.get("applied") is True:
             drop_draft(None if kept is None else kept.path)
         return sweeping.behind(answer)
@@ -438,7 +442,7 @@ class FocusWork:
 
     def _swept_alone(self, sweeping: _Sweeping, failed: LcmError) -> Answer:
         """The sweep was made, at least in part, and no brief was written."""
-        blocks: list[Block] = [Note("No brief was written. The passes of the sweep stay.")]
+        blocks: list[Block] = [Note(f"{failed.message} The passes of the sweep stay; no brief was written.")]
         answer = self.run.answer(self.command, {"applied": False, "sweep": sweeping.document}, blocks)
         return sweeping.behind(answer).in_part(failed)
 
@@ -514,10 +518,11 @@ class FocusWork:
             return self._swept_alone(sweeping, sweeping.failed)
         try:
             kept, found = self._write(load, named, spending, sweeping)
-        except LcmError as error:
+        except (LcmError, KeyboardInterrupt) as caught:
+            failed = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
             if sweeping.done is None or not sweeping.done.made:
-                raise
-            return self._swept_alone(sweeping, error)
+                raise failed from None
+            return self._swept_alone(sweeping, failed)
         spent: Document = {"writer": model_document(named), "spent": spent_document(spending.spent)}
         facts = Facts([("Calls", spending.spent.calls), ("Cost", spent_text(spending.spent.usage))])
         if self.draft is not None:
@@ -580,6 +585,7 @@ class FocusWork:
             line.clear()
 
 
+_CANCELLED = "Cancelled."
 _NO_CALL = "No call was made and nothing was changed; --apply calls the model, then asks again."
 _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks again."
 _OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."

@@ -201,12 +201,23 @@ def test_a_model_that_fails_leaves_no_brief_and_the_passes_are_told_of(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
-    with MessagesApi(SUMMARY, Fail(401, {"error": {"type": "authentication_error"}})) as server:
+    with MessagesApi(SUMMARY, Fail(401, "authentication_error")) as server:
         result = focus(path, "create", 2, "--prompt", "q", *asking(server), "--apply", "--yes", "--json")
     document = json.loads(result.out)
     assert (result.code, document["ok"]) == (10, False)
     assert len(document["data"]["sweep"]["made"]) == 1
     assert statuses(path, 2) == ["superseded", "failed", "active"]
+    undo(path, document["data"])
+
+
+def test_a_sweep_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    before = dump(path)
+    with MessagesApi(Fail(401, "authentication_error")) as server:
+        wanted = ("create", 2, "--prompt", "q", *asking(server), "--apply", "--yes")
+        assert focus(path, *wanted).code != 0
+        assert len(server.received) == 1
+    assert dump(path) == before
 
 
 def test_a_draft_is_written_reviewed_and_used(path: Path, tmp_path: Path):
