@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, Protocol
 
@@ -11,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
+from textual.widgets import Static
 
 from lcm_tui.commands import Command, key_title
 from lcm_tui.keymap import moving_keys
@@ -21,13 +23,20 @@ from lcm_tui.widgets.text import Block, Document, TextView, field, heading
 #: Cells of the column of keys, and those before the sentences.
 _KEY: Final = 9
 _TEXT: Final = 26
+#: Between the first sentence and what follows it.
+_SENTENCE: Final = re.compile(r"(?<=\.)\s+")
+
+#: The headings; tab goes to the second and the third.
+KEYS: Final = heading("Keys of this screen")
+MORE: Final = heading("What this screen shows")
+EVERYWHERE: Final = heading("Moving and the mouse, on every screen")
 
 #: Moving, by the ids of its actions.
 MOVING = (
     (("up", "down"), "move by one"),
     (("page-up", "page-down"), "move by a page"),
     (("first", "last"), "first and last"),
-    (("fold", "unfold"), "fold and unfold, or scroll left and right"),
+    (("fold", "unfold"), "fold and unfold, or left and right"),
 )
 MOUSE = (
     ("click", "select; again: open; a heading: sort; a key: run it; an answer: give it"),
@@ -66,9 +75,11 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; }
     HelpScreen > Vertical { width: 90%; max-width: 92; height: 90%; background: $surface; padding: 1 2; }
     HelpScreen TextView { background: $surface; }
+    HelpScreen Static { height: 1; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1,enter", "dismiss", "Back", id="help-back"),
+        Binding("tab", "next_part", "Next part", id="help-next-part"),
     ]
 
     def __init__(self, document: Document) -> None:
@@ -81,14 +92,21 @@ class HelpScreen(ModalScreen[None]):
             self.dismiss()
 
     def compose(self) -> ComposeResult:
-        """One text to scroll."""
+        """One text to scroll, and the keys for it."""
         with Vertical():
             yield TextView(self._document)
+            yield Static("tab next part · space next page · esc back", markup=False)
+
+    def action_next_part(self) -> None:
+        """Scroll to the next heading; after the last one, to the top."""
+        parts = [at for at, block in enumerate(self._document) if block in (MORE, EVERYWHERE)]
+        self.query_one(TextView).reveal_next(parts)
 
 
 def help_document(screen: Explained) -> Document:
-    """The keys of the screen with a sentence each, how to move, then what the screen shows."""
-    blocks: list[Block] = [heading("Keys of this screen")]
+    """A sentence on the screen, its keys, the rest of what it shows, and how to move everywhere."""
+    first, *rest = _SENTENCE.split(reflowed(screen.explained()), 1)
+    blocks: list[Block] = [Block(text=first), Block(), KEYS]
     for name in screen.commands:
         command = screen.told(name)
         keys = screen.session.settings.keys.get(name, command.key)
@@ -97,15 +115,15 @@ def help_document(screen: Explained) -> Document:
         blocks.append(_row(written, command.title, command.help, usable=reason is None))
         if reason:
             blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=_TEXT))
-    blocks += [Block(), heading("Moving")]
+    if rest:
+        blocks += [Block(), MORE, Block(text=rest[0])]
+    blocks += [Block(), EVERYWHERE]
     moving = {**moving_keys(), **screen.session.settings.keys}
     rows = [
         (" ".join(key_title(key) for name in names for key in moving[name].split(",")), what)
         for names, what in MOVING
     ]
-    blocks += [field(f"{safe_line(keys)} ", what, width=_TEXT) for keys, what in (*rows, *MOUSE)]
-    blocks += [Block(), heading("What this screen shows"), Block(text=reflowed(screen.explained()))]
-    return tuple(blocks)
+    return (*blocks, *(field(f"{safe_line(keys)} ", what, width=_TEXT) for keys, what in (*rows, *MOUSE)))
 
 
 def _row(keys: str, title: str, sentence: str, *, usable: bool) -> Block:

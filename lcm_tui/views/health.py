@@ -238,7 +238,7 @@ def finding_document(
 
 
 def _named(name: str, text: str) -> list[Block]:
-    return [Block(spans=(Span(f"{name:<9}", "dim"), Span(text)), indent=9)]
+    return [Block(spans=(Span(f"{name:<10}", "dim"), Span(text)), indent=10)]
 
 
 def _fix_text(finding: Finding) -> str:

@@ -248,6 +248,11 @@ class LineView(Scroller, Generic[K]):
         if first >= self._top and last > self._top + self._height:
             self._show_from(min(first, last - self._height))
 
+    def reveal_top(self) -> None:
+        """Show the list from its beginning if the selected key is in sight then."""
+        if self._offset(self._cursor) + self._height_of(self._cursor) <= self._height:
+            self._show_from(0)
+
     def reveal_line(self, at: int) -> None:
         """Bring a line of the selected key into sight."""
         line = self._offset(self._cursor) + at

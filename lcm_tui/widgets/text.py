@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import ClassVar, Final
 
@@ -138,6 +139,12 @@ class TextView(Scroller):
         self._needle, self._wanted, self._hit = needle, _pattern(needle), place
         self._show_from(self._line_of(place) - ABOVE)
         self._draw_anew()
+
+    def reveal_next(self, blocks: Sequence[int]) -> None:
+        """Scroll to the first of some blocks that begins below the top line; without one, to the top."""
+        tops = [self._tops[block] for block in blocks]
+        following = next((top for top in tops if top > self._top), 0)
+        self._show_from(following if self._top < self._bottom else 0)
 
     def drawn(self, rows: range) -> list[Strip]:
         """Some lines of the document, their matches marked."""

@@ -196,6 +196,14 @@ async def test_the_cursor_is_at_first_on_a_bad_summary_of_the_conversation(datab
     assert first_to_look_at([], {}, 3) is None
 
 
+async def test_what_is_found_later_pushes_nothing_out_of_sight(database_file: DatabaseFactory):
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        screen = await go_to(pilot, HealthScreen(conversation(pilot, 1)))
+        await done(pilot, screen)
+        assert screen.list.table.cursor > 0
+        assert screen.list.table.keys[0] in screen.list.table.visible_keys
+
+
 def test_what_has_two_sides_asks_which_to_keep():
     covered, hole = (
         Finding(check, Confidence.BROKEN, ConversationId(3), (), 1, "It is.", fix)

@@ -143,6 +143,20 @@ async def test_a_click_on_a_key_is_the_key(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: pilot.app.screen is first)
 
 
+async def test_help_says_what_the_screen_is_and_tab_goes_through_its_parts(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await pilot.press("c")
+        await settled(pilot)
+        explained = pilot.app.screen.explained().split()
+        await pilot.press("question_mark")
+        await wait_for_text(pilot, " ".join(explained[:4]), "Keys of this screen", "tab next part")
+        for part in ("What this screen shows", "Moving and the mouse, on every screen"):
+            await pilot.press("tab")
+            await wait_for_text(pilot, part)
+        await pilot.press("tab")
+        await wait_for_text(pilot, " ".join(explained[:4]))
+
+
 async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await pilot.press("slash", "q", "s", "colon", "question_mark")

@@ -151,6 +151,12 @@ class FindingList(ListPane[HealthKey]):
         opened = {key: len(findings[key].rows) for key in self._opened if key in findings}
         return lines_of(self._groups, self._folded_now, opened)
 
+    def relist(self, *, changed: bool = True) -> None:
+        """List them; until somebody moves, what is found above the cursor pushes nothing out of sight."""
+        super().relist(changed=changed)
+        if self._wanted is None and self.table.selected == self._placed:
+            self.table.reveal_top()
+
     def why_empty(self) -> str:
         """Nothing was found yet, passes the filter, or is wrong."""
         if self._checking:
