@@ -30,15 +30,15 @@ from lcm_tui.widgets.spans import (
 
 PENDING: Final = "…"
 NO_VALUE: Final = "–"
-#: What stands in place of the tokens of an item that is not sent: the step in which it went.
+#: Shown instead of the tokens of an item that is not sent: the step that dropped it.
 STEP_WORDS: Final = {
     AssemblyStep.RESOLVE: "no row",
-    AssemblyStep.FOCUS: "brief",
-    AssemblyStep.BUDGET: "budget",
-    AssemblyStep.PROMPT: "prompt",
+    AssemblyStep.FOCUS: "in brief",
+    AssemblyStep.BUDGET: "cut: budget",
+    AssemblyStep.PROMPT: "cut: prompt",
     AssemblyStep.NORMALISE: "empty",
-    AssemblyStep.PAIRING: "pairing",
-    AssemblyStep.CLAMP: "limit",
+    AssemblyStep.PAIRING: "unpaired",
+    AssemblyStep.CLAMP: "cut: limit",
 }
 
 WIDEST_ID: Final = "sum_0123456789abcdef"
@@ -50,7 +50,7 @@ _PLACES = (
 )
 _NUMBERS = (
     Column("tokens", "stored", 10, right=True, keep=80),
-    Column("sent", "sent", 7, right=True, keep=85),
+    Column("sent", "sent", 11, right=True, keep=85),
     Column("total", "total", 9, right=True, keep=30),
     Column("age", "age", 4, right=True, keep=40),
 )
@@ -215,7 +215,7 @@ def fate_cell(fate: ItemOutcome | None) -> Span:
         return Span(PENDING, "dim")
     if fate.step is not None:
         return Span(STEP_WORDS[fate.step], "warn")
-    return Span(number(fate.tokens, 7))
+    return Span(number(fate.tokens, 11))
 
 
 def same_fate(one: ItemOutcome | None, other: ItemOutcome | None) -> bool:

@@ -70,8 +70,8 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
         assert [line.split()[:6] for line in lines[7:9]] == [
-            ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "budget"],
-            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "limit"],
+            ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "cut:"],
+            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "cut:"],
         ]
         assert lines[12].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
         for _ in range(3):
@@ -166,7 +166,7 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
         await wait_for_text(
             pilot,
-            "source     assembled, authoritative as the prompt size",
+            "source     assembled, authoritative for the size of the prompt",
             "cache      cold: the cache was seen to break",
             "budget        1 item",
             "hard limit    4 items",
@@ -278,7 +278,7 @@ def test_every_step_has_a_word_for_the_column():
     from lcm_tui.views.context import STEP_WORDS
 
     assert set(STEP_WORDS) == set(AssemblyStep)
-    assert all(len(word) <= 7 for word in STEP_WORDS.values())
+    assert all(len(word) <= 11 for word in STEP_WORDS.values())
 
 
 @pytest.mark.parametrize(

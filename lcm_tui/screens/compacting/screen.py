@@ -210,7 +210,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         done = self.compaction.done
         self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
         nothing = self._outlook.refusal or (
-            "Reading the context …" if self._outlook.forecast is None else "Nothing to compact in this mode."
+            "Reading the context …" if self._outlook.forecast is None else "No pass: the pane says why."
         )
         self.list.show(Passes(done, self._coming), nothing=nothing)
         self._say_state()

@@ -84,8 +84,8 @@ def export_actions(
             return None
 
         label = (
-            f"Compare with: 64k (budget), #3 (conversation), {OPENED}, {NOW}, asm_… (snapshot), op_… or a "
-            f"time (the past); enter: {offered}"
+            f"Compare with another budget (64k), another conversation (#3), a snapshot (asm_…), a time, an "
+            f"operation (op_…), {OPENED} or {NOW}; enter: {offered}"
         )
         wanted = await screen.ask(label, check=check)
         if wanted is not None:

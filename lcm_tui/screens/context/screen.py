@@ -55,8 +55,8 @@ class ContextScreen(DataScreen[Fetched]):
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages. "tokens" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
 Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row,
-brief (a focus brief replaces it), budget, prompt, empty, pairing (a tool result without its call), limit (the
-engine's hard limit). ~ marks a message adjusted for the provider, * one kept for the prompt. "total" is the
+in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty,
+unpaired (a tool call or its result without the other). ~ marks a message adjusted for the provider, * one kept for the prompt. "total" is the
 running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count matches neither of the engine's two
 counting rules.
 
