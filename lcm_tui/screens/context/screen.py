@@ -54,11 +54,11 @@ class ContextScreen(DataScreen[Fetched]):
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages. "tokens" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
-Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row,
-in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty,
-unpaired (a tool call or its result without the other). ~ marks a message adjusted for the provider, * one kept for the prompt. "total" is the
-running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count matches neither of the engine's two
-counting rules.
+Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row, in
+brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty,
+unpaired (a tool call or its result without the other). ~ marks a message adjusted for the provider, * one
+kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count
+matches neither of the engine's two counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
 what is left out; how the sent tokens are split between the fresh tail, leaves (recent), layers between
