@@ -179,7 +179,7 @@ class ConversationOrSummary(Kind[ConversationId | str]):
         """A number, or the id as the database holds it."""
         if value.startswith(_SUMMARY):
             return StoredText().read(name, value)
-        return ConversationNumber().read(name, value)
+        return ConversationNumber().read(name.partition("|")[0], value)
 
 
 class Tokens(Kind[int]):

@@ -121,6 +121,12 @@ class Selector:
         return self.conversation_id is not None or self.session_key is not None
 
 
+def by_what(command: str) -> str:
+    """How a conversation is named to a *command* (dotted), for refusals."""
+    words = command.replace(".", " ")
+    return f"its number, as in `{words} 1`, or --conversation-id ID or --session-key KEY"
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationOptions:
     """How the commands about a conversation are told which; an argument and two options."""
@@ -153,7 +159,7 @@ class ConversationOptions:
         key = self.session_key or None
         if needed and number is None and key is None:
             raise UsageError(
-                f"{command} needs a conversation: --conversation-id ID or --session-key KEY.",
+                f"{command} needs a conversation: {by_what(command)}.",
                 code="MISSING_SELECTOR",
                 details={"command": command},
             )
@@ -174,7 +180,7 @@ class NeededConversation(ConversationOptions):
 ConversationOrSummaryArgument: TypeAlias = Annotated[
     ConversationId | str | None,
     Argument(
-        "CONVERSATION_ID",
+        "CONVERSATION_ID|SUMMARY_ID",
         "The conversation, or a summary by its id or a unique prefix; or use options.",
         ConversationOrSummary(),
     ),

@@ -34,6 +34,7 @@ from lcm_core.wording import counted
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.progress import ProgressLine
+from lcm_tui.cli.selecting import whole_id
 from lcm_tui.views.blocks import Block, Facts, Note, Prose
 from lcm_tui.views.expansion import levels_table
 
@@ -242,10 +243,12 @@ def describe(run: Run, name: str) -> Answer:
     """One message, summary, brief or file; of a citation, whether it holds."""
     settings = recall_settings(run.settings)
 
-    async def load(reader: Reader) -> tuple[Verdict, Document | None]:
-        return await reader.run(lambda rows: verify(rows, reader.schema, name, settings))
+    async def load(reader: Reader) -> tuple[str, Verdict, Document | None]:
+        whole = await whole_id(reader, name)
+        verdict, document = await reader.run(lambda rows: verify(rows, reader.schema, whole, settings))
+        return whole, verdict, document
 
-    verdict, document = run.read(load)
+    name, verdict, document = run.read(load)
     data: JsonObject
     if document is None:
         data = {"id": name, "citation": None, "verdict": str(verdict)}
@@ -267,49 +270,54 @@ def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_message
     """A page of what lies below a summary."""
     settings = recall_settings(run.settings)
 
-    async def load(reader: Reader) -> Page:
-        return await reader.run(
+    async def load(reader: Reader) -> tuple[str, Page]:
+        whole = await whole_id(reader, name)
+        page = await reader.run(
             lambda rows: read_below(
                 rows,
                 reader.schema,
-                name,
+                whole,
                 settings,
                 tokens=budget,
                 cursor=cursor,
                 with_messages=with_messages,
             )
         )
+        return whole, page
 
-    return _page_answer(run, name, run.read(load), budget)
+    return _page_answer(run, *run.read(load), budget)
 
 
 def expand_levels(run: Run, name: str) -> Answer:
     """What is below a summary level by level, and what each level costs."""
 
-    async def load(reader: Reader) -> tuple[Level, ...]:
-        return await reader.run(lambda rows: levels_below(rows, reader.schema, name))
+    async def load(reader: Reader) -> tuple[str, tuple[Level, ...]]:
+        whole = await whole_id(reader, name)
+        return whole, await reader.run(lambda rows: levels_below(rows, reader.schema, whole))
 
-    levels = run.read(load)
-    data: JsonObject = {"id": name.partition("@")[0], "levels": levels_document(levels)}
+    whole, levels = run.read(load)
+    data: JsonObject = {"id": whole.partition("@")[0], "levels": levels_document(levels)}
     return run.answer("expand", data, [levels_table(levels)])
 
 
 def expand_level(run: Run, name: str, number: int, budget: int, cursor: str | None) -> Answer:
     """A page of the texts of one level below a summary."""
 
-    async def load(reader: Reader) -> Page:
+    async def load(reader: Reader) -> tuple[str, Page]:
+        whole = await whole_id(reader, name)
+
         def read(rows: Rows) -> Page:
-            levels = levels_below(rows, reader.schema, name)
+            levels = levels_below(rows, reader.schema, whole)
             if number >= len(levels):
                 raise NotFoundError(
-                    f"There is no level {number:,} below {name[:80]}; the last one is {len(levels) - 1}.",
+                    f"There is no level {number:,} below {whole[:80]}; the last one is {len(levels) - 1}.",
                     details={"level": number},
                 )
             return read_level(rows, reader.schema, levels[number], tokens=budget, cursor=cursor)
 
-        return await reader.run(read)
+        return whole, await reader.run(read)
 
-    return _page_answer(run, name, run.read(load), budget)
+    return _page_answer(run, *run.read(load), budget)
 
 
 def _page_answer(run: Run, name: str, page: Page, budget: int) -> Answer:

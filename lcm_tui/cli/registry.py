@@ -56,6 +56,8 @@ GROUPS: Final = {
     "config": "The settings: what the files say, what applies, and why.",
     "prompts": "List, show and override the summary prompts.",
 }
+#: Options of the program itself, which take no value.
+NO_VALUE: Final = ("-h", "--help", "-v", "--version")
 #: First words, each once.
 FIRST_WORDS: Final = tuple(dict.fromkeys(path.split()[0] for path in COMMANDS))
 
@@ -97,10 +99,27 @@ def in_order(arguments: Sequence[str]) -> list[str]:
                     break
                 if name in below(word) and is_all_options(rest[:second], word):
                     return [word, name, *given[:at], *rest[:second], *rest[second + 1 :]]
-            if word in GROUPS and rest and not rest[0].startswith("-"):
-                return [word, rest[0], *given[:at], *rest[1:]]
+            other = first_word(rest) if word in GROUPS else None
+            if other is not None:  # no command's: it is refused by its name
+                return [word, rest[other], *given[:at], *rest[:other], *rest[other + 1 :]]
             return [word, *given[:at], *rest]
     return given
+
+
+def first_word(given: Sequence[str]) -> int | None:
+    """Where a part of a command line has its first word that is no option, nor the value of one."""
+    valued: set[str] | None = None
+    at = 0
+    while at < len(given) and given[at] != "--":
+        if not given[at].startswith("-"):
+            return at
+        if given[at] in NO_VALUE:
+            at += 1
+            continue
+        if valued is None:  # the options of every command are looked at: that takes time
+            valued = {name for one in every() for name in _valued(one)}
+        at += 2 if given[at] in valued else 1
+    return None
 
 
 def is_all_options(given: Sequence[str], word: str) -> bool:

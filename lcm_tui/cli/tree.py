@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -48,10 +49,10 @@ class Invocation:
 class GroupAloneError(UsageError):
     """The first word of several commands without a second one."""
 
-    def __init__(self, group: str, page: str) -> None:
+    def __init__(self, group: str, page: str, *, said: bool) -> None:
         words = f"{group} needs a subcommand: {', '.join(registry.below(group))}."
         super().__init__(words, code="INVALID_COMMAND")
-        self.page = page  #: what there is, for people
+        self.page = f"{page}\n\n{words}" if said else page  #: what there is, for people
 
 
 def _asks_for_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -129,8 +130,12 @@ class Leaf(_Paged):
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             dotted = self.declaration.dotted
+            by_option = rest[0].startswith("sum_") and any(
+                one.flag == "--summary" for one in registry.options_of(self.declaration)
+            )
+            hint = f" Name a summary by an option: --summary {rest[0]}." if by_option else ""
             raise UsageError(
-                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.",
+                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.{hint}",
                 code="INVALID_COMMAND",
                 details={"command": dotted},
             )
@@ -156,13 +161,13 @@ class Group(_Paged, click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind it; one below the program needs a second word."""
-        alone = self.name is not None and registry.is_all_options(args, self.name)
+        alone = self.name is not None and "--" not in args and registry.first_word(args) is None
         if alone and not ctx.resilient_parsing:
-            asked = [one for one in args if one in (*_HELP_NAMES, *_VERSION_NAMES)]
-            if not asked:
-                raise GroupAloneError(str(self.name), ctx.get_help())
+            asked = [one for one in args if one in registry.NO_VALUE]
             if len(args) > len(asked):  # the options of every command are looked at: that takes time
-                _refuse_unknown(args)
+                _refuse_unknown(args, str(self.name))
+            if not asked:
+                raise GroupAloneError(str(self.name), ctx.get_help(), said=bool(args))
             args = asked  # common options beside it are fine, and change nothing
         return super().parse_args(ctx, args)
 
@@ -185,7 +190,7 @@ class Group(_Paged, click.Group):
         """Find the command that *args* begin with, or say what may have been meant."""
         found = self.get_command(ctx, args[0])
         if found is None and not ctx.resilient_parsing:
-            _refuse_unknown(args)
+            _refuse_unknown(args, self.name)
             given = " ".join(filter(None, (words_of(ctx), args[0])))
             raise UsageError(
                 f"Unknown command: {given if given.strip() else repr(given)}.{_meant(given, self)}",
@@ -228,6 +233,8 @@ def _beginning(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
 
 
+#: Commands and options that a question names, at most, and how like what was typed they are (of 1).
+_NAMED, _LIKE = 3, 0.8
 #: Words that people try first for a command of another name.
 _OTHER_NAMES = {
     "check": "doctor",
@@ -242,6 +249,8 @@ _OTHER_NAMES = {
 
 def _meant(given: str, group: Group) -> str:
     """What a word that is no command may have been meant as."""
+    if not group.name and (given.endswith(".db") or os.path.isfile(given)):
+        return f" To open it: `{PROGRAM} --db {shlex.quote(given)}`."
     given = given.lower()
     last = given.split(" ")[-1]
     if group.name and last.isdigit():
@@ -250,9 +259,22 @@ def _meant(given: str, group: Group) -> str:
     if not group.name and (other := _OTHER_NAMES.get(last)) in registry.COMMANDS:
         return f" Did you mean {other}?"
     paths = [path for path in registry.COMMANDS if path.startswith(str(group.name or ""))]
-    ending = [path for path in registry.COMMANDS if path.split()[-1] == last]
     first = () if group.name else registry.FIRST_WORDS
-    return _did_you_mean(get_close_matches(given, [*paths, *first], 3, 0.7) or ending[:3])
+    near = get_close_matches(given, [*paths, *first], _NAMED, 0.7)
+    return _did_you_mean(near) if near else _meant_below(last) or f" `{PROGRAM} help` lists the commands."
+
+
+def _meant_below(word: str) -> str:
+    """The same of a word that is the second one of some commands, or nearly so."""
+    second = {path.split()[1] for path in registry.COMMANDS if " " in path}
+    for one in _like(word, second, 1):
+        groups = [group for group in registry.GROUPS if f"{group} {one}" in registry.COMMANDS]
+        if len(groups) <= _NAMED:
+            return _did_you_mean(f"{group} {one}" for group in groups)
+        return (
+            f" `{one}` is a command of {', '.join(groups[:-1])} and {groups[-1]}, as in `{groups[0]} {one}`."
+        )
+    return ""
 
 
 def _did_you_mean(near: Iterable[str]) -> str:
@@ -340,7 +362,7 @@ def refusal(error: click.UsageError) -> UsageError:
         return _no_such_option(error, dotted)
     if isinstance(error, click.BadOptionUsage):
         flags = {one.flag for one in _declared_options() if one.kind is None}
-        takes_none = error.option_name in flags | {*_HELP_NAMES, *_VERSION_NAMES}
+        takes_none = error.option_name in flags | {*registry.NO_VALUE}
         problem = "takes no value" if takes_none else "needs a value"
         return UsageError(
             f"{error.option_name} {problem}.", details={"option": error.option_name.lstrip("-")}
@@ -379,16 +401,41 @@ def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
         option = argument if not option and argument in valued else ""
 
 
-def _refuse_unknown(arguments: Sequence[str]) -> None:
-    """Refuse options that no command has: the engine says that before it looks for the command."""
+def _refuse_unknown(arguments: Sequence[str], group: str | None = None) -> None:
+    """Refuse options that no command has: the engine says that before it looks for the command.
+
+    Behind the first word of a *group*, what its own commands have is proposed.
+    """
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    given = [one.partition("=")[0] for one in before if one.startswith("--")]
+    begins = "-" if group and registry.first_word(before) is None else "--"
+    given = [one.partition("=")[0] for one in before if one.startswith(begins)]
     if not given:
         return
     known = {name for one in _declared_options() for name in (one.flag, *one.earlier)}
-    unknown = next((one for one in given if one not in known | {*_HELP_NAMES, *_VERSION_NAMES}), None)
+    unknown = next((one for one in given if one not in known | {*registry.NO_VALUE}), None)
     if unknown is not None:
-        raise _no_such_option(click.NoSuchOption(unknown), "")
+        words = _did_you_mean(_near(unknown, group, known))
+        raise UsageError(f"Unknown option {unknown}.{words}", details={"option": unknown.lstrip("-")})
+
+
+def _near(option: str, group: str | None, known: Iterable[str]) -> list[str]:
+    """What an unknown option may have been meant as: a command of the *group*, with its option or none."""
+    if not group:
+        return _like(option, known, _NAMED)
+    common = [one.shape.flag for one in _COMMON if isinstance(one.shape, Option)]
+    by_flag: dict[str, str] = {}  # the first command of the group that has it
+    for path, one in registry.declared(group).items():
+        for each in registry.options_of(one):
+            by_flag.setdefault(each.flag, path)
+    flags = _like(option, [*common, *by_flag], 1)
+    meant = [flag if flag in common else f"{by_flag[flag]} {flag}" for flag in flags]
+    return [*meant, *(f"{group} {word}" for word in _like(option, registry.below(group), 1))]
+
+
+def _like(typed: str, names: Iterable[str], most: int) -> list[str]:
+    """The *names* most like what was *typed*; dashes, which all options begin with, make none alike."""
+    bare = {name.lstrip("-"): name for name in names}
+    return [bare[one] for one in get_close_matches(typed.lstrip("-"), sorted(bare), most, _LIKE)]
 
 
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:

@@ -123,7 +123,7 @@ def test_help_for_programs_lists_every_command():
     assert list(data["options"]) == list(registry.COMMANDS)
     assert "summaries show <summary-id>" in data["commands"]
     assert "--role <role>" in data["options"]["messages list"]
-    assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id>]"]
+    assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id|summary-id>]"]
 
 
 def test_earlier_spellings_go_on_working(database_file: DatabaseFactory):

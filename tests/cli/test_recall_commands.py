@@ -89,6 +89,10 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
         "A summary of the needle.",
         "The needle is \x1b[31mred\x1b[0m.\nNext line.\n[tool name] exec\n[tool input] find needle",
     ]
+    assert run("expand", "sum_", "--json", "--db", memory).data == {**data, "id": "sum_a"}
+    assert run("describe", "sum_", "--json", "--db", memory).data["id"] == "sum_a"
+    assert run("expand", "sum_", "--by-level", "--json", "--db", memory).data["id"] == "sum_a"
+    assert "### sum_ (leaf, 0 tokens)" in run("expand", "sum_", "--as-engine", "--db", memory).out
     citation = data["passages"][1]["citation"]
     assert run("describe", citation, "--json", "--db", memory).data["verdict"] == "holds"
     assert run("describe", citation[:-1] + "x", "--db", memory).code == 2

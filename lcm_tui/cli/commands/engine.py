@@ -53,7 +53,7 @@ def engine(
         raise UsageError("engine --apply requires --close-debt.", details={"option": "apply"})
     if show_prepared and not named.given:
         raise UsageError(
-            "--show-prepared needs a conversation: --conversation-id ID or --session-key KEY.",
+            f"--show-prepared needs a conversation: {options.by_what('engine')}.",
             details={"option": "show-prepared"},
         )
     return engine.engine(run, named, at, show_prepared=show_prepared)

@@ -18,7 +18,11 @@ DEFAULT_TOKENS, _MAX_TOKENS = 4_000, 1_000_000
 _MAX_LEVEL = 1_000_000
 
 IdArgument: TypeAlias = Annotated[
-    str, Argument("ID", "msg#12, sum_..., file_..., a brief, or a citation of one.")
+    str,
+    Argument(
+        "ID",
+        "msg#12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
+    ),
 ]
 Tokens: TypeAlias = Annotated[
     int,

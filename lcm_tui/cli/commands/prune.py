@@ -68,7 +68,8 @@ Cleaners: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
         "--cleaner",
-        "The engine's own cleaner of this name would delete it; may be given several times.",
+        f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {ALL}; may be "
+        "given several times.",
         Choice(*CLEANERS, ALL),
         "NAME",
         section=_SELECT,

@@ -59,7 +59,7 @@ def repair(
     free = flags.resume or flags.from_drafts is not None
     if not (free or all_ or target.given):
         raise UsageError(
-            "repair needs a conversation: --conversation-id ID or --session-key KEY; --all takes every one.",
+            f"repair needs a conversation: {options.by_what('repair')}; --all takes every one.",
             code="MISSING_SELECTOR",
             details={"command": "repair"},
         )
