@@ -20,7 +20,7 @@ from lcm_core.change.undo import (
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 
-from lcm_tui.changes.change import Change, Choice
+from lcm_tui.changes.change import Change, Choice, Surroundings
 
 ABOUT: Final = """
 Undo restores the rows that an operation replaced; redo applies it again. Every row is compared first: if one
@@ -28,11 +28,26 @@ has changed since, the undo is refused with the reason. Both are operations in t
 """
 
 
-def undoing(one: Operation, *, holds: bool, whole: bool = False) -> Change:
-    """Undo an operation that *holds*, redo one that was undone; *whole*: at first all of its batch."""
-    where = "" if one.conversation_id is None else f", conversation {one.conversation_id}"
+class _Titled(Surroundings):
+    """Says in the title what is undone: an operation, or a batch with the number of its conversations."""
 
-    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if whole else "no")
+    def __init__(self, verb: str, one: Operation, batch: Sequence[Operation], whole: Choice) -> None:
+        self._verb, self._one, self._batch, self._whole = verb, one, batch, whole
+
+    def title(self) -> str:
+        """The title as it is chosen now."""
+        owners = {each.conversation_id for each in (self._batch if self._whole.on else (self._one,))}
+        if not owners:
+            return f"{self._verb} a batch"
+        if len(owners) > 1:
+            return f"{self._verb}, {len(owners):,} conversations"
+        [owner] = owners
+        return self._verb if owner is None else f"{self._verb}, conversation {owner}"
+
+
+def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> Change:
+    """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it."""
+    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
     later = Choice.switch("with later operations that depend on it")
     choices = (*([of_batch] if one.batch is not None else []), *([later] if holds else []))
 
@@ -44,7 +59,8 @@ def undoing(one: Operation, *, holds: bool, whole: bool = False) -> Change:
                 raise
             raise _depended_on(error, choices.index(later) + 1) from error
 
-    return Change(plan, f"{'Undo' if holds else 'Redo'}{where}", ABOUT, choices)
+    around = _Titled("Undo" if holds else "Redo", one, batch, of_batch)
+    return Change(plan, around.title(), ABOUT, choices, around=around)
 
 
 async def _plan(reader: Reader, one: Operation, *, whole: bool, with_later: bool) -> Sequence[Plan]:

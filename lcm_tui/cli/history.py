@@ -70,7 +70,8 @@ async def _standing(reader: Reader, operation: Operation) -> ListedOperation:
         by = await undone_by(reader, operation.id)
     except RefusedError:
         return ListedOperation(operation, None, operation.undone_by)
-    return ListedOperation(operation, by is None, by)
+    batch = None if by is None or operation.batch is None else (await reader.run(get, by)).batch
+    return ListedOperation(operation, by is None, by, batch)
 
 
 async def _owner(reader: Reader, named: Selector) -> ConversationId | None:

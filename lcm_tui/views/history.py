@@ -11,7 +11,7 @@ from lcm_core.change.plan import Edit
 from lcm_core.change.preview import words_of
 from lcm_core.change.verify import Step
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table, When
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table, When, counted
 from lcm_tui.views.preview import rows_table, some
 
 EMPTY = "lcm-tui has made no change in this database, as far as its history goes back."
@@ -27,6 +27,7 @@ class ListedOperation:
     operation: Operation
     effective: bool | None  #: whether what it did holds now; None: the history does not tell any more
     undone_by: str | None  #: what undoes it now
+    undone_batch: str | None = None  #: the batch of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,14 @@ class HistoryLine:
 
     @property
     def undone_by(self) -> str | None:
-        """What undoes all of it now."""
+        """What undoes it now: an operation or a batch; of several, their number."""
         by = {one.undone_by for one in self.listed}
-        return by.pop() if len(by) == 1 else None
+        if len(by) == 1:
+            return by.pop()
+        batches = {one.undone_batch for one in self.listed}
+        return (batches.pop() if len(batches) == 1 else None) or counted(
+            len(by - {None}), "operation", "operations"
+        )
 
 
 def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bool) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
@@ -13,7 +14,7 @@ from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
 from lcm_core.store.messages import MessageEntry
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import SummaryEntry
-from lcm_core.text import safe_line
+from lcm_core.text import clip, safe_line
 from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import estimate_utf16, estimate_weighted, estimator_of
 
@@ -25,6 +26,9 @@ UNRECORDED = "not recorded by this version"
 NULL = "NULL"
 #: In a cell, for what is not there.
 NONE = "–"
+#: Cells of the beginning of an id that tells it from others.
+SHORT_ID_CELLS = 13
+_LONG_ID = re.compile(r"\b(?:sum|focus|file)_[0-9A-Za-z]{10,}")
 
 BROKEN_MEANS = {
     BrokenKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
@@ -33,6 +37,11 @@ BROKEN_MEANS = {
     BrokenKind.EMERGENCY: "Not a summary: no model was available, so the truncated source was stored.",
     BrokenKind.EMPTY: "The text is empty.",
 }
+
+
+def short_ids(text: str) -> str:
+    """A text with the ids in it shortened."""
+    return _LONG_ID.sub(lambda found: clip(found[0], SHORT_ID_CELLS), text)
 
 
 def badge_of(kind: str, depth: int) -> str:

@@ -206,6 +206,32 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 2, "the undo, a batch as well")
 
 
+async def test_the_operations_of_a_batch_are_listed_under_it_and_its_undo_names_the_conversations(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    done = []
+    for owner, node, batch in ((1, NODE, "b"), (None, OTHER, None), (4, FOURTH, "b")):
+        edit = update(path, "summaries", "summary_id", node, descendant_token_count=5620)
+        plan = replace(
+            plan_of(edit), title=f"Count {node} and say more about it", conversation_id=owner, batch=batch
+        )
+        done.append(commit(path, plan).id)
+    async with open_app(path, size=NARROW) as pilot:
+        screen = await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for(
+            pilot, lambda: list(screen.list.table.keys) == ["b", done[2], done[0], done[1]], "the batch"
+        )
+        await wait_for_text(pilot, f"├ Count {FOURTH[:12]}…", f"└ Count {NODE[:12]}…", "ctx tokens")
+        await pilot.press("u")
+        await previewed(pilot)
+        await wait_for_text(pilot, "Undo, 2 conversations", "batch: yes")
+        await pilot.press("1")
+        await wait_for_text(pilot, "Undo, conversation 4")
+
+
 @pytest.mark.long
 async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
     database_copy: DatabaseFactory, no_offer: None

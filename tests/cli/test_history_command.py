@@ -423,8 +423,10 @@ def test_what_stands_on_an_operation_is_named_and_undone_with_it(path: Path) -> 
     unfolded = history(path, "list", "--unfold").out
     assert "2 operations" not in unfolded
     assert unfolded.count("Undo: ") == 2
-    assert history(path, "undo", "--batch", done["batch"], *DO).code == 0
+    undone = history(path, "undo", "--batch", done["batch"], *DO).data["batch"]
     assert dump(path) != before
+    [line] = [one for one in history(path, "list").out.splitlines() if one.startswith(done["batch"])]
+    assert undone in line, "what undid the batch"
 
 
 def test_after_an_undo_it_says_what_is_left(path: Path) -> None:

@@ -14,13 +14,20 @@ from lcm_core.times import format_local, parse_utc
 
 from lcm_tui.screens.dag.known import Known
 from lcm_tui.screens.dag.tree import Place, Section, Tree
-from lcm_tui.views.summary import badge_of, below_text, broken_text, message_preview, model_text, time_range
+from lcm_tui.views.summary import (
+    SHORT_ID_CELLS,
+    badge_of,
+    below_text,
+    broken_text,
+    message_preview,
+    model_text,
+    time_range,
+)
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
 
 PENDING = "…"
-#: Cells of a summary id as the engine makes it, and of the beginning that tells it from others.
+#: Cells of a summary id as the engine makes it.
 ID_CELLS = 20
-SHORT_ID_CELLS = 13
 #: Cells of the fold mark before an id, and of the mark behind it.
 MARK_CELLS = 2
 PLACES_CELLS = 3

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 
 from lcm_core.change.journal import Operation
+from lcm_core.text import cell_width
 
 from lcm_tui.panes.listing import ListPane, appeared
 from lcm_tui.screens.history.reads import History, when_of
 from lcm_tui.views.history import IN_EFFECT, UNDONE
-from lcm_tui.widgets.spans import Column, Span
+from lcm_tui.views.summary import short_ids
+from lcm_tui.widgets.spans import Column, Line, Span, row_of
 
+#: Cells of a time to the minute, and to the second.
+MINUTE, SECOND = 16, 19
 COLUMNS = (
     Column("sign", "", 1, keep=99),
-    Column("when", "when", 16, keep=95),
+    Column("when", "when", MINUTE, keep=95),
     Column("conversation", "conv", 5, right=True, keep=80),
-    Column("tokens", "tokens", 9, right=True, keep=70),
+    Column("tokens", "ctx tokens", 10, right=True, keep=70),
     Column("rows", "rows", 6, right=True, keep=60),
     Column("what", "what", 26, grows=True, keep=98),
     Column("undone", "", 7, keep=90),
@@ -38,11 +44,16 @@ class OperationList(ListPane[str]):
         self.zone: tzinfo | None = None
         self._unfolded: set[str] = set()
         self._listed = False
+        self._shared: frozenset[str] = frozenset()  #: minutes in which several operations were committed
+        self._last: frozenset[str] = frozenset()  #: the last listed operation of each unfolded batch
 
     def show(self, history: History) -> None:
         """List what was read; the cursor stays on its operation, and new ones are marked."""
         known, self.history = self.history.by_id, history
+        minutes = Counter(when_of(one, self.zone)[:MINUTE] for one in history.operations)
+        self._shared = frozenset(minute for minute, count in minutes.items() if count > 1)
         self.relist()
+        self.heading.refresh_changed()
         if self._listed:
             self.table.mark_fresh(appeared(history.by_id, known))
         self._listed = True
@@ -82,18 +93,27 @@ class OperationList(ListPane[str]):
     # -- listing -----------------------------------------------------------------------------------------
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:
-        """The operations that hold the words, and the batches that hold one of them."""
-        found: dict[str, None] = {}
-        for key, one in self.history.by_id.items():
-            text = f"{one.id} {one.kind} {one.title} {when_of(one, self.zone)} {one.batch or ''}".casefold()
-            if not all(word in text for word in words):
+        """The operations that hold the words; a batch that holds one, with them below it."""
+        found: list[str] = []
+        last: list[str] = []
+        batches = self.history.batches
+        for one in self.history.operations:
+            if one.batch is None or one.batch not in batches:
+                found += [one.id] if self._holds(one, words) else []
                 continue
-            if one.batch is not None and one.batch in self.history.batches:
-                found[one.batch] = None
-                if one.batch not in self._unfolded:
-                    continue
-            found[key] = None
-        return list(found)
+            whole = batches[one.batch]
+            held = [each.id for each in whole if self._holds(each, words)] if one is whole[0] else []
+            if held:
+                found.append(one.batch)
+            if held and one.batch in self._unfolded:
+                found += held
+                last.append(held[-1])
+        self._last = frozenset(last)
+        return found
+
+    def _holds(self, one: Operation, words: Sequence[str]) -> bool:
+        text = f"{one.id} {one.kind} {one.title} {when_of(one, self.zone)} {one.batch or ''}".casefold()
+        return all(word in text for word in words)
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or nothing was changed."""
@@ -105,7 +125,22 @@ class OperationList(ListPane[str]):
 
     def columns(self) -> Sequence[Column]:
         """What is said of an operation."""
-        return COLUMNS
+        if not self._shared:
+            return COLUMNS
+        return [replace(one, width=SECOND) if one.name == "when" else one for one in COLUMNS]
+
+    def draw(self, key: str, width: int) -> Sequence[Line]:
+        """A row of cells; where what was done has no room, ids in it are shortened as in the DAG."""
+        layout = self.layout_at(width)
+        cells = dict(self.cells(key))
+        room = next(
+            cells
+            for column, cells in zip(layout.columns, layout.widths, strict=True)
+            if column.name == "what"
+        )
+        if cell_width(cells["what"].text) > room:
+            cells["what"] = replace(cells["what"], text=short_ids(cells["what"].text))
+        return (row_of(layout, cells),)
 
     def cells(self, key: str) -> Mapping[str, Span]:
         """When, where, how much and what; in grey what does not hold any more."""
@@ -115,10 +150,13 @@ class OperationList(ListPane[str]):
         sign = Span("" if holds else "↶", "warn")
         if batch is not None:
             sign = Span("▾" if key in self._unfolded else "▸", "key")
-        inner = "  " if batch is None and line.newest.batch in self.history.batches else ""
+        inner = ""
+        if batch is None and line.newest.batch in self.history.batches:
+            inner = "└ " if key in self._last else "├ "
+        when = when_of(line.newest, self.zone)
         return {
             "sign": sign,
-            "when": Span(when_of(line.newest, self.zone)[:16], "dim"),
+            "when": Span(when if when[:MINUTE] in self._shared else when[:MINUTE], "dim"),
             "conversation": Span("" if line.owner is None else str(line.owner)),
             "tokens": Span(f"{line.tokens:+,}" if line.tokens else "0"),
             "rows": Span(f"{line.rows:,}", "dim"),

@@ -31,10 +31,11 @@ Every change lcm-tui made to this database, newest first: when, in which convers
 context grew, how many rows changed, and what was done. The list is stored in the database, in a table the
 engine ignores; it is created with the first change.
 
-enter opens an operation, edit by edit. A batch is one line (▸): enter unfolds it, and u applies to all of it.
-u previews undoing any operation in the list, and a applies that; an undo is an operation, too, and can be
-undone. ↶ marks operations that were undone. If a later operation depends on this one, the preview names it
-and offers to undo both. If someone else changed the rows since, undo is refused with the reason.
+enter opens an operation, edit by edit. A batch is one line (▸): enter lists its operations below it, and u
+applies to all of it. u previews undoing any operation in the list, and a applies that; an undo is an
+operation, too, and can be undone. ↶ marks operations that were undone. If a later operation depends on this
+one, the preview names it and offers to undo both. If someone else changed the rows since, undo is refused
+with the reason.
 
 c shows the context as it was before the selected operation, s the summary DAG; of a batch, before all of it.
 
@@ -133,8 +134,8 @@ T switches between this conversation and all of them. / filters.
             return
         holding = [each for each in batch or (one,) if self.list.history.holds(each)]
         if batch and holding:
-            one = holding[0]
-        self.open(places.Preview(undoing(one, holds=bool(holding), whole=bool(batch))))
+            one, batch = holding[0], holding
+        self.open(places.Preview(undoing(one, holds=bool(holding), batch=batch)))
 
     def _why_no_scope(self) -> str | None:
         return "This screen was opened without a selected conversation" if self.conversation is None else None
