@@ -46,6 +46,7 @@ class Item(NamedTuple):
     conversation: Conversation
     item: ItemId
     wrapped: bool = False
+    fate: Document = ()  #: whether the model receives it, and if not, why; empty: not known
 
 
 class Sent(NamedTuple):

@@ -193,7 +193,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
         case places.Item():
             from lcm_tui.screens.context.item import ItemScreen
 
-            return ItemScreen(place.conversation, place.item, wrapped=place.wrapped)
+            return ItemScreen(place.conversation, place.item, wrapped=place.wrapped, fate=place.fate)
         case places.Sent():
             from lcm_tui.screens.context.sent import SentScreen
 

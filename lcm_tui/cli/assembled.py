@@ -32,21 +32,24 @@ from lcm_tui.views.assembled import assembled_blocks, in_tail, prompt_score
 class AssemblyOptions:
     """What the options ask for."""
 
-    prompt: str | None
-    rules: str | None
-    export: str | None
-    clamp: bool
+    prompt: str | None = None
+    rules: str | None = None
+    export: str | None = None
+    clamp: bool = True
+    history: bool = True  #: also sum what was ever said
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class ShownAssembly:
+    """An assembly and whose it is."""
+
     conversation: Conversation
     assembly: Assembly
 
 
 def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
     """Answer with the messages and the account of them, or write the messages alone."""
-    found = run.read(_load, run, named, budget, wanted)
+    found = run.read(load_assembled, run, named, budget, wanted)
     if wanted.export is not None:
         _export(run, found, wanted.export)
         return 0
@@ -54,7 +57,10 @@ def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptio
     return run.answer("context.show", _document(found), report)
 
 
-async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> _Shown:
+async def load_assembled(
+    reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions
+) -> ShownAssembly:
+    """Assemble a context under a budget in tokens."""
     conversation = await chosen(reader, named)
     rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
     now = datetime.now(UTC)
@@ -70,13 +76,13 @@ async def _load(reader: Reader, run: Run, named: Selector, budget: int, wanted: 
         ),
         zone=run.zone,
         rules=rules,
-        with_history=True,
+        with_history=wanted.history,
         now=now,
     )
-    return _Shown(conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now))
+    return ShownAssembly(conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now))
 
 
-def _export(run: Run, found: _Shown, form: str) -> None:
+def _export(run: Run, found: ShownAssembly, form: str) -> None:
     """Write the messages to standard output; to a terminal without what it would obey."""
     terminal = sys.stdout.isatty()
     if form == "json":
@@ -91,7 +97,7 @@ def _export(run: Run, found: _Shown, form: str) -> None:
 # -- JSON ------------------------------------------------------------------------------------------------
 
 
-def _document(found: _Shown) -> Document:
+def _document(found: ShownAssembly) -> Document:
     one = found.assembly
     return {
         "conversation": documents.conversation(found.conversation),

@@ -20,6 +20,7 @@ from lcm_core.text import preview
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.assembled import AssemblyOptions, load_assembled
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
@@ -64,13 +65,21 @@ class ShownContext:
 def show(run: Run, named: Selector, budget: int | None) -> Answer:
     """What stands in a context; *budget* None means the configured one."""
     found = run.read(load_context, run, named, budget)
-    missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     machine = run.presentation.json or run.presentation.engine_table
+    blocks = [] if machine else _blocks(run, found, named)
+    missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     # Each takes a while for hundreds of thousands of items, and only one of the two is printed.
     document = context_document(found) if machine else {}
-    return run.answer(
-        "context.show", document, [] if machine else context_blocks(run, found), not_recorded=missing
-    )
+    return run.answer("context.show", document, blocks, not_recorded=missing)
+
+
+def _blocks(run: Run, found: ShownContext, named: Selector) -> list[Block]:
+    """The context, and how many of its items the model does not receive, when some are left out."""
+    facts, *others = context_blocks(run, found)
+    wanted = AssemblyOptions(history=False)
+    left_out = run.read(load_assembled, run, named, found.budget, wanted).assembly.evicted_items
+    said = f"{counted(left_out, 'item is', 'items are')} left out; --assembled shows which, and why."
+    return [facts, *([Note(said)] if left_out else []), *others]
 
 
 async def load_context(reader: Reader, run: Run, named: Selector, budget: int | None) -> ShownContext:

@@ -49,8 +49,9 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.last_cut.messages and not one.last_cut.applied:
         gone = counted(one.last_cut.messages, "message", "messages")
         yield Note(
-            f"Whole messages as JSON exceed the budget: the engine drops {gone}, the oldest first, before "
-            f"the host receives them (hard limit); {one.last_cut.tokens:,} tokens remain."
+            f"Whole messages as JSON exceed the budget: before the host receives them, the engine drops "
+            f"{gone} (hard limit): the oldest, and what may not come first or last; "
+            f"{one.last_cut.tokens:,} tokens remain."
         )
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
@@ -63,7 +64,9 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.has_cue:
         yield Note("The first message is the recall cue: it quotes history about identifiers in the prompt.")
     if one.tail.tokens > one.budget:
-        yield Note("The fresh tail alone exceeds the budget; it is sent in full anyway.")
+        cut = one.last_cut.applied and one.last_cut.messages
+        then = "the hard limit shortens it" if cut else "it is sent in full anyway"
+        yield Note(f"The fresh tail alone exceeds the budget; {then}.")
 
 
 def _source(one: Assembly) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -24,6 +25,8 @@ from lcm_tui.widgets.text import Block, Document, field, heading
 PRETTY: Final = 200_000
 #: Fields of a document about a message.
 FIELD: Final = 9
+#: Reasons that the account names of each step.
+NAMED_REASONS: Final = 5
 #: Repairs that the account names one by one.
 NAMED_REPAIRS: Final = 200
 
@@ -162,6 +165,30 @@ def _effect(ledger: Ledger | None) -> str:
     return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(AssemblyStep.PROMPT, 0):,}"
 
 
+def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, width: int) -> Line:
+    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first."""
+    if fate is not None and fate.step is not None:
+        begin = "" if ordinal is None else f"ordinal {ordinal} · "
+        said = f"{begin}{why_text(fate.step, fate.why)}"
+        return (Span(f" {clip(said, width - 1)}", "warn"),)
+    reasons = _reasons(ledger)
+    if not reasons:
+        return ()
+    words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
+    first: Line = (Span(clip(words[0], width - 1), "warn"),)
+    return fitted([first, *((Span(more, "warn"),) for more in words[1:])], width)
+
+
+def why_text(step: AssemblyStep, why: str) -> str:
+    """Why an item is not sent: the step that dropped it and its reason."""
+    return f"{step.words}: {why}"
+
+
+def _reasons(ledger: Ledger) -> Counter[tuple[AssemblyStep, str]]:
+    """How many items are not sent for which reason."""
+    return Counter((one.step, one.why) for one in ledger.assembled.evicted)
+
+
 def _counted(number_of: int, one: str) -> str:
     return f"{number_of:,} {one}" if number_of == 1 else f"{number_of:,} {one}s"
 
@@ -179,7 +206,7 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
     else:
         told = f"{fate.tokens:,} tokens"
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
-        yield field("not sent", f"{fate.step.words}: {fate.why}{weighs}", "warn", width=FIELD)
+        yield field("not sent", f"{why_text(fate.step, fate.why)}{weighs}", "warn", width=FIELD)
     if fate.score is not None:
         kept = "ranked above items that match less or are older"
         if not fate.sent:
@@ -190,6 +217,16 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
     for repair in fate.repairs:
         call = f" ({repair.call_id})" if repair.call_id else ""
         yield field("repaired", f"{repair.what}{call}", "warn", width=FIELD)
+
+
+def under_budget(fate: ItemOutcome | None, ledger: Ledger | None) -> Document:
+    """What becomes of an item, for where nothing else says under which budget; empty: it is not known."""
+    if fate is None or ledger is None:
+        return ()
+    budget = field(
+        "budget", f"{ledger.assembled.budget:,} tokens, as assembled on opening this item", width=FIELD
+    )
+    return (*fate_fields(fate, ledger), budget)
 
 
 # -- the messages as sent --------------------------------------------------------------------------------
@@ -366,6 +403,11 @@ def _steps(ledger: Ledger) -> Iterator[Block]:
     for step in AssemblyStep:
         if count := ledger.left_out.get(step):
             yield field(step.words, _counted(count, "item"), width=14)
+            of_step = Counter({why: times for (one, why), times in _reasons(ledger).items() if one is step})
+            for why, times in of_step.most_common(NAMED_REASONS):
+                yield field("", why if times == count else f"{times:,}: {why}", width=14)
+            if (more := len(of_step) - NAMED_REASONS) > 0:
+                yield field("", f"… and {_counted(more, 'other reason')}", "dim", width=14)
     if (unread := ledger.assembled.unread) is not None:
         where = f"ordinals {unread.first_ordinal:,} to {unread.last_ordinal:,} were not read: they cannot fit"
         yield field("", where, "dim", width=14)

@@ -84,7 +84,8 @@ async def opened(pilot: Pilot[int], number: int, *, select: tuple[str, ...] | No
 
 def rows(pilot: Pilot[int]) -> list[str]:
     """The lines of the list, the text beside it left out."""
-    return [line.split(" │")[0].rstrip() for line in shown_lines(pilot)[7:-1]]
+    first = pilot.app.screen.query_one("#list").region.y
+    return [line.split(" │")[0].rstrip() for line in shown_lines(pilot)[first:-1]]
 
 
 def head(pilot: Pilot[int]) -> list[str]:
@@ -124,7 +125,6 @@ async def test_damage_is_shown_where_it_is(database_file: DatabaseFactory):
         assert "1 gap" in head(pilot)[2]
         await pilot.press("escape")
         await opened(pilot, 4)
-        assert rows(pilot)[-1] == ""
         last = next(line for line in rows(pilot) if "m286" in line)
         assert last.startswith("✗    13 message   m286")
         assert last.endswith("row is gone: the engine skips it")
@@ -160,7 +160,7 @@ async def test_older_versions(database_file: DatabaseFactory, version: str):
         screen = await opened(pilot, 1)
         totals = screen.items.known.totals
         assert totals is not None
-        assert f"{totals.tokens:,} of 128,000 tokens" in head(pilot)[2]
+        assert f"{totals.tokens:,} stored tokens of 128,000" in head(pilot)[2]
         assert all("…" not in line[:60] for line in rows(pilot))
         assert ("tail", 0, 0) in screen.items.keys
 
@@ -175,7 +175,7 @@ async def test_without_colours_the_bar_is_made_of_letters(
         bar, legend, _ = head(pilot)
         assert len(bar) == 80
         assert "".join(dict.fromkeys(bar)) == "32UAT"
-        assert legend.split()[:3] == ["3", "D3", "509"]
+        assert legend.split()[:3] == ["3=D3", "509", "2=D2"]
 
 
 @pytest.mark.long
@@ -314,7 +314,7 @@ async def test_the_budget_goes_in_steps_and_is_typed(database_file: DatabaseFact
         assert pilot.app.session.budget == 128_000
         await pilot.press("escape")
         await opened(pilot, 7)
-        assert "of 128,000 tokens" in head(pilot)[2], "what was asked there holds there"
+        assert "stored tokens of 128,000" in head(pilot)[2], "what was asked there holds there"
         assert "what if" not in shown_lines(pilot)[0]
 
 
@@ -410,7 +410,9 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
             assert screen.items.selected == selected
             assert screen.items.scroll_offset.y == top
             assert screen.text.text == text
-            await wait_for_text(pilot, "27 items · 3,329 of 128,000", "live 4", "23 messages, 2,364 tokens")
+            await wait_for_text(
+                pilot, "27 items · 3,329 stored tokens of 128,000", "live 4", "23 messages, 2,364 tokens"
+            )
             assert set(screen.items._fresh) <= {key for key in screen.items.keys if key[0] == "message"}
 
 

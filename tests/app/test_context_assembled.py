@@ -69,11 +69,12 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         await pilot.press("B", *"3500", "enter")
         await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
-        assert [line.split()[:6] for line in lines[7:9]] == [
+        assert lines[6] == " ordinal 0 · budget: the first that does not fit: 363 tokens"
+        assert [line.split()[:6] for line in lines[8:10]] == [
             ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "cut:"],
             ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "cut:"],
         ]
-        assert lines[12].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
+        assert lines[13].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
         for _ in range(3):
             await pilot.press("plus")
         await wait_for_text(pilot, "22 messages, 4,430 tokens · nothing left out")
@@ -104,6 +105,19 @@ async def test_beside_the_list_stands_why_an_item_is_not_sent(database_file: Dat
         await wait_for(pilot, lambda: "hard limit: whole messages weigh" in screen.text.text)
         assert screen.items.select(("message", 850, 0))
         await wait_for(pilot, lambda: "as message 3: 195 tokens" in screen.text.text)
+
+
+async def test_why_an_item_is_left_out_is_said_above_the_list_and_on_its_own_screen(
+    database_file: DatabaseFactory,
+):
+    async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=1_500) as pilot:
+        await assembled(pilot, 1)
+        before = "ordinal 0 · budget: the protected tail uses the whole budget (2,339 of 1,500)"
+        assert shown_lines(pilot)[6].strip() == before
+        await pilot.press("end", "enter")
+        await wait_for_text(pilot, "not sent hard limit: an answer cannot come last", "budget   1,500 tokens")
+        await pilot.press("escape", "m")
+        await wait_for_text(pilot, "hard limit: whole messages weigh 3,079 tokens as JSON, more than 1,500")
 
 
 @pytest.mark.long

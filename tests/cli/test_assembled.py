@@ -49,7 +49,15 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "17 messages of 28 items (2 summaries, 26 messages), chronological" in text
     assert "fresh tail begins" in text
     assert "older than ordinal 10, which does not fit" in text
-    assert "the engine drops 9 messages, the oldest first, before the host receives them (hard limit)" in text
+    assert "the engine drops 9 messages (hard limit): the oldest, and what may not come first or last" in text
+
+
+def test_the_items_alone_say_that_some_are_left_out(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    said = "15 items are left out; --assembled shows which, and why."
+    asked = ("context", "show", "1", "--db", path, "--budget")
+    assert said in run(*asked, "1500").out
+    assert "left out" not in run(*asked, "128k").out
 
 
 def test_what_is_sent_is_cut_last_unless_it_is_asked_for_without(database_file: DatabaseFactory):

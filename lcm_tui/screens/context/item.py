@@ -17,14 +17,15 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
 from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.widgets.text import Block, Document, TextView
 
 
 class ItemScreen(DataScreen[ItemData]):
     """A summary or message of a context to read."""
 
     HELP = """
-One item of the context: first its metadata, then its whole text.
+One item of the context: first its metadata, then its whole text. Opened from the list of items it also says
+whether the model receives it under the budget, and if not, which step dropped it and why.
 
 m switches to what the model receives: a summary in the wrapper of the engine version that wrote this
 database, a message as its role and the blocks that the host sent. Later assembly steps (pairing of tool
@@ -37,13 +38,17 @@ cannot be verified.
         bindings("wrapped", "summaries", "previous", "messages", "rewrite")
     )
 
-    def __init__(self, conversation: Conversation, item: ItemId, *, wrapped: bool = False) -> None:
+    def __init__(
+        self, conversation: Conversation, item: ItemId, *, wrapped: bool = False, fate: Document = ()
+    ) -> None:
+        """*fate*: whether the model receives it, as known on opening; it stays as it is."""
         super().__init__()
         self.conversation = conversation
         self.item = item
         self.text = TextView(empty="Reading the database …", id="text")
         self._finder = TextFinder(self.text)
         self._wrapped = wrapped
+        self._fate = fate
         self._data: ItemData | None = None
 
     def compose_body(self) -> ComposeResult:
@@ -94,7 +99,7 @@ cannot be verified.
             return
         body = document(self._data, self.session, wrapped=self._wrapped)
         self.query_one(TitleBar).note = "as the model receives it" if self._wrapped else "as text"
-        self.text.show((*facts(self._data, self.session), Block(), *body), keep_place=keep_place)
+        self.text.show((*facts(self._data, self.session), *self._fate, Block(), *body), keep_place=keep_place)
 
     def _turn_wrapped(self) -> None:
         """Switch between the text and what the model gets."""

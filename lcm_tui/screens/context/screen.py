@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from lcm_core.assemble.ledger import Ledger
+from lcm_core.assemble.ledger import ItemOutcome, Ledger
 from lcm_core.context_items import ItemId
 from lcm_core.context_view import Fetched, RowKey, stands_for_item
 from lcm_core.operations.compaction.forecast import Distance, distance_of
@@ -34,10 +34,10 @@ from lcm_tui.screens.context.budgeting import budget_actions
 from lcm_tui.screens.context.exporting import export_actions
 from lcm_tui.screens.context.items import ItemList
 from lcm_tui.screens.context.messages import SentList
-from lcm_tui.views.context import columns
+from lcm_tui.views.context import columns, fate_at
 from lcm_tui.views.context_text import SHOWN, between_document, item_document
 from lcm_tui.views.item import cut, load_item
-from lcm_tui.views.sent import sent_columns
+from lcm_tui.views.sent import sent_columns, under_budget
 from lcm_tui.widgets.bars import Heading, TitleBar
 from lcm_tui.widgets.composition import CompositionBar
 from lcm_tui.widgets.lines import LineView
@@ -56,9 +56,10 @@ What the model sees of this conversation, in order: summaries (L made from messa
 raw messages. "tokens" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
 Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row, in
 brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty,
-unpaired (a tool call or its result without the other). ~ marks a message adjusted for the provider, * one
-kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count
-matches neither of the engine's two counting rules.
+unpaired (a tool call or its result without the other). The line above the list says why the selected item is
+dropped; its text and its own screen say so too. ~ marks a message adjusted for the provider, * one kept for
+the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count matches
+neither of the engine's two counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
 what is left out; how the sent tokens are split between the fresh tail, leaves (recent), layers between
@@ -68,8 +69,9 @@ other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
-assembler counts, and when they exceed the budget the engine drops the oldest, down to 90 % of it, before the
-host gets them. The hard limit is on, as in the engine, until you turn it off.
+assembler counts, and when they exceed the budget the engine drops messages before the host gets them: the
+oldest, down to 90 % of the budget; then tool results that come first, and answers that come last. So the
+newest message may be dropped too. The hard limit is on, as in the engine, until you turn it off.
 
 m shows the messages as the model receives them: roles, XML, blocks; + marks a synthetic message. The first
 line is the whole request: metadata, steps, adjustments, the system prompt's addition. o writes the request to
@@ -238,10 +240,27 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def _show_account(self) -> None:
         if self.account.is_attached:
-            one = self.assembly
+            one, (ordinal, fate) = self.assembly, self._fate()
             self.account.show_account(
-                Account(one.ledger, self.distance, one.prompt, one.clamps, one.problem, one.outdated)
+                Account(
+                    one.ledger,
+                    self.distance,
+                    one.prompt,
+                    one.clamps,
+                    one.problem,
+                    one.outdated,
+                    ordinal,
+                    fate,
+                )
             )
+
+    def _fate(self) -> tuple[int | None, ItemOutcome | None]:
+        """The ordinal of the selected item and what becomes of it; None: no item is selected."""
+        key, known = self.items.selected, self.items.known
+        place = None if self._as_sent or key is None or not stands_for_item(key) else self.items.place_of(key)
+        if place is None:
+            return None, None
+        return known.view.items.ordinals[place], fate_at(known, place, self.assembly.ledger)
 
     @property
     def distance(self) -> Distance | None:
@@ -259,6 +278,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     @on(LineView.Highlighted, "#sent")
     def _highlighted(self) -> None:
         self._show_text()
+        self._show_account()
         item = self.item()
         if self._as_sent and item is not None and item not in self.items.entries:
             self.work_on("entry", self._read_sent)
@@ -375,7 +395,8 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         elif item is None:
             self.open(places.Briefs(self.conversation))
         else:
-            self.open(places.Item(self.conversation, item))
+            fate = under_budget(self._fate()[1], self.assembly.ledger)
+            self.open(places.Item(self.conversation, item, fate=fate))
 
     def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What has been read of it: a leaf, or standing twice."""
