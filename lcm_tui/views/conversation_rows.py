@@ -28,7 +28,7 @@ COLUMNS = (
     Column("session", "session", 18, keep=10),
     Column("state", "state", 15, keep=45),
     Column("messages", "messages", 8, right=True, keep=65),
-    Column("depths", "summaries", 19, keep=60),
+    Column("depths", "summaries", 23, keep=60),
     Column("tokens", "tokens", 13, right=True, keep=50),
     Column("bytes", "bytes", 13, right=True, keep=72),
     Column("context", "context", 7, right=True, keep=55),
@@ -224,7 +224,7 @@ def _depths(counts: ConversationCounts | None) -> str:
     if counts is None:
         return PENDING
     return " ".join(
-        f"L{found.count}" if found.depth == 0 else f"D{found.depth}·{found.count}"
+        f"leaf·{found.count}" if found.depth == 0 else f"D{found.depth}·{found.count}"
         for found in counts.summaries
     )
 

@@ -148,7 +148,7 @@ def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line
     style: StyleName
     if row.summary_id is not None:
         depth = entry.depth or 0
-        kind, style = "L" if depth == 0 else f"D{depth}", depth_style(entry.depth)
+        kind, style = "leaf" if depth == 0 else f"D{depth}", depth_style(entry.depth)
     else:
         kind, style = entry.role or "", role_style(entry.role)
     return (

@@ -45,9 +45,9 @@ def short_ids(text: str) -> str:
 
 
 def badge_of(kind: str, depth: int) -> str:
-    """Kind and depth in two or three letters: L, D1, D2; a leaf that has a depth shows it (B9)."""
+    """Kind and depth in a word: leaf, D1, D2; a leaf that has a depth shows it (B9)."""
     if kind == "leaf":
-        return "L" if depth == 0 else f"L{depth}"
+        return "leaf" if depth == 0 else f"leaf {depth}"
     return f"D{depth}"
 
 
@@ -89,7 +89,7 @@ def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Sche
     """Everything about a summary: a headline, the text, the columns, and what stands around it."""
     text, entry = detail.text, detail.entry
     summary = text.summary
-    ordinals = "".join(f" · ctx {ordinal}" for ordinal in entry.ordinals)
+    ordinals = "".join(f" · ordinal {ordinal} of the context" for ordinal in entry.ordinals)
     blocks = [
         Block(
             spans=(

@@ -159,7 +159,7 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
             assert drawn["tokens"] == f"{tokens:,}"
             assert drawn["context"] == f"{items:,}"
             assert drawn["depths"] == " ".join(
-                f"D{depth}·{count}" if depth else f"L{count}" for depth, count in depths
+                f"D{depth}·{count}" if depth else f"leaf·{count}" for depth, count in depths
             )
             assert drawn["broken"] == (f"✗{broken}" if broken else "")
             assert drawn["share"] == f"{int(drawn['context_tokens'].replace(',', '')) / 10_000:.0%}"
@@ -227,7 +227,7 @@ FILTERS = {
     "OPS discord": {5, 8},
     "reset": {5},
     "384": {1},  # a count
-    "L43": {1},
+    "D3 12:11": {1},
     "12:11": {1},  # a time
     "nothing at all": set[int](),
     "[red]": set[int](),
@@ -368,7 +368,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
         column = "context_tokens"
     text = cells(pilot, key)[column]
     if column == "depths":
-        return sum(int(found.split("·")[-1].lstrip("L")) for found in text.split())
+        return sum(int(found.split("·")[-1].removeprefix("leaf·")) for found in text.split())
     if column in ("activity", "state"):
         return text
     return int(text.replace(",", "").replace("✗", "") or 0)

@@ -125,7 +125,7 @@ async def test_the_first_rows_are_the_newest_roots_of_the_context(database_file:
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         assert steps(screen) == ROOTS
         row = row_of(pilot, ROOTS[0])
-        assert row.split()[:8] == ["▸", ROOTS[0], "D2", "201", "7", "ctx", "3", "Condensed"]
+        assert row.split()[:8] == ["▸", ROOTS[0], "D2", "201", "7", "3", "Condensed", "memory"]
         assert "63 summaries" in shown_lines(pilot)[0]
 
 
@@ -277,12 +277,12 @@ async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
         screen,
     ):
         assert row_of(pilot, "sum_06d84ef9").split()[:6] == [
-            "▸", "sum_06d84ef9…", "L", "243", "✗", "truncated",
+            "▸", "sum_06d84ef9…", "leaf", "243", "✗", "truncated",
         ]  # fmt: skip
         screen.lines.select(screen.lines.keys[0])
         await settled(pilot)
         beginning = row_of(pilot, "sum_bb692ab9").split()[:7]
-        assert beginning == ["▸", "sum_bb692ab9…", "D2", "201", "ctx", "3", "Condensed"]
+        assert beginning == ["▸", "sum_bb692ab9…", "D2", "201", "3", "Condensed", "memory"]
 
 
 @pytest.mark.long
@@ -330,7 +330,7 @@ async def test_orphans_cycles_and_dangling_ids_stand_under_headings(database_cop
         for name in ("sum_orphan", "sum_ring_a", "sum_ring_b", "sum_under", "sum_self", "sum_lost"):
             assert name in text
         assert len([row for row in rows(pilot) if "↺ cycle" in row]) == 2
-        assert row_of(pilot, "sum_lost").split()[1:] == ["ctx", "77", "✗", "no", "row"]
+        assert row_of(pilot, "sum_lost").split()[1:] == ["77", "✗", "no", "row"]
         assert "✗ no row" in row_of(pilot, "sum_gone")
         place = next(place for place in screen.lines.keys if place.repeats)
         screen.lines.select(place)
@@ -713,7 +713,7 @@ async def test_a_condensation_moves_roots_and_takes_selection_and_unfolding_with
             assert {place.step for place in screen.lines._fresh} == {"sum_condensed"}
             assert selected(screen) == LEAF
             assert steps(screen)[:4] == ["sum_condensed", ROOTS[0], D1, LEAF]
-            await wait_for_text(pilot, "64 summaries", "ctx 2", "D3")
+            await wait_for_text(pilot, "64 summaries", " 2 ", "D3")
 
 
 @pytest.mark.long

@@ -40,12 +40,12 @@ TREES = (
     (SHORT_ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 0),
 )
 COLUMNS = (
-    Column("depth", "", 3, keep=95),  # "L", "D2": kind and depth need no title
+    Column("depth", "", 4, keep=95),  # "leaf", "D2": kind and depth need no title
     Column("tokens", "tokens", 7, right=True, keep=85),
     Column("below", "below", 6, right=True, keep=50),
     Column("time", "covers", 22, keep=40),
     Column("model", "model", 14, keep=20),
-    Column("context", "context", 9, keep=90),
+    Column("context", "ordinal", 7, right=True, keep=90),
     Column("broken", "broken", 11, keep=92),
 )
 PREVIEW = Column("preview", "begins", 20, grows=True)
@@ -198,5 +198,5 @@ def _context_cell(ordinals: tuple[int, ...]) -> Span:
     if not ordinals:
         return Span("")
     if len(ordinals) > 1:  # the same summary twice is damage (A3)
-        return Span("ctx " + ",".join(str(ordinal) for ordinal in ordinals), "error")
-    return Span(f"ctx {ordinals[0]}", "ok")
+        return Span(",".join(str(ordinal) for ordinal in ordinals), "error")
+    return Span(str(ordinals[0]), "ok")

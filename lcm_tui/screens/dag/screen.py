@@ -56,10 +56,11 @@ first; below each are its sources in the order in which they were condensed, and
 enter or l unfolds, h folds or goes to the summary above, Z unfolds everything below the selected row (again:
 everything), z folds all. Messages unfold leaf by leaf; enter on one opens the conversation there.
 
-L is a leaf, D1 D2 … a condensed summary of that depth. "below" counts the summaries below it as stored, or a
-leaf's messages; "context" is its ordinal in the context; "broken" names the failure marker in its text, or
-says stale: one of its sources was rewritten since. "begins" shows how its text begins; on a narrow screen the
-id is shortened for it (y copies all of it). ×2 means that two summaries use it: O goes to the next place.
+D1 D2 … is a condensed summary of that depth. "below" counts the summaries below it as stored, or a leaf's
+messages; "ordinal" is its ordinal in the context, if it is there; "broken" names the failure marker in its
+text, or says stale: one of its sources was rewritten since. "begins" shows how its text begins; on a narrow
+screen the id is shortened for it (y copies all of it). ×2 means that two summaries use it: O goes to the
+next place.
 Headings at the end list what no row in the context leads to: orphans, cycles, and ids without a row.
 
 d previews dissolving a condensed summary of the context: its sources take its place. space marks summaries
