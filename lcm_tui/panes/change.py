@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Final
 
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
+from lcm_core.dag.markers import BrokenKind
 from lcm_core.records import ContextItem, MessageId, SummaryId, Timestamp
 from lcm_core.store import context as store
 from lcm_core.store.context import ContextEntry
+from lcm_core.store.summaries import broken_among
 from lcm_core.text import cell_width
 from textual import events, on
 from textual.app import ComposeResult
@@ -126,8 +128,9 @@ HELP_VIEW = """
 The head says in one sentence what the change does to the context; below it, the warnings, the tokens before
 and after with their share of the budget, and the rows per table: + added, ~ changed, - deleted.
 
-Below are the ordinals, old and new side by side: + added, - removed, → moved. tab switches to the warnings in
-full, to the edits, one database row each, and to the SQL. enter opens the selected line, and / finds text.
+Below are the ordinals, old and new side by side: + added, - removed, → moved, ✗ a broken summary that will be
+in the context. tab switches to the warnings in full, to the edits, one database row each, and to the SQL.
+enter opens the selected line, and / finds text.
 """.strip()
 
 
@@ -154,6 +157,7 @@ class ChangePane(Vertical):
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
         self._pane = "ordinals"
         self._entries: dict[Ref, ContextEntry] = {}
+        self._broken: dict[Ref, BrokenKind] = {}  #: of those
         self._statements: Sequence[str] | None = None  #: None: nobody has looked yet
         self._panes_bar = PaneBar(self._pane_names, self.show_pane)
 
@@ -218,7 +222,7 @@ class ChangePane(Vertical):
         if shown is None or shown is not self.shown:
             self.shown = shown
             self._statements = None
-            self._entries = {}
+            self._entries, self._broken = {}, {}
             for view in (self.warnings, self.edits, self.sql, self.ordinals):
                 view.empty = empty or "Nothing changes here."
             self.ordinals.empty = empty or "Ordinals do not change."
@@ -256,7 +260,9 @@ class ChangePane(Vertical):
     def _draw_shift(self, row: ShiftRow, width: int) -> Sequence[Line]:
         if isinstance(row, str) or self.shown is None:
             return (shift_line(row, None, None, width),)
-        return (shift_line(row, self._entries.get(row.ref), self.shown.held.get(row.ref), width),)
+        entry, held = self._entries.get(row.ref), self.shown.held.get(row.ref)
+        broken = self._broken.get(row.ref) if row.new is not None else None
+        return (shift_line(row, entry, held, width, broken=broken.value if broken else ""),)
 
     def _draw_warning(self, key: Numbered, width: int) -> Sequence[Line]:
         warned = warnings_of(self.shown) if self.shown is not None else ()
@@ -284,6 +290,8 @@ class ChangePane(Vertical):
         rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
         wanted = [item for row in rows if row.ref not in self._entries and (item := _item(row.ref))]
         if wanted:
+            ids = [item.summary_id for item in wanted if item.summary_id is not None]
+            self._broken.update((await self._desk.session.read(broken_among, ids)).items())
             for entry in await self._desk.session.read(store.context_entries, wanted):
                 item = entry.item
                 ref: Ref = item.message_id if item.summary_id is None else item.summary_id

@@ -215,8 +215,13 @@ def columns(width: int) -> Layout:
     return lay_out(COLUMNS, width)
 
 
-def shift_line(row: ShiftRow, entry: ContextEntry | None, held: Held | None, width: int) -> Line:
-    """An item with its old and new ordinal side by side; *entry* is None while it has not been read."""
+def shift_line(
+    row: ShiftRow, entry: ContextEntry | None, held: Held | None, width: int, *, broken: str = ""
+) -> Line:
+    """An item with its old and new ordinal side by side; *entry* is None while it has not been read.
+
+    *broken*: why a summary is none; empty: it is one, or this is not known yet.
+    """
     if isinstance(row, str):
         return (Span(f"── {row} ", "heading"),)
     sign, word, style = _standing(row)
@@ -227,7 +232,12 @@ def shift_line(row: ShiftRow, entry: ContextEntry | None, held: Held | None, wid
         "new": Span(NO_VALUE if row.new is None else str(row.new), style if row.old is None else "text"),
         "id": Span(item_name(row.ref), "key"),
     }
-    return row_of(columns(width), cells | _details(row.ref, entry, held, width))
+    details = _details(row.ref, entry, held, width)
+    if broken:
+        begins = details.get("preview", Span("")).text
+        cells["sign"] = Span("✗", "error")
+        details["preview"] = Span(f"broken: {broken} · {begins}", "error")
+    return row_of(columns(width), cells | details)
 
 
 def _standing(row: Shifted) -> tuple[str, str, StyleName]:

@@ -23,6 +23,7 @@ from lcm_core.store.rows import StoredRow, referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.store.state import batches_naming
 from lcm_core.times import sql_utc
+from lcm_core.wording import some
 
 #: What refers to a summary and is dealt with by name.
 _LINEAGE = frozenset({"context_items", "summary_messages", "summary_parents"}) | PREPARED
@@ -82,14 +83,32 @@ async def plan_dissolve(
         edits += delete_ended(await batches_naming(reader, nodes), f"summary {roots[0]} cannot be dissolved")
     for node in () if keep else nodes.values():
         edits += await _purge(reader, node)
+    back = [SummaryId(one) for root in roots for one in restored[root]]
     return Plan(
         kind="dissolve",
         title=_title(nodes, roots, sum(map(len, restored.values())), keep),
         conversation_id=conversation_id,
         edits=tuple(edits),
-        warnings=tuple(await over_budget(reader, listing.refs, budget)),
+        warnings=(
+            *await _broken(reader, back),
+            *await over_budget(reader, listing.refs, budget),
+        ),
         select=restored[roots[0]][0],
     )
+
+
+async def _broken(reader: Reader, restored: Sequence[SummaryId]) -> list[str]:
+    """What comes back into the context and is no summary."""
+    found = await summary_store.broken_among(reader, restored)
+    if not found:
+        return []
+    of_kind = [f"{summary_id} ({kind.value})" for summary_id, kind in found.items()]
+    them, it = ("them", "they") if len(found) > 1 else ("it", "it")
+    verb = "are" if len(found) > 1 else "is"
+    return [
+        f"{some(of_kind)} {verb} broken; {it} will be in the context again: repair {them} with R "
+        f"(`lcm-tui repair`), which drafts {'new texts' if len(found) > 1 else 'a new text'}"
+    ]
 
 
 def _check_tables(reader: Reader) -> None:

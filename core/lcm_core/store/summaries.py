@@ -263,6 +263,22 @@ async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[Bro
     return found
 
 
+async def broken_among(reader: Reader, ids: Iterable[SummaryId]) -> dict[SummaryId, BrokenKind]:
+    """Those of some summaries that the marker rules call bad, in the order of *ids*, and why.
+
+    Reads the text of all of them.
+
+    Source: docs/engine/doctor.md, "Order of the markers".
+    """
+    if not reader.schema.has("summaries"):
+        return {}
+    wanted = list(ids)
+    columns = reader.schema.select("summaries", ("summary_id", "content", "model"), "s")
+    rows = await reader.rows_in(f"SELECT {columns} FROM summaries AS s WHERE s.summary_id IN (?*)", wanted)
+    kinds = {row["summary_id"]: classify(row["content"] or "", row["model"]) for row in rows}
+    return {one: kind for one in wanted if (kind := kinds.get(one)) is not None}
+
+
 async def _edges(reader: Reader, side: str, ids: Iterable[SummaryId]) -> list[Edge]:
     if not reader.schema.has("summary_parents"):
         return []
