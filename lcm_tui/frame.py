@@ -378,7 +378,12 @@ class CommandScreen(Screen[None]):
 
     def in_key_bar(self) -> list[str]:
         """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""
-        shown = [name for name in self.commands if not COMMANDS[name].hidden and name != self.HERE]
+        never = CHANGING if self.then is not None else ()
+        shown = [
+            name
+            for name in self.commands
+            if not COMMANDS[name].hidden and name != self.HERE and name not in never
+        ]
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:

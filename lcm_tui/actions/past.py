@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 #: What the keys of changes mean where they step through operations.
 STEPS: Final = MappingProxyType(
     {
-        "hunk-previous": ("Older", "Show it as it was before the previous operation."),
-        "hunk-next": ("Newer", "Show it as it was before the next operation, and at last as it is now."),
+        "hunk-previous": ("Older", "Go to the past: as it was before the previous operation."),
+        "hunk-next": (
+            "Newer",
+            "Come back from the past: as it was before the next operation, at last as it is now.",
+        ),
     }
 )
 #: What the keys of views mean on an operation.

@@ -29,6 +29,7 @@ from lcm_tui.views.change import (
     head_lines,
     item_name,
     shift_line,
+    text_lines,
     warning_lines,
     warnings_of,
 )
@@ -45,7 +46,7 @@ HEAD_SHARE: Final = 0.55
 LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
-PANES: Final = ("ordinals", "warnings", "edits", "sql")
+PANES: Final = ("brief", "ordinals", "warnings", "edits", "sql")
 
 
 def head_room(height: int) -> int:
@@ -155,7 +156,9 @@ class ChangePane(Vertical):
         self.warnings = LineView[Numbered](self._draw_warning, tall=True, empty="No warnings.", id="warnings")
         self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
+        self.text = LineView[Numbered](self._draw_text, tall=True, id="brief")
         self._pane = "ordinals"
+        self._brief: Sequence[str] = ()  #: the lines of the brief that it puts in force
         self._entries: dict[Ref, ContextEntry] = {}
         self._broken: dict[Ref, BrokenKind] = {}  #: of those
         self._statements: Sequence[str] | None = None  #: None: nobody has looked yet
@@ -170,13 +173,13 @@ class ChangePane(Vertical):
         with Vertical(id="ordinals"):
             yield Heading(columns, id="heading")
             yield self.ordinals
-        for view in (self.warnings, self.edits, self.sql):
+        for view in (self.text, self.warnings, self.edits, self.sql):
             view.display = False
             yield view
 
     def list_in_front(self) -> LineView[ShiftRow] | LineView[Numbered]:
         """The list of the pane in front."""
-        by_pane = {"warnings": self.warnings, "edits": self.edits, "sql": self.sql}
+        by_pane = {"brief": self.text, "warnings": self.warnings, "edits": self.edits, "sql": self.sql}
         return by_pane.get(self._pane, self.ordinals)
 
     def _texts_in_front(self) -> Sequence[str]:
@@ -185,11 +188,19 @@ class ChangePane(Vertical):
             return ()
         if self._pane == "warnings":
             return warnings_of(self.shown)
+        if self._pane == "brief":
+            return self._brief
         return self.shown.words if self._pane == "edits" else self._statements or ()
 
     def _pane_names(self) -> list[tuple[str, str, bool]]:
         shown = self.shown
-        titles = {"ordinals": "Ordinals", "warnings": "Warnings", "edits": "Edits", "sql": "SQL"}
+        titles = {
+            "ordinals": "Ordinals",
+            "warnings": "Warnings",
+            "edits": "Edits",
+            "sql": "SQL",
+            "brief": "Text",
+        }
         if shown is not None:
             titles["ordinals"] += f" {shown.items:,}"
             titles["warnings"] += f" {len(self.warnings.keys):,}"
@@ -197,13 +208,16 @@ class ChangePane(Vertical):
         return [(name, titles[name], name == self._pane) for name in self._panes()]
 
     def _panes(self) -> tuple[str, ...]:
-        return PANES if self.warnings.keys else tuple(name for name in PANES if name != "warnings")
+        missing = {
+            name for name, there in (("brief", self._brief), ("warnings", self.warnings.keys)) if not there
+        }
+        return tuple(name for name in PANES if name not in missing)
 
     def show_pane(self, name: str) -> None:
         """Bring a pane to the front."""
         self._pane = name
         self.query_one("#ordinals").display = name == "ordinals"
-        for view in (self.warnings, self.edits, self.sql):
+        for view in (self.text, self.warnings, self.edits, self.sql):
             view.display = name == view.id
         self.list_in_front().focus()
         self._panes_bar.refresh()
@@ -232,8 +246,16 @@ class ChangePane(Vertical):
             self.ordinals.replace(rows, select=top)
             warned = len(warnings_of(shown)) if shown else 0
             self.warnings.replace([Numbered(place) for place in range(warned)])
-            if self._pane == "warnings" and not warned:
+            brief = "" if shown is None else shown.brief[:WHOLE_CHARACTERS]
+            self._brief = brief.split("\n") if brief else ()
+            self.text.replace([Numbered(place) for place in range(len(self._brief))])
+            if (self._pane == "warnings" and not warned) or (self._pane == "brief" and not brief):
                 self.show_pane("ordinals")
+            if self._pane == "ordinals" and brief and not rows:
+                self.show_pane("brief")  # it is what the change is about
+                self.call_after_refresh(
+                    self.text.replace, self.text.keys, changed=True
+                )  # as wide as it is now
             self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)
@@ -267,6 +289,9 @@ class ChangePane(Vertical):
     def _draw_warning(self, key: Numbered, width: int) -> Sequence[Line]:
         warned = warnings_of(self.shown) if self.shown is not None else ()
         return warning_lines(warned[key.place], width) if key.place < len(warned) else ((),)
+
+    def _draw_text(self, key: Numbered, width: int) -> Sequence[Line]:
+        return text_lines(self._brief[key.place], width) if key.place < len(self._brief) else ((),)
 
     def _draw_edit(self, key: Numbered, width: int) -> Sequence[Line]:
         words = self.shown.words if self.shown is not None else ()

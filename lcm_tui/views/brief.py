@@ -27,7 +27,7 @@ def brief_document(entry: BriefEntry, overlay: FocusOverlay | None, zone: tzinfo
         field("covers to", covers_to),
         *([field("replaces", covered)] if brief.status == "active" else []),
         field("saves" if entry.is_active else "would save", entry.effect.words),
-        field("state", state_words(entry), "warn" if entry.state.stale else "text"),
+        field("state", state_words(entry), "warn" if entry.state.outdated else "text"),
         *(
             [field("sources", ", ".join(f"{n:,} {role}" for role, n in entry.roles.items()))]
             if entry.roles

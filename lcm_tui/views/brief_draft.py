@@ -77,7 +77,10 @@ def text_document(work: BriefWork, keys: Mapping[str, str]) -> Document:
         return (Block(work.draft.text.content),)
     lines = []
     if work.author is None:
-        lines.append("No model is configured (config.toml: [summary] provider, model).")
+        lines.append(
+            "No model is configured (config.toml: [summary] provider, model), and the offline writer answers "
+            "no questions: write it yourself."
+        )
     else:
         lines.append(f"{keys['apply']}: {work.author.words} writes it, at most {TARGET_TOKENS:,} tokens.")
     lines.append(f"{keys['edit']}: write it here. {keys['edit-outside']}: write it in $EDITOR.")

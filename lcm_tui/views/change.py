@@ -16,12 +16,14 @@ from lcm_core.change.plan import (
     Splice,
     Symbol,
     ref_of,
+    touched_rows,
 )
 from lcm_core.change.planning import Planned
 from lcm_core.change.preview import Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.store.context import ContextEntry
+from lcm_core.store.focus import BRIEFS
 from lcm_core.text import cell_width
 
 from lcm_tui.views.blocks import counted
@@ -93,6 +95,19 @@ class Shown:
     moved: tuple[Moved, ...] = ()
     held: dict[Ref, Held] = field(default_factory=dict)  #: rows that the edits make or delete
     planned: Preview | None = None  #: None: it was done
+
+    @property
+    def brief(self) -> str:
+        """The text of the brief that it puts in force; empty: there is none."""
+        rows = (
+            row
+            for step in self.steps
+            for table, is_there, row in touched_rows(step.edit)
+            if is_there and table == BRIEFS
+        )
+        return next(
+            (str(row["content"]) for row in rows if row.get("status") == "active" and row.get("content")), ""
+        )
 
     @property
     def items(self) -> int:
@@ -335,6 +350,11 @@ def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:
     lines = [line for title in shown.titles[:most] for line in _wrapped(title, "title", width)]
     more = len(shown.titles) - most
     return [*lines, *_wrapped(f"and {more:,} more", "dim", width)] if more > 0 else lines
+
+
+def text_lines(text: str, width: int) -> Sequence[Line]:
+    """A line of a text that a change brings, all of it."""
+    return _wrapped(text, "text", width) if text.strip() else ((),)
 
 
 def _one_line(lines: Sequence[Line]) -> Sequence[Line]:

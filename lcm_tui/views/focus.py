@@ -18,11 +18,15 @@ NO_SWEEP = "--no-sweep skips the sweep that the engine would make."
 
 
 def state_words(entry: BriefEntry) -> str:
-    """Whether a brief is stale, and why."""
+    """Whether a brief is stale, and why; newer messages alone make none stale for an operator."""
     if not entry.brief.content.strip():
         return "no text"
-    found = [f"stale: {', '.join(entry.why_stale)}"] if entry.state.stale else ["current"]
-    if entry.state.truncated:
+    state = entry.state
+    found = [f"stale: {', '.join(entry.why_stale)}"] if state.outdated else ["current"]
+    if state.stale and not state.outdated:
+        number, stay = counted(state.messages, "newer message"), "stays" if state.messages == 1 else "stay"
+        found.append(f"{number} {stay} in the context as {'it is' if state.messages == 1 else 'they are'}")
+    if state.truncated:
         found.append("truncated")
     return "; ".join(found)
 

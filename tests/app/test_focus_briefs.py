@@ -20,7 +20,7 @@ from lcm_tui.screens.compacting.screen import CompactingScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from tests.app.support import NARROW, S, open_app, said, settled, wait_for, wait_for_text
+from tests.app.support import NARROW, S, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.change.support import dump, reading, undo
 from tests.cli.test_focus_command import BRIEF, EVIDENCE, KEY, SUMMARY, statuses
 from tests.conftest import DatabaseFactory
@@ -91,15 +91,17 @@ async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
         assert screen.why_not("rewrite") == "no focus brief is active"
         draft = await new_brief(pilot)
         await wait_for_text(pilot, "nothing to compact", "4 summaries, 965 tokens", "There is no text yet.")
-        assert "no model is configured" in (draft.why_not("apply") or "")
-        await pilot.press("e")
+        await wait_for_text(pilot, "No model is configured", "a Write ")
+        assert "no model is configured" in (draft.why_not("rewrite") or "")
+        await pilot.press("a")
         await in_front(pilot, EditScreen)
         await pilot.press(*"45 s", "ctrl+s")
         await in_front(pilot, BriefDraftScreen)
         await wait_for_text(pilot, "1 token", "964 saved", "you (manual)")
         await pilot.press("a")
         await in_front(pilot, PlanScreen)
-        await wait_for_text(pilot, "replace 4", "focus_brief_sources +4; focus_briefs +1")
+        await wait_for_text(pilot, "replace 4", "focus_brief_sources +4; focus_briefs +1", "[Text]", " 45 s")
+        assert shown(pilot).count("Ordinals do not change.") == 1
         assert dump(path) == before
         await pilot.press("a")
         await in_front(pilot, BriefsScreen)

@@ -50,6 +50,7 @@ async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):
         await wait_for_text(pilot, f"before {operation}", "past, read-only", NODE)
         assert NODE in items_of(screen)
         assert "cannot be changed" in (screen.why_not("dissolve") or "")
+        assert not {"dissolve", "compact"} & set(screen.in_key_bar()), "what the past can never do"
         await settled(pilot)
         assert screen.assembly.ledger is not None
         assert NODE in {one.origin.summary_id for one in screen.assembly.ledger.assembled.messages}

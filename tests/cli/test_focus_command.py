@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.dag.focus import BriefState
+from lcm_core.focus_view import load_briefs
+from lcm_core.records import ConversationId
 
-from tests.change.support import dump
+from lcm_tui.views.focus import state_words
+from tests.change.support import dump, reading
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
 from tests.databases import query
@@ -260,3 +265,18 @@ def test_a_text_that_is_none_is_refused(raw: bytes, path: Path, tmp_path: Path):
     assert focus(path, "create", 1, "--prompt", "q", "--text", text, "--apply", "--yes").code == 9
     assert focus(path, "create", 1, "--prompt", "q", "--text", tmp_path / "gone").code == 3
     assert focus(path, "create", 1, "--prompt", "q", "--text", tmp_path).code == 3
+
+
+async def test_newer_messages_alone_make_a_brief_stale_for_the_engine_only(database_file: DatabaseFactory):
+    found = await reading(database_file("0.15.3"), lambda reader: load_briefs(reader, ConversationId(2)))
+
+    def words(state: BriefState) -> str:
+        return state_words(replace(found[0], state=state))
+
+    messages = BriefState(26, 0, None, context_changed=False, truncated=False)
+    assert messages.stale
+    assert words(messages) == "current; 26 newer messages stay in the context as they are"
+    assert words(replace(messages, messages=0)) == "current"
+    assert words(replace(messages, summaries=1)) == "stale: newer: 26 messages, 1 summary"
+    assert words(replace(messages, truncated=True)) == "stale: newer: 26 messages; truncated"
+    assert words(replace(messages, context_changed=True)).startswith("stale: source context changed")

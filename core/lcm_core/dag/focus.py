@@ -113,6 +113,14 @@ class BriefState:
         """Whether something came since."""
         return bool(self.reasons)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether another brief would say more: newer messages alone are sent as they are, whatever it says.
+
+        Ours; the engine has `stale` (docs/focus.md, "Stale").
+        """
+        return self.context_changed or self.summaries > 0 or (self.truncated and self.stale)
+
 
 def hash_differs(recorded: str, present: str) -> bool:
     """Whether a brief was made from another context; an empty hash says nothing."""

@@ -425,7 +425,7 @@ async def plan_activate_brief(
     here: Mapping[str, Cell] = {"status": "active", "superseded_at": None, "updated_at": stamp}
     edits += [update(BRIEFS, row, here) for row in rows if row["brief_id"] == brief_id]
     effect, state = await effect_of(reader, brief), await state_of(reader, brief)
-    stale = [f"It is stale: {', '.join(state.reasons)}"] if state.stale else []
+    stale = [f"It is stale: {', '.join(state.reasons)}"] if state.outdated else []
     return Plan(
         kind=FocusKind.ACTIVATE,
         title=f"Activate focus brief {brief_id} on {_said(brief.prompt)}: {effect.words}",

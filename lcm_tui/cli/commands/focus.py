@@ -88,7 +88,11 @@ def create(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Write a focus brief that replaces the summaries it covers (previews unless --apply)."""
+    """Write a focus brief that replaces the summaries it covers (previews unless --apply).
+
+    The text comes from --text, or from a model named with --provider or --model: the offline writer, which
+    writes the summaries of the sweep by default, answers no questions.
+    """
     from lcm_core.operations.focus import FocusKind
 
     from lcm_tui.cli.focus import FocusWork
@@ -127,7 +131,11 @@ def refocus(
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
-    """Rewrite the active brief with newer summaries (previews unless --apply)."""
+    """Rewrite the active brief with newer summaries (previews unless --apply).
+
+    The text comes from --text, or from a model named with --provider or --model: the offline writer, which
+    writes the summaries of the sweep by default, answers no questions.
+    """
     from lcm_core.operations.focus import FocusKind
 
     from lcm_tui.cli.focus import FocusWork

@@ -47,7 +47,8 @@ and shown again for the same question.
 
 a starts the next step. First the sweep that the engine makes before a brief: a screen shows its passes and
 their cost; they belong to the same batch as the brief. 1 skips the sweep; the engine would not. Then the
-text: a calls the configured model, for the cost shown; e opens an editor here, E opens $EDITOR. r calls the
+text: a calls the configured model, for the cost shown; without one it opens the editor here, as e does, for
+the offline writer of summaries answers no questions. E opens $EDITOR. r calls the
 model again. Last the preview: the rows, the tokens saved, and a again to apply.
 
 "saves" compares the tokens of the covered summaries with those of the brief. What is invented is named:
@@ -159,7 +160,8 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def title_now(self, command: str) -> str:
         """What `a` does now."""
-        titles = {Step.SWEEP: "Sweep", Step.WRITE: "Call model", Step.PREVIEW: "Preview"}
+        write = "Write" if self._by_hand else "Call model"
+        titles = {Step.SWEEP: "Sweep", Step.WRITE: write, Step.PREVIEW: "Preview"}
         return titles[self._step()] if command == "apply" else super().title_now(command)
 
     # -- steps -------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             return busy
         if self._outlook.refusal:
             return self._outlook.refusal
-        return self._why_nobody() if self._step() is Step.WRITE else None
+        return None if self._step() is not Step.WRITE or self._by_hand else self._why_nobody()
 
     def _why_nobody(self) -> str | None:
         if self._outlook is not None and self._outlook.problem:
@@ -193,6 +195,11 @@ paths, ids, numbers and names that are in no text the model was shown.
         if self.work.author is None:
             return f"no model is configured; {self.key_of('edit')} opens the editor"
         return None
+
+    @property
+    def _by_hand(self) -> bool:
+        """Whether the operator writes: no model is configured, and the offline writer answers no question."""
+        return self.work.author is None and (self._outlook is None or not self._outlook.problem)
 
     def _why_not_written(self) -> str | None:
         refused = None if self._outlook is None else self._outlook.refusal or None
@@ -221,7 +228,7 @@ paths, ids, numbers and names that are in no text the model was shown.
                 self.work.swept = True
                 self.open(places.Compaction(self.work.conversation, self.work.batch))
             case Step.WRITE:
-                self._write()
+                (self._edit if self._by_hand else self._write)()
             case Step.PREVIEW:
                 self.open(places.Preview(putting_in_force(self.work, self._applied)))
 

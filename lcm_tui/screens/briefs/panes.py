@@ -78,7 +78,7 @@ class BriefList(ListPane[str]):
         entry = self.briefs.by_id[key]
         brief, effect = entry.brief, entry.effect
         has_text = bool(brief.content.strip())
-        stale = Span("stale", "warn") if entry.state.stale else Span("current", "ok")
+        stale = Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
         return {
             "mark": Span("●" if entry.is_active else " ", "ok"),
             "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),

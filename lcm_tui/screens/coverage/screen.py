@@ -60,7 +60,8 @@ what the model reads: a digit is the depth of the summary, L a leaf, m a message
 ! messages that are not in the context in any form (after /new on purpose), & messages that are in it twice.
 
 A block is in the context, used by another summary, orphan (the context does not lead to it), broken or stale;
-the legend has the signs. Without colours each state is a letter, a capital where a summary begins. & in a
+the legend has the signs. The selected block is drawn in letters, and without colours every one is: c in the
+context, u used by another, o orphan, b broken, s stale; a capital where a summary begins (Cccc). & in a
 row: several summaries of this depth cover the same message. Where a cell stands for several summaries, one
 that is broken, orphan or stale decides.
 
