@@ -121,7 +121,7 @@ async def test_what_cannot_be_compared_is_said(database_file: DatabaseFactory):
         await wait_until_refused(
             pilot,
             "“yesterday” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
-            "(asm_…) or “opened”.",
+            "(asm_…), a point of the past (op_… or a time), “now” or “opened”.",
         )
         await pilot.press("escape", "D", *"128k", "enter")
         await wait_until_refused(pilot, "That is this context itself: choose another budget or conversation.")
