@@ -61,7 +61,7 @@ def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
     parts = []
     if found.gone:
         verb = "is" if len(found.gone) == 1 else "are"
-        parts.append(f"{counted(len(found.gone), 'row')} {verb} missing from the database")
+        parts.append(f"{counted(len(found.gone), 'row', 'rows')} {verb} missing from the database")
     if found.not_kept:
         parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
     if parts:

@@ -122,7 +122,7 @@ async def test_what_does_not_stand_any_more_is_told(database_copy: DatabaseFacto
     async with open_sound_app(path, size=WIDE) as pilot:
         await listed(pilot)
         await pilot.press("enter")
-        await wait_for_text(pilot, "only part of what was sent: 1 row is missing")
+        await wait_for_text(pilot, "This is only part of what was sent: 1 row")
         [line] = [line for line in shown_lines(pilot) if "✗" in line]
         assert line.split()[:4] == ["✗", "3", "?", "sum_07742015d971b59d"]
         await pilot.press("j", "j", "j")
