@@ -1,11 +1,11 @@
-"""What programs may rely on (docs/python.md): the one documented entry; all other modules may move.
+"""The interface for programs (docs/python.md): the only documented entry; all other modules may change.
 
-`LcmDatabase` reads a database, says what a model is sent, and plans, previews, commits and undoes changes.
-`Engine` keeps an agent's memory. Both need no terminal. Names here are loaded when they are first used.
+`LcmDatabase` reads a database, shows what a model receives, and plans, previews, commits and undoes changes.
+`Engine` keeps an agent's memory. Both need no terminal. Each name is loaded when it is first used.
 
 Units: tokens are the engine's estimates (docs/engine/tokens.md), times are UTC, ordinals count from 0 and
 ``seq`` from 1 (docs/format.md, "Numbering"). Every error is an `LcmError`: one sentence, a ``code`` for
-scripts, ``details``, and the exit code that a command would end with.
+scripts, ``details``, and the exit code of a command.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ _LATER: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """A public name, loaded when it is first asked for."""
+    """A public name, loaded at its first use."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(import_module(_LATER[name]), name)
@@ -254,9 +254,9 @@ def __getattr__(name: str) -> object:
 
 
 def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
-    """What the checks measure against, as the engine is configured that left this schema.
+    """The limits that the checks apply, for the engine that wrote this schema.
 
-    None: the present engine. What an operator set applies to both.
+    None: the present engine. The operator's settings apply to both.
     """
     from lcm_core.checks import Limits
     from lcm_core.engine_rules import RULES_PRESENT, configured, engine_rules
@@ -274,9 +274,9 @@ def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
 
 
 class LcmDatabase:
-    """A database of any version, open for reading; changed only by `commit`.
+    """A database of any version, open for reading; only `commit` changes it.
 
-    Opening and reading leave no trace beside the file, also while a host writes it (docs/decisions.md, "No
+    Opening and reading leave no trace beside the file, even while a host writes it (docs/decisions.md, "No
     trace"). Each call is one read transaction and sees one state of the file. Use it as an asynchronous
     context manager, or `close` it. One object serves many tasks of one event loop.
     """
@@ -295,16 +295,16 @@ class LcmDatabase:
         busy_seconds: float = 5.0,
         large_files: Path | None = None,
     ) -> Self:
-        """Open a file that is there; it is never created.
+        """Open an existing file; this never creates one.
 
-        *settings* are the engine's, as an operator has them (`resolve` reads them); None: its defaults.
-        *large_files*: the folder of the texts that the host keeps beside it, which are searched, too; None:
-        ``lcm-files`` beside the file.
-        *busy_seconds*: for how long another process's lock is waited for.
+        *settings*: the operator's settings of the engine (`resolve` reads them); None: the defaults.
+        *large_files*: the folder of the large files, which `search` reads too; None: ``lcm-files`` beside the
+        database.
+        *busy_seconds*: how long to wait for the lock of another process.
 
         Raises:
-            DatabaseMissingError: there is no file.
-            DatabaseError: it is damaged, locked, encrypted, or of another program.
+            DatabaseMissingError: the file does not exist.
+            DatabaseError: it is damaged, locked, encrypted, or belongs to another program.
         """
         from lcm_core.settings.engine import EngineSettings
 
@@ -320,27 +320,27 @@ class LcmDatabase:
         await self.close()
 
     async def close(self) -> None:
-        """Close the file; what still reads is interrupted."""
+        """Close the file and interrupt running reads."""
         await self._database.close()
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return self._database.path
 
     # -- reading -----------------------------------------------------------------------------------------
 
     async def conversations(self) -> list[Conversation]:
-        """All conversations, archived ones too, newest activity first."""
+        """All conversations, also archived ones, the newest activity first."""
         from lcm_core.store.conversations import list_conversations
 
         return [one.conversation for one in await self._database.read(list_conversations)]
 
     async def conversation(self, wanted: int | str) -> Conversation:
-        """One conversation: by its id, or by a session key, which means the active one, else the newest.
+        """One conversation, by its id or session key. A key selects the active conversation, else the newest.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: no conversation matches.
         """
         from lcm_core.store.conversations import find_by_session_key, get_conversation
 
@@ -353,7 +353,7 @@ class LcmDatabase:
     ) -> list[Message]:
         """At most *limit* messages in order of ``seq``, whole, from *from_seq* on (None: from the first).
 
-        The next page begins at the last one's ``seq`` + 1. None of a conversation that is not there.
+        The next page begins at the last ``seq`` + 1. The list is empty if the conversation does not exist.
 
         Raises:
             UsageError: *limit* is less than 1.
@@ -363,7 +363,7 @@ class LcmDatabase:
         return await self._database.read(_messages, conversation_id, from_seq, min(limit, _MOST_ROWS))
 
     async def parts(self, message_ids: Sequence[MessageId]) -> dict[MessageId, list[MessagePart]]:
-        """The blocks of messages, each message's in order; those without any are left out."""
+        """The parts of messages, each message's in order; messages without parts are left out."""
         from lcm_core.store.messages import message_parts
 
         found: dict[MessageId, list[MessagePart]] = {}
@@ -372,28 +372,28 @@ class LcmDatabase:
         return found
 
     async def graph(self, conversation_id: ConversationId) -> SummaryGraph:
-        """The summaries of a conversation and what each was made from, without their texts.
+        """The summaries of a conversation with their sources, without their texts.
 
-        Walks of it end on any rows, also where edges go in a circle or lead nowhere.
+        Walks over the graph end on any rows, even if links form a cycle or refer to missing rows.
         """
         from lcm_core.store.summaries import load_graph
 
         return await self._database.read(load_graph, conversation_id)
 
     async def summaries(self, summary_ids: Iterable[SummaryId]) -> list[SummaryText]:
-        """Summaries with their texts, in the order asked; those that are gone are left out."""
+        """Summaries with their texts, in the given order; ids that do not exist are left out."""
         from lcm_core.store.summaries import texts_of
 
         return await self._database.read(texts_of, list(summary_ids))
 
     async def source_messages(self, summary_id: SummaryId) -> list[Message]:
-        """The messages that a leaf was made from, in order; none of a condensed summary."""
+        """The source messages of a leaf, in order; none for a condensed summary."""
         from lcm_core.store.summaries import source_messages_of
 
         return await self._database.read(source_messages_of, summary_id)
 
     async def context(self, conversation_id: ConversationId) -> list[ContextItem]:
-        """The items of a conversation's context in order, including those whose row is gone."""
+        """The items of a conversation's context in order, including items whose row is missing."""
         from lcm_core.store.context import context_items
 
         return list(await self._database.read(context_items, conversation_id))
@@ -403,15 +403,15 @@ class LcmDatabase:
     async def assemble(
         self, conversation_id: ConversationId, *, budget: int, prompt: str | None = None, clamp: bool = True
     ) -> Assembled:
-        """What the model is sent of a conversation under *budget* tokens, and why not the rest.
+        """What the model receives of a conversation under *budget* tokens, and why the rest is left out.
 
-        Source: docs/engine/assembly.md. *prompt* chooses among older items by what it asks, where the file's
-        version can, and what history says of an identifier in it may stand first; *clamp* False leaves out
-        the engine's last step. `api_request` makes a request of it.
+        Source: docs/engine/assembly.md. *prompt*: the user's message. It selects among older items if the
+        engine of this file does that, and a recall cue for an identifier in it may come first. *clamp* False
+        skips the engine's last step. `api_request` makes a request of the result.
 
         Raises:
             UsageError: *budget* is less than 1.
-            NotFoundError: there is no such conversation.
+            NotFoundError: the conversation does not exist.
         """
         from lcm_core.assembly import assemble_context, settings_for
         from lcm_core.engine_rules import engine_rules
@@ -432,7 +432,7 @@ class LcmDatabase:
         return await self._database.read(load)
 
     def _zone(self) -> tzinfo | None:
-        """The time zone that the engine is set to; None: this machine's."""
+        """The time zone in the engine's settings; None: the zone of this machine."""
         from zoneinfo import ZoneInfo
 
         name = self._settings.timezone.value
@@ -448,13 +448,13 @@ class LcmDatabase:
         limit: int = 20,
         offset: int = 0,
     ) -> Found:
-        """Where something was said: messages with their tool calls, summaries, focus briefs, large files.
+        """Search messages with their tool calls, summaries, focus briefs and large files.
 
-        All words of *query* are wanted (docs/recall.md, "Queries"); the answer says what was searched.
-        *conversations*: only these; None: all. *limit* hits of a page, which begins with number *offset*.
+        A hit contains every word of *query* (docs/recall.md, "Queries"); the result says what was searched.
+        *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
 
         Raises:
-            UsageError: the query is empty or too long, or a page has no hit.
+            UsageError: the query is empty or too long, *limit* is less than 1, or *offset* less than 0.
         """
         from lcm_core.recall.find import search
         from lcm_core.recall.terms import parse
@@ -480,13 +480,13 @@ class LcmDatabase:
         cursor: str | None = None,
         conversations: Collection[ConversationId] | None = None,
     ) -> Page:
-        """Read down from a summary, message, brief or file: a page of *tokens*, each passage with a citation.
+        """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
 
-        *cursor*: that of the page before. Of other than these *conversations* nothing is read; None: of all.
+        *cursor*: from the previous page. *conversations*: read only these; None: all.
 
         Raises:
-            NotFoundError: there is nothing of this id.
-            UsageError: the cursor is none.
+            NotFoundError: the id does not exist.
+            UsageError: the cursor is not valid.
         """
         from lcm_core.recall.read import read_below
 
@@ -504,10 +504,10 @@ class LcmDatabase:
         return await self._database.read(load)
 
     async def verify(self, citation: str) -> Verdict:
-        """Whether what a citation names is still the text that was read (docs/recall.md, "Citations").
+        """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
 
         Raises:
-            UsageError: it is no citation.
+            UsageError: it is not a citation.
         """
         from lcm_core.recall.read import verify
 
@@ -524,11 +524,11 @@ class LcmDatabase:
         conversations: Collection[ConversationId] | None = None,
         limits: AskLimits | None = None,
     ) -> Asked:
-        """The evidence for a question, and what a *model* answers from it; None: no model is called.
+        """The evidence for a question, and the answer of a *model* from it; None: no model is called.
 
-        The model is sent passages of the database and may ask for more, within *conversations* (None: all)
-        and *limits*; its citations are checked. Where it gives no answer, ``failed`` of the result says why,
-        beside the evidence (docs/recall.md, "Asking"). `named_model` makes one of an operator's settings.
+        The model receives passages of the database and may request more, within *conversations* (None: all)
+        and *limits*. Its citations are checked. If it gives no answer, ``failed`` of the result says why, and
+        the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
         """
         from lcm_core.recall.asking import AskLimits, Inquiry
 
@@ -546,9 +546,9 @@ class LcmDatabase:
     # -- focus briefs -------------------------------------------------------------------------------------
 
     async def briefs(self, conversation_id: ConversationId) -> tuple[BriefEntry, ...]:
-        """The focus briefs of a conversation, newest first: what each replaces, and what came since.
+        """The focus briefs of a conversation, newest first: what each replaces, and what is newer.
 
-        None where the engine of this file has no briefs. The tokens that came since are not counted.
+        None if the engine of this file has no briefs. The tokens of what is newer are not counted.
         """
         from lcm_core.focus_view import load_briefs
 
@@ -566,13 +566,13 @@ class LcmDatabase:
         only: Sequence[str] | None = None,
         folders: Folders | None = None,
     ) -> Report:
-        """Ask the doctor's checks of the whole database, or of one conversation (docs/engine/doctor.md).
+        """Run the checks on the whole database, or on one conversation (docs/engine/doctor.md).
 
-        *only* names ids (``A11``) or families (``A``). *folders* are where the host's files lie; checks that
-        need one which is not named are "not run", as any that could not be asked.
+        *only* names ids (``A11``) or families (``A``). *folders*: the folders of the host's files. A
+        check that needs a folder which is not named is "not run", as any check that cannot run.
 
         Raises:
-            UsageError: *only* names no check.
+            UsageError: *only* names an unknown check.
             NotFoundError: there is no such conversation.
         """
         from lcm_core.checks import run_checks
@@ -593,14 +593,14 @@ class LcmDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Planned:
-        """Work out a change, without any lock: `plan_dissolve`, `plan_undo` or another ``plan_`` function.
+        """Plan a change without a lock, with `plan_dissolve`, `plan_undo` or another ``plan_`` function.
 
-        ``preview`` of the result says what it would do, row by row (``text()``, ``as_json()``, ``sql()``);
-        `commit` does exactly that. Source: docs/changes.md, "The plan".
+        ``preview`` of the result shows its effect, row by row (``text()``, ``as_json()``, ``sql()``);
+        `commit` makes exactly that change. Source: docs/changes.md, "The plan".
 
         Raises:
-            NotFoundError: the database does not hold what is named.
-            RefusedError: it would do harm, or nothing; or an engine that we do not know wrote the file.
+            NotFoundError: the database does not contain the named rows.
+            RefusedError: the change would do harm, or nothing; or an unknown engine wrote the file.
         """
         from lcm_core.change.planning import plan_for
 
@@ -610,10 +610,10 @@ class LcmDatabase:
         return await self._database.read(plan_for, planner)
 
     async def plan_fixes(self, findings: Iterable[Finding]) -> Planned:
-        """One plan for all fixes that some findings carry; those without a fix are left.
+        """One plan for the fixes of some findings; findings without a fix are left alone.
 
         Raises:
-            RefusedError: no change of rows fixes any of them (for search tables: `lcm-tui reindex`).
+            RefusedError: no change of rows fixes any finding (for search tables: `lcm-tui reindex`).
         """
         from lcm_core.operations.fix import plan_fixes
 
@@ -626,13 +626,13 @@ class LcmDatabase:
         return await self.plan(planner)
 
     async def plan_delete(self, conversation_ids: Sequence[ConversationId]) -> Planned:
-        """Plan to delete whole conversations, every row, in pieces that keep no host waiting.
+        """Plan to delete whole conversations, every row, in pieces that hardly delay a host.
 
-        The pieces are one batch, which `plan_undo_batch` takes back. The plan holds every row that goes;
-        `export` writes them to a file as well. Those that are gone already are left out.
+        The pieces are one batch, which `plan_undo_batch` undoes. The plan contains every deleted row;
+        `export` writes them to a file too. Conversations that no longer exist are left out.
 
         Raises:
-            RefusedError: something of another conversation needs a row of one of them, or none is there.
+            RefusedError: another conversation needs one of their rows, or none of them exists.
         """
         from dataclasses import replace
 
@@ -663,10 +663,10 @@ class LcmDatabase:
     async def broken_summaries(
         self, conversation_id: ConversationId, *, kinds: Collection[BadKind] | None = None
     ) -> RepairList:
-        """The summaries of a conversation whose text is none, and those that were made from them.
+        """The broken summaries of a conversation, and the summaries made from them.
 
-        *kinds*: what counts as broken; None: what is broken for certain (docs/decisions.md, "Checks").
-        Sources come before what was made from them: draft and commit in that order.
+        *kinds*: what counts as broken; None: what is certainly broken (docs/decisions.md, "Checks").
+        Sources come before their consumers: draft and commit in that order.
 
         Raises:
             NotFoundError: there is no such conversation.
@@ -679,16 +679,16 @@ class LcmDatabase:
     async def draft(
         self, summary_id: SummaryId, summarizer: Summarizer, *, previous: bool = True
     ) -> tuple[Draft, ...]:
-        """Ask for another text of a summary, made from its present sources; nothing is changed.
+        """Draft a new text of a summary from its present sources, without changing anything.
 
-        No lock is held while *summarizer* works. Up to three drafts, in the order they were made: ``verdict``
-        says what is wrong with each, ``usage`` what it cost (tokens and US dollars); the last may be a cut of
-        the source, which no model made (docs/decisions.md, "Drafts"). *previous*: give a leaf the summaries
-        before it, so that it does not repeat them.
+        No lock is held while *summarizer* works. Returns up to three drafts in the order they were made:
+        ``verdict`` names the problems of each, ``usage`` its cost (tokens and US dollars). The last may be
+        the truncated source, without a model (docs/decisions.md, "Drafts"). *previous*: give a leaf the
+        summaries before it, so that it does not repeat them.
 
         Raises:
-            NotFoundError: there is no such summary.
-            LcmError: no answer came back.
+            NotFoundError: the summary does not exist.
+            LcmError: the summarizer returned no answer.
         """
         from lcm_core.operations.drafting.draft import draft_setting, draft_summary, read_material
 
@@ -701,15 +701,15 @@ class LcmDatabase:
     async def plan_rewrite(
         self, summary_id: SummaryId, text: str | Draft, *, repair: bool = False
     ) -> Planned:
-        """Plan to give a summary another text: a draft, or one of your own (``summaries.model``: manual).
+        """Plan a new text of a summary: a draft, or your own text (``summaries.model``: manual).
 
-        Counters and lists of files of everything made from it follow; *repair* names it so in the history.
-        A draft is committed only over the text, and from the sources, that it was made from.
+        The plan updates the counters and file lists of all consumers. *repair*: the history says repair.
+        A draft is committed only if the old text and the sources are those it was made from.
 
         Raises:
-            NotFoundError: there is no such summary.
+            NotFoundError: the summary does not exist.
             StalePlanError: the summary or its sources changed since the draft was made; draft again.
-            RefusedError: the text is blank, or is there already.
+            RefusedError: the text is blank, or is the present one.
         """
         from lcm_core.operations.drafting.draft import MANUAL, draft_setting
         from lcm_core.operations.rewrite import plan_rewrite
@@ -736,23 +736,23 @@ class LcmDatabase:
     # -- the file as a whole -----------------------------------------------------------------------------
 
     async def backup(self, target: Path, *, check: bool = False, replace: bool = False) -> Backup:
-        """Copy one state of the database to *target*, also while a host writes; whole, or no file at all.
+        """Copy one state of the database to *target*, even while a host writes. A failure leaves no file.
 
-        *check* reads the whole copy again. *replace*: a file of that name is replaced; else it is refused.
+        *check*: read the whole copy again. *replace*: replace an existing file; else it is refused.
 
         Raises:
-            RefusedError: *target* is there, belongs to a database, or is the database.
-            DatabaseError: the database cannot be read, or *target* not be written; there is no room.
+            RefusedError: *target* exists, belongs to a database, or is the database.
+            DatabaseError: the database cannot be read, *target* cannot be written, or the disk is full.
         """
         from lcm_core.change.backup import make_backup
 
         return await asyncio.to_thread(make_backup, self.path, target, check=check, replace=replace)
 
     async def plan_migration(self) -> Migration:
-        """What the file lacks of the present schema; false when it lacks nothing. `migrate` adds it.
+        """What the file lacks of the present schema; false if it is complete. `migrate` adds what is missing.
 
         Raises:
-            RefusedError: the 1.0 line wrote it, which has another schema.
+            RefusedError: an engine of the 1.0 line wrote the file, which has another schema.
         """
         from lcm_core.change.migrate import plan_migration
 
@@ -761,15 +761,15 @@ class LcmDatabase:
     # -- committing --------------------------------------------------------------------------------------
 
     async def commit(self, planned: Planned, *, wait: float = 5.0) -> list[Committed]:
-        """Make a planned change: one short transaction for each of its plans, which is one but for a batch.
+        """Commit a planned change: one short transaction for each plan; only a batch has several.
 
-        *wait*: seconds for which another process's lock is waited for. If a later plan of a batch fails, the
+        *wait*: seconds to wait for the lock of another process. If a later plan of a batch fails, the
         earlier ones stay, and `plan_undo_batch` undoes them.
 
         Raises:
-            StalePlanError: the database moved on since it was planned; plan again.
+            StalePlanError: the database has changed since it was planned; plan again.
             DatabaseBusyError: another process kept the lock.
-            RefusedError: it would leave an error that was not there.
+            RefusedError: it would add an error to the database.
             DatabaseError: the file cannot be written.
         """
         from lcm_core.change.commit import commit_plan
@@ -777,9 +777,9 @@ class LcmDatabase:
         return [await commit_plan(self._database, plan, wait=wait) for plan in planned.plans]
 
     async def history(self, *, limit: int = 50) -> list[Operation]:
-        """The newest changes that were made with this package, newest first; *limit* of them at most.
+        """The changes made with this package, newest first, at most *limit*.
 
-        `plan_undo` undoes any of them by its ``id``, if its rows are still as it left them.
+        `plan_undo` undoes a change by its ``id``, if its rows are still as the change left them.
         """
         from lcm_core.change.journal import operations
 
