@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
+from lcm_core.records import SummaryId
 from lcm_core.summarize.request import Usage
 
 from lcm_tui.widgets.composition import gauge
@@ -23,6 +24,27 @@ STATE_STYLES: Final[dict[ItemState, StyleName]] = {
     ItemState.FAILED: "error",
 }
 GAUGE: Final = 20
+
+
+def reason_text(item: BatchItem) -> str:
+    """Why a summary is in the batch; of one that is replaced, why it was."""
+    applied = item.state is ItemState.COMMITTED and item.reason
+    return f"was {item.reason}" if applied else item.reason
+
+
+def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]) -> str:
+    """What the drafts that wait would add to the contexts, were all accepted; empty: none is in one."""
+    waiting = [one for one in items if one.state is ItemState.REVIEW and one.summary_id in in_context]
+    changes = [one.draft.tokens - one.tokens for one in waiting if one.draft is not None]
+    if not changes:
+        return ""
+    change = sum(changes)
+    verb = "adds" if change >= 0 else "takes"
+    to = "to" if change >= 0 else "from"
+    return (
+        f"Of the drafts to review, {len(changes):,} replace summaries of a context: accepting all of these "
+        f"{verb} {abs(change):,} tokens {to} the contexts."
+    )
 
 
 def why_text(item: BatchItem) -> str:

@@ -76,13 +76,15 @@ def _node(material: Material, item: BatchItem) -> Line:
     passed = len(material.previous.passed_over)
     before = f" · previous context: {counted(given, 'summary')} used" if given or passed else ""
     before += f", {passed} skipped" if passed else ""
+    applied = item.state is ItemState.COMMITTED
     broken = material.broken.value if material.broken else ""
     return (
+        Span(" applied ·" if applied else "", "ok"),
         Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
         Span(f" · broken: {broken}" if broken else "", "error"),
         Span(f" · {gone} of its sources {'is' if gone == 1 else 'are'} missing" if gone else "", "warn"),
         Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),
-        Span(f" · {item.reason}" if item.reason not in {"", broken} else "", "dim"),
+        Span(f" · {item.reason}" if item.reason not in {"", broken} and not applied else "", "dim"),
         Span(before, "dim"),
     )
 

@@ -404,6 +404,36 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
     assert dump(path) == before
 
 
+async def test_an_applied_draft_leads_to_the_next_undecided_and_a_decided_batch_takes_no_rule(
+    database_copy: DatabaseFactory,
+):
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        await pilot.press("P")
+        await asked(pilot, "no network call", "a")
+        await wait_for(pilot, lambda: screen.work is not None and not screen.work.batch.running)
+        work = screen.work
+        assert work is not None
+        await wait_for_text(pilot, " tok ")
+        first, *others = [one for one in work.batch.items if one.state is ItemState.REVIEW]
+        await work.batch.take(first.summary_id, first.drafts[-1].number, alone=True)
+        screen.list.table.select(first.summary_id)
+        await wait_for_text(pilot, f"was {first.reason}")
+        await pilot.press("enter")
+        place, count = work.batch.items.index(work.batch.item(first.summary_id)) + 1, len(work.batch.items)
+        await wait_for_text(pilot, f"draft {place} of {count} · applied", "Next undecided")
+        await pilot.press("A")
+        await wait_for_text(pilot, f"Review {others[0].summary_id}")
+        assert work.batch.item(others[0].summary_id).state is ItemState.REVIEW
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is screen)
+        for item in work.batch.items:
+            if item.state is not ItemState.COMMITTED:
+                work.batch.skip(item.summary_id, "Skipped.")
+        await pilot.press("A")
+        await wait_until_said(pilot, "every draft is decided")
+
+
 @pytest.mark.long
 async def test_somebody_else_writes_a_batch_once_the_question_named_them(database_copy: DatabaseFactory):
     path = database_copy("0.15.3-damaged")

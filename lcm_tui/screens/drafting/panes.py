@@ -10,17 +10,17 @@ from lcm_core.records import SummaryId
 
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.panes.marks import MARK, Marks
-from lcm_tui.views.drafting import STATE_STYLES, why_text
+from lcm_tui.views.drafting import STATE_STYLES, reason_text, why_text
 from lcm_tui.widgets.spans import Column, Span, depth_style
 
 COLUMNS: Final = (
     Column("mark", "", 1, keep=9),
     Column("summary", "summary", 20, keep=8),
     Column("depth", "kind", 4, right=True, keep=2),
-    Column("reason", "reason", 12, keep=4),
+    Column("reason", "reason", 13, keep=4),
     Column("state", "state", 9, keep=7),
     Column("tokens", "tokens", 6, right=True, keep=3),
-    Column("draft", "draft", 6, right=True, keep=6),
+    Column("draft", "draft", 9, right=True, keep=6),
     Column("why", "", 20, grows=True, keep=5),
 )
 #: Where a batch goes through several conversations.
@@ -90,9 +90,9 @@ class ItemList(ListPane[SummaryId]):
             "summary": Span(item.summary_id),
             "conversation": Span(str(item.conversation_id), "key"),
             "depth": Span("leaf" if item.depth == 0 else f"D{item.depth}", depth_style(item.depth)),
-            "reason": Span(item.reason, "dim"),
+            "reason": Span(reason_text(item), "dim"),
             "state": Span(item.state.value, STATE_STYLES[item.state]),
             "tokens": Span(f"{item.tokens:,}", "dim"),
-            "draft": Span("" if draft is None else f"{draft.tokens:,}"),
+            "draft": Span("" if draft is None else f"{draft.tokens:,} tok"),
             "why": Span(why_text(item), "dim"),
         }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lcm_core.operations.drafting.items import BatchItem, select_items
 from lcm_core.operations.drafting.saved import SavedDrafts, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
 from lcm_core.private_files import drafts_folder
-from lcm_core.records import ConversationId
+from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.database import Reader
+from lcm_core.store.summaries import context_ordinals
 
 from lcm_tui.drafts import Wanted, author_of, worth_keeping
 from lcm_tui.session import Session
@@ -57,3 +59,11 @@ async def _items(
         reading(one)
         found += (await read(find_repair, one)).all_items
     return sorted(found, key=lambda item: item.reason == CONTAMINATED)
+
+
+async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]) -> frozenset[SummaryId]:
+    """The summaries that are in the contexts of some conversations."""
+    found: set[SummaryId] = set()
+    for owner in owners:
+        found.update(summary_id for summary_id, _ in await context_ordinals(reader, owner))
+    return frozenset(found)

@@ -33,12 +33,12 @@ from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
 from lcm_tui.screens.drafting.panes import ItemList
 from lcm_tui.screens.drafting.preparation import Preparation
-from lcm_tui.screens.drafting.reads import Found, find
-from lcm_tui.views.drafting import BatchState, head_lines
+from lcm_tui.screens.drafting.reads import Found, find, summaries_in_contexts
+from lcm_tui.views.drafting import BatchState, head_lines, tokens_sentence
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
-from lcm_tui.widgets.text import Block
+from lcm_tui.widgets.text import Block, Document
 
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5
@@ -88,6 +88,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
         self._pausing = False
+        self._by_rule = False  #: a rule was set that the drafts were not judged by yet
 
     def compose_body(self) -> ComposeResult:
         """How far it is, and every item."""
@@ -100,7 +101,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
             Action("proceed", self._proceed, self._why_not_proceed),
             Action("open", self._review, self._why_no_draft),
             Action("apply", self._apply, self._why_not_apply),
-            Action("accept-rest", self._accept_rest, self._why_not_begun),
+            Action("accept-rest", self._accept_rest, self._why_no_rest),
             Action("mark", self._mark, self._why_not_mark),
             Action("leave-out", self._leave_out, self._why_not_leave_out),
             Action("choice-1", self._mark_contaminated, self._why_no_contaminated),
@@ -357,10 +358,21 @@ Paid drafts are saved on disk: leave at any time and continue later.
         finally:
             if self.is_mounted:
                 self.list.table.redraw()
+                self._stand_on_first_to_review()
                 self._say()
         trouble = self._trouble()
         if trouble:
             self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
+
+    def _stand_on_first_to_review(self) -> None:
+        """After a rule, what it left to the operator."""
+        if not self._by_rule or self.work is None:
+            return
+        self._by_rule = False
+        for item in self.work.batch.items:
+            if item.state is ItemState.REVIEW:
+                self.list.table.select(item.summary_id)
+                return
 
     def _go_on(self) -> None:
         """Draft what may be drafted now that something was decided."""
@@ -433,6 +445,11 @@ Paid drafts are saved on disk: leave at any time and continue later.
             self.work.batch.skip(key, "Skipped.")
             self._go_on()
 
+    def _why_no_rest(self) -> str | None:
+        if self.work is not None and all(item.state in SETTLED for item in self.work.batch.items):
+            return "every draft is decided"
+        return self._why_not_begun()
+
     async def _accept_rest(self) -> None:
         """Say a rule as a sentence, ask whether to go by it or by another, and run by it."""
         work, rule = self.work, parse_rule(DEFAULT)
@@ -446,18 +463,23 @@ Paid drafts are saved on disk: leave at any time and continue later.
         if not answer or not await backup_settled(self.app, self.session, answer=answer == "enter"):
             return
         work.batch.options = replace(work.batch.options, rule=rule)
+        self._by_rule = True
         if not work.batch.running:
             self.work_on("batch", self._run, work)
 
     async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
         open_items = sum(item.state not in SETTLED for item in work.batch.items)
-        said = (
+        said: Document = (
             Block(f"Rule: {rule.words}."),
             Block(
                 f"Applies to the {open_items:,} undecided summaries of this batch only. Truncated and faulty "
                 "drafts are never accepted. Each becomes one undoable operation."
             ),
         )
+        owners = {item.conversation_id for item in work.batch.items}
+        in_context = await self.session.read(summaries_in_contexts, owners)
+        if tokens := tokens_sentence(work.batch.items, in_context):
+            said = (*said, Block(tokens))
         answers = [("enter", "accept"), ("e", "another rule…")]
         if await wants_backup(self.session):
             answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]

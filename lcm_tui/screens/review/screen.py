@@ -53,7 +53,8 @@ A draft of a summary, compared with the text that it would replace. Nothing has 
 - marks removed lines, + added lines, ~ (side by side) changed lines with the changed words highlighted. [ and
 ] go to the previous and the next change. space skips the change at the cursor (= kept, · skipped) or includes
 it again; enter on a change of several lines splits it into single lines. a previews the rows and applies
-exactly the text shown, with all included changes; A applies at once and goes to the next draft of the batch.
+exactly the text shown, with all included changes; A applies at once and goes to the next draft of the batch;
+on an applied draft it goes to the next undecided one.
 v switches between unified and side by side. If changes are skipped, or the text is edited by hand (e here, E
 in $EDITOR), the model is recorded as "manual".
 
@@ -116,7 +117,7 @@ The truncated source is never accepted automatically.
         subject, drafter, view = self.subject, self.drafter, self.view
         return (
             Action("apply", self._apply, self._why_not_apply),
-            Action("accept-rest", self._accept_and_next, self._why_not_apply),
+            Action("accept-rest", self._accept_and_next, self._why_not_accept),
             Action("open", self._open_line, self._why_not_open),
             Action("pane", self._next_pane),
             Action("mark", self._take_or_leave, self._why_not_mark),
@@ -198,11 +199,20 @@ The truncated source is never accepted automatically.
         bar.note = self.drafter.busy
         if not self.drafter.busy and diff is not None and self.subject.pair is not None:
             count = len(diff.hunks)
-            where = "" if hunk is None else f"change {hunk + 1:,}/{count:,} · "
+            where = "" if hunk is None else f"change {hunk + 1:,} of {count:,} · "
             left = f"{len(self.view.left):,} skipped" if self.view.left else "all included"
-            bar.note = f"{where}{left}" if count else "no differences"
+            said = f"{where}{left}" if count else "no differences"
+            bar.note = f"{self._place_text()}{'applied' if self.subject.applied else said}"
         self.head.refresh()
         self.refresh_bars()
+
+    def _place_text(self) -> str:
+        """Which summary of its batch it is."""
+        items = self.subject.work.batch.items
+        if self.own or len(items) < 2:
+            return ""
+        place = next(at for at, one in enumerate(items, 1) if one.summary_id == self.subject.summary_id)
+        return f"draft {place:,} of {len(items):,} · "
 
     @on(DiffView.Laid)
     def _laid(self) -> None:
@@ -293,6 +303,23 @@ The truncated source is never accepted automatically.
     def _why_not_apply(self) -> str | None:
         return self.drafter.why_not() or self.subject.why_not_taken(self.shown_text())
 
+    @property
+    def _following(self) -> SummaryId | None:
+        """The next summary of the batch that is undecided."""
+        return None if self.own else self.subject.work.next_to_review(self.subject.summary_id)
+
+    def _why_not_accept(self) -> str | None:
+        if not self.subject.applied or self.own:
+            return self._why_not_apply()
+        if self._following is None:
+            return "it is applied, and no other draft of the batch is to be reviewed"
+        return None
+
+    def title_now(self, command: str) -> str:
+        """`A` on an applied draft only goes on."""
+        on = command == "accept-rest" and self.subject.applied and not self.own
+        return "Next undecided" if on else super().title_now(command)
+
     def _next_pane(self) -> None:
         """Go to the other pane; on a narrow screen it takes the place of the first."""
         to_facts = not self.facts.has_focus
@@ -344,14 +371,22 @@ The truncated source is never accepted automatically.
         self.open(places.Preview(rewriting(self.subject.work, item, draft, then)))
 
     async def _accept_and_next(self) -> None:
-        """Apply the text shown without a preview of its rows, and review the next draft that waits."""
+        """Apply the text shown without a preview of its rows, and review the next draft that waits.
+
+        Of a draft that is applied, only go on.
+        """
+        if self.subject.applied and (after := self._following) is not None:
+            work = self.subject.work
+            await self.action_back()
+            self.open(places.Review(work, after))
+            return
         text, work = self.shown_text(), self.subject.work
         draft = None if text is None else await draft_to_take(self, self.subject, text)
         if draft is None or not await backup_settled(self.app, self.session):
             return
         await work.batch.take(self.subject.summary_id, draft.number, alone=True)
         self.app.notify(f"Applied to {self.subject.summary_id}. Undo: U, u", timeout=4)
-        following = None if self.own else work.next_to_review(self.subject.summary_id)
+        following = self._following
         if self.app.screen is self:
             await self.action_back()
             if following is not None:

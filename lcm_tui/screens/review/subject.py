@@ -31,6 +31,11 @@ class Subject:
         return item.draft or (item.drafts[-1] if item.drafts else None)
 
     @property
+    def applied(self) -> bool:
+        """Whether a draft of it is in the database."""
+        return self.item.state is ItemState.COMMITTED
+
+    @property
     def changed_meanwhile(self) -> str:
         """Why the draft in sight no longer fits, in a sentence; empty when it does."""
         draft, material = self.draft, self.material
