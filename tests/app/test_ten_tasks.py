@@ -161,7 +161,7 @@ async def test_5_why_is_the_context_full_and_what_was_left_out(database_file: Da
         operator = Operator(pilot)
         await operator.press("c")
         assert isinstance(pilot.app.screen, ContextScreen)
-        await operator.sees("of 2,000", "  budget  ")
+        await operator.sees("of 2,000", "cut: budget")
         assert operator.keys <= FIVE
 
 
