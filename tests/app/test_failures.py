@@ -121,7 +121,7 @@ def test_a_locked_database_is_busy(database_copy: DatabaseFactory):
     patch = """
 from lcm_core.store import handle
 make = handle.Handle.__init__
-handle.Handle.__init__ = lambda self, path, way, _: make(self, path, way, 0.05)
+handle.Handle.__init__ = lambda self, path, way, _, arrange: make(self, path, way, 0.05, arrange)
 """
     with closing(sqlite3.connect(path, isolation_level=None)) as host:
         host.execute("PRAGMA journal_mode = DELETE")

@@ -184,7 +184,7 @@ async def test_a_preview_follows_a_host_that_appends(database_copy: DatabaseFact
             screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
             await previewed(pilot)
             host.say(1, "one more while the preview lies there")
-            await wait_for_text(pilot, "Ordinals 4–22 move by +1", "tokens  3,309 → 3,563 (+254)")
+            await wait_for_text(pilot, "Ordinals 4–22 move by +1", "tokens  3,309 → 3,563 stored (+254)")
             assert "moved on" not in shown(pilot), "an append makes no plan stale"
             await settled(pilot)
             await pilot.press("a")

@@ -333,7 +333,7 @@ async def test_a_draft_is_measured_also_while_its_pane_hides_the_diff(database_c
     async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
         screen = await review_of(pilot, LEAF, 8)
         await pilot.press("tab")
-        await wait_for(pilot, lambda: screen.has_class("-facts"))
+        await wait_for(pilot, lambda: not screen.query_one("#diff").display)
         await ask_again(pilot, "cut")
         await wait_for(pilot, lambda: len(screen.subject.item.drafts) == 2, "the cut")
         cut = screen.subject.item.drafts[1].text
