@@ -52,6 +52,7 @@ PICTURES = (
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
     Picture("dag-80x24", ("s", "l", "j", "l"), "D3", SMALL),
+    Picture("map", ("s", "m"), "in the context"),
     Picture("context", ("c",), "fresh tail"),
     Picture("context-sent", ("c", "m", "j", "j"), "stored"),
     Picture("context-80x24", ("c",), "fresh tail", SMALL),
