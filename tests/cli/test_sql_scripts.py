@@ -282,6 +282,16 @@ def test_a_debt_that_is_closed_is_shown_as_sql(database_copy: DatabaseFactory) -
     assert dump(other) == dump(path)
 
 
+@pytest.mark.parametrize(
+    "command", [("focus", "activate", "focus_b291"), ("focus", "delete", "focus_0641d2bb900b47e2")]
+)
+def test_a_change_of_briefs_is_shown_as_sql(database_copy: DatabaseFactory, command: tuple[str, ...]) -> None:
+    path = database_copy("0.15.3")
+    other, before = copy_of(path, "other.db"), dump(path)
+    executed(other, ok(*command, "--sql", *DO, "--db", path).out)
+    assert dump(other) == dump(path) != before
+
+
 def test_every_command_that_has_the_option_is_tried_here() -> None:
     found = {one.path for one in registry.every() if one.takes(SqlFlags) or one.takes(DraftFlags)}
     tried = {
@@ -295,5 +305,7 @@ def test_every_command_that_has_the_option_is_tried_here() -> None:
         "merge",
         "import",
         "engine",
+        "focus activate",
+        "focus delete",
     }
     assert found == tried | {"history undo", "history redo"}

@@ -201,8 +201,8 @@ def test_the_command_line_shows_compares_and_renders(tmp_path: Path):
     )
     assert made["data"]["user"] == "mine: the very text the very text"
     assert (
-        refusal(4, "prompts", "render", "leaf", "--source", str(tmp_path / "none"))["code"]
-        == "FILE_UNREADABLE"
+        refusal(3, "prompts", "render", "leaf", "--source", str(tmp_path / "none"))["code"]
+        == "FILE_NOT_FOUND"
     )
     assert refusal(3, "prompts", "show", "nope")["code"] == "PROMPT_NOT_FOUND"
 

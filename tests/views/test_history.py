@@ -36,7 +36,7 @@ def test_a_batch_is_one_line_in_the_place_of_its_newest() -> None:
     line = HistoryLine((newer, older))
     assert (line.name, line.owner, line.tokens, line.rows) == ("batch_1", None, -2, 12)
     assert line.state == IN_PART
-    assert line.undone_by is None
+    assert line.undone_by == "1 operation"
     assert line.what.startswith("2 operations, the newest: Change 2")
 
 
