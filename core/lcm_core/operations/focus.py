@@ -317,7 +317,7 @@ def _would_be(wish: FocusWish, content: str, tokens: int) -> FocusBrief:
 
 
 def _superseded(rows: Iterable[StoredRow], stamp: str) -> list[Edit]:
-    """Every brief that is active or a draft gives way."""
+    """Supersede every brief that is active or a draft."""
     gone: Mapping[str, Cell] = {"status": "superseded", "superseded_at": stamp, "updated_at": stamp}
     return [update(BRIEFS, row, gone) for row in rows if row["status"] in ("active", "draft")]
 
