@@ -437,8 +437,8 @@ COLD = {
     "a link": (outside, "leads out of its folder"),
     "another session": (cold_row("session_id = 'other'"), "does not belong to session"),
     "another generation": (cold_row("generation = 'other'"), "does not belong to session"),
-    "a name that leads out": (cold_row("archive_name = '../../x.jsonl.zst'"), "names no file"),
-    "no name": (cold_row("archive_name = NULL"), "names no file"),
+    "a name that leads out": (cold_row("archive_name = '../../x.jsonl.zst'"), "is no file in"),
+    "no name": (cold_row("archive_name = NULL"), "is no file in"),
     "a bomb": (cold_row("raw_bytes = 1, event_count = 1"), "more than the"),
 }
 
