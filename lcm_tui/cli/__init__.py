@@ -74,7 +74,7 @@ def _outcome(arguments: list[str], invocation: Invocation) -> Outcome:
 
 def _asked_for(arguments: Sequence[str], invocation: Invocation) -> Outcome:
     """The help or the version that was asked for."""
-    if invocation.version or _presentation(arguments).json:
+    if invocation.version or _presentation(arguments).for_programs:
         from lcm_tui.cli import helping
 
         if invocation.version:
@@ -96,6 +96,7 @@ def _presentation(arguments: Sequence[str]) -> Presentation:
             wanted = arguments[at + 1] if at + 1 < len(arguments) else wanted
         elif argument.startswith("--format="):
             wanted = argument.removeprefix("--format=")
+    asked = wanted
     if wanted not in {*OutputFormat}:
         try:
             wanted = resolve(Options(), os.environ, home=Path.home()).output_format.value
@@ -103,6 +104,7 @@ def _presentation(arguments: Sequence[str]) -> Presentation:
             wanted = OutputFormat.TABLE
     return Presentation(
         json=wanted == OutputFormat.JSON,
+        engine_table=asked == OutputFormat.TABLE,
         pretty="--pretty" in arguments,
         color="--no-color" not in arguments,
     )
@@ -111,7 +113,7 @@ def _presentation(arguments: Sequence[str]) -> Presentation:
 def _fail(error: LcmError, arguments: Sequence[str], invocation: Invocation) -> int:
     presentation = invocation.presentation or _presentation(arguments)
     try:
-        if isinstance(error, GroupAloneError) and not presentation.json:
+        if isinstance(error, GroupAloneError) and not presentation.for_programs:
             output.write(sys.stderr, error.page + "\n", utf8=False)
         else:
             output.print_error(error, presentation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -138,7 +139,7 @@ class ConversationNumber(Kind[ConversationId]):
         if value.startswith(_SUMMARY):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
-        if not value:
+        if not value.strip(BLANKS):
             if self.blank:
                 return ConversationId(0)
             raise no_selector(name)
@@ -289,6 +290,30 @@ class FilePath(Kind[Path]):
         return Path(value).expanduser()
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A time that was given for a list, in UTC, and as it was typed."""
+
+    moment: datetime
+    text: str
+    as_engine: bool  #: typed as the engine's own command takes it
+
+
+#: What the engine's command takes for a time (docs/engine/command.md, "Selecting and filtering").
+_ENGINE_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_ENGINE_SPAN = re.compile("[0-9]+[smhdw]")
+
+
+class ListTime(Kind[Stamp]):
+    """A time of a list's filter."""
+
+    def read(self, name: str, value: str) -> Stamp:
+        """The time."""
+        return Stamp(Moment().read(name, value), value, bool(_ENGINE_TIME.fullmatch(value)))
+
+
 class Moment(Kind[datetime]):
     """A time, in UTC."""
 
@@ -300,28 +325,28 @@ class Moment(Kind[datetime]):
         return moment
 
 
-class Period(Kind[tuple[datetime, datetime]]):
+class Period(Kind[tuple[Stamp, Stamp]]):
     """From one time to before another: ``2026-03-02..2026-03-09``."""
 
-    def read(self, name: str, value: str) -> tuple[datetime, datetime]:
+    def read(self, name: str, value: str) -> tuple[Stamp, Stamp]:
         """Both times."""
         first, dots, last = value.partition("..")
         if not (first.strip() and dots and last.strip()):
             raise invalid_time(name, "must be two times such as 2026-03-02..2026-03-09", value)
-        start, end = Moment().read(name, first), Moment().read(name, last)
-        if start >= end:
+        start, end = ListTime().read(name, first), ListTime().read(name, last)
+        if start.moment >= end.moment:
             raise invalid_time(name, "must name the earlier time first", value)
         return start, end
 
 
-class Recency(Kind[datetime]):
+class Recency(Kind[Stamp]):
     """How long ago: ``90s``, ``24h``, ``2w``."""
 
-    def read(self, name: str, value: str) -> datetime:
+    def read(self, name: str, value: str) -> Stamp:
         """The time that it was then, in UTC."""
         try:
             if (span := span_of(value)) is not None:
-                return datetime.now(UTC) - span
+                return Stamp(datetime.now(UTC) - span, value, bool(_ENGINE_SPAN.fullmatch(value)))
         except OverflowError:
             pass
         raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)

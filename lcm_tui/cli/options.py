@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_core.errors import UsageError
 from lcm_core.records import ConversationId
+from lcm_core.times import iso_z
 
 from lcm_tui.cli.declaring import Argument, Option
 from lcm_tui.cli.kinds import (
@@ -17,10 +18,11 @@ from lcm_tui.cli.kinds import (
     ConversationOrSummary,
     Dollars,
     FilePath,
-    Moment,
+    ListTime,
     Period,
     Recency,
     SessionKey,
+    Stamp,
     StoredText,
     Text,
     Tokens,
@@ -233,17 +235,17 @@ Cursor: TypeAlias = Annotated[
     ),
 ]
 After: TypeAlias = Annotated[
-    datetime | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
+    Stamp | None, Option("--after", "From this time on.", ListTime(), "TIME", section=FILTERS)
 ]
 Before: TypeAlias = Annotated[
-    datetime | None, Option("--before", "Before this time.", Moment(), "TIME", section=FILTERS)
+    Stamp | None, Option("--before", "Before this time.", ListTime(), "TIME", section=FILTERS)
 ]
 Between: TypeAlias = Annotated[
-    tuple[datetime, datetime] | None,
+    tuple[Stamp, Stamp] | None,
     Option("--between", "From one time to before another.", Period(), "TIME..TIME", section=FILTERS),
 ]
 Since: TypeAlias = Annotated[
-    datetime | None,
+    Stamp | None,
     Option("--recency", "The last N seconds, minutes, ...", Recency(), "N[smhdw]", section=FILTERS),
 ]
 IncludeContent: TypeAlias = Annotated[
@@ -305,22 +307,44 @@ class TimeOptions:
             for name, value in (("after", self.after), ("before", self.before), ("recency", self.recency)):
                 if value is not None:
                     raise invalid_time("between", f"cannot be combined with --{name}")
-            return self.between
+            start, end = self.between
+            return start.moment, end.moment
         if self.recency is not None and self.after is not None:
             raise invalid_time("recency", "cannot be combined with --after")
         lower, name = (self.after, "after") if self.recency is None else (self.recency, "recency")
-        if lower is not None and self.before is not None and lower >= self.before:
-            raise invalid_time(name, "must begin earlier than --before", lower.isoformat())
-        return lower, self.before
+        since = None if lower is None else lower.moment
+        until = None if self.before is None else self.before.moment
+        if since is not None and until is not None and since >= until:
+            raise invalid_time(name, "must begin earlier than --before", since.isoformat())
+        return since, until
+
+    def check_as_engine(self) -> None:
+        """Refuse what the engine's command does not take: a script has to name the zone of a time.
+
+        Raises:
+            UsageError: a time has no zone, or is written in another way than ISO 8601.
+        """
+        given = {"after": self.after, "before": self.before, "recency": self.recency}
+        start, end = self.between or (None, None)
+        for name, stamp in (*given.items(), ("between", start), ("between", end)):
+            if stamp is not None and not stamp.as_engine:
+                example = "24h" if name == "recency" else iso_z(stamp.moment)
+                problem = f"must have the engine's form in JSON and its table, for example {example}"
+                raise invalid_time(name, problem, stamp.text)
 
 
-def window(resource: str, page: PageOptions, times: TimeOptions = TimeOptions()) -> Window:
-    """The page and time that a list is asked for."""
+def window(
+    resource: str, page: PageOptions, times: TimeOptions = TimeOptions(), *, as_engine: bool = False
+) -> Window:
+    """The page and time that a list selects; *as_engine*: times only as the engine's command takes them."""
     from lcm_core.store.listing import Window
 
     from lcm_tui.cli import cursors
 
-    return Window(page.limit, cursors.decode(resource, page.cursor) if page.cursor else None, *times.span())
+    span = times.span()
+    if as_engine:
+        times.check_as_engine()
+    return Window(page.limit, cursors.decode(resource, page.cursor) if page.cursor else None, *span)
 
 
 # -- assembling ------------------------------------------------------------------------------------------

@@ -72,8 +72,8 @@ def _readable(blocks: Sequence[Block], presentation: Presentation, *, terminal: 
 
 
 def print_error(error: LcmError, presentation: Presentation) -> None:
-    """Write an error to standard error: one sentence, or the engine's envelope."""
-    if not presentation.json:
+    """Write an error to standard error: one sentence, or in the engine's forms its envelope."""
+    if not presentation.for_programs:
         write(sys.stderr, safe_line(error.message) + "\n", utf8=False)
         return
     from lcm_tui.cli.machine import json_text

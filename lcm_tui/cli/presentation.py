@@ -17,3 +17,8 @@ class Presentation:
     color: bool = True
     form: str = ""  #: csv, or a form of the command's own
     quiet: bool = False  #: no answer is printed
+
+    @property
+    def for_programs(self) -> bool:
+        """Whether it is a form of the engine's command, which scripts read: JSON or its table."""
+        return self.json or self.engine_table

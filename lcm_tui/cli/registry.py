@@ -87,8 +87,10 @@ def options_of(command: Command) -> list[Option]:
 
 
 def in_order(arguments: Sequence[str]) -> list[str]:
-    """The same command line, the words of the command first: options may stand before and between them."""
+    """The same command line, the words of the command first: options may come before and between them."""
     given = list(arguments)
+    if "--" in given:
+        given = _words_before_dashes(given, given.index("--"))
     for at, word in enumerate(given):
         if word == "--":
             break
@@ -104,6 +106,23 @@ def in_order(arguments: Sequence[str]) -> list[str]:
                 return [word, rest[other], *given[:at], *rest[:other], *rest[other + 1 :]]
             return [word, *given[:at], *rest]
     return given
+
+
+def _words_before_dashes(given: list[str], at: int) -> list[str]:
+    """The same command line with the command's words moved before the ``--`` at *at*, which may precede them.
+
+    What else is behind the dashes stays there: it is no option, whatever it looks like.
+    """
+    before, behind = given[:at], given[at + 1 :]
+    first = first_word(before)
+    if first is None:
+        missing = 2 if behind and behind[0] in GROUPS else 1
+    else:
+        missing = 1 if before[first] in GROUPS and first_word(before[first + 1 :]) is None else 0
+    words = behind[:missing]
+    if any(word.startswith("-") for word in words):
+        return given
+    return [*before, *words, "--", *behind[missing:]]
 
 
 def first_word(given: Sequence[str]) -> int | None:

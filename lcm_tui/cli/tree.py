@@ -210,8 +210,11 @@ class Program(Group):
         self.epilog = _EXIT_CODES
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take a command line; options may stand before the words of the command."""
-        return super().parse_args(ctx, registry.in_order(args))
+        """Take a command line; options may come before the words of the command."""
+        ordered = registry.in_order(args)
+        if not ctx.resilient_parsing:
+            _refuse_dashes(self, ordered)
+        return super().parse_args(ctx, ordered)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The first words."""
@@ -323,8 +326,8 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
         presentation = Presentation(
             as_json, explicit_table and not form, common.pretty, not common.no_color, form or "", common.quiet
         )
+        _check_form(declaration, form or "")  # else the error has the form that applies without it
         ctx.obj.presentation = presentation
-        _check_form(declaration, form or "")
         run = Run(settings, presentation)
         if not common.verbose:
             return declaration.call(run, values)

@@ -193,7 +193,9 @@ def test_words_of_a_command_come_first_in_order():
     ]
     assert in_order(["--limit", "1", "conversations", "list"]) == ["conversations", "list", "--limit", "1"]
     assert in_order(["--json"]) == ["--json"]
-    assert in_order(["--", "conversations", "list"]) == ["--", "conversations", "list"]
+    assert in_order(["--", "conversations", "list"]) == ["conversations", "list", "--"]
+    assert in_order(["messages", "--", "tail", "--db"]) == ["messages", "tail", "--", "--db"]
+    assert in_order(["--db", "x", "--", "-y"]) == ["--db", "x", "--", "-y"]
     assert in_order(["--limit", "3"]) == ["--limit", "3"]
 
 

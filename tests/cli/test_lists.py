@@ -110,7 +110,7 @@ def test_filters_are_those_of_plain_queries(database_file: DatabaseFactory):
     assert [item["messageId"] for item in between] == expected
     assert run(*base, "--after", start, "--before", end).data["items"] == between
     assert (
-        run(*base, "--after", "2026-03-02 09:00", "--before", "2026-03-02T11:08:00+01:00").data["items"]
+        run(*base, "--after", "2026-03-02T09:00Z", "--before", "2026-03-02T11:08:00+01:00").data["items"]
         == between
     )
     assert run(*base, "--recency", "1s").data["items"] == []
@@ -119,9 +119,31 @@ def test_filters_are_those_of_plain_queries(database_file: DatabaseFactory):
 
 def test_after_is_inclusive_and_before_exclusive(database_file: DatabaseFactory):
     base = ("messages", "list", "1", "--limit", "500", "--db", database_file("0.15.3"), "--json")
-    time = "2026-03-02 10:07:36"
-    assert run(*base, "--after", time).data["items"][-1]["createdAt"] == time
-    assert run(*base, "--before", time).data["items"][0]["createdAt"] < time
+    time, given = "2026-03-02 10:07:36", "2026-03-02T10:07:36Z"
+    assert run(*base, "--after", given).data["items"][-1]["createdAt"] == time
+    assert run(*base, "--before", given).data["items"][0]["createdAt"] < time
+
+
+@pytest.mark.parametrize("form", [("--json",), ("--format", "table"), ("--format", "csv"), ()])
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(("--after", time) for time in ("2026-03-02", "2026-03-02 09:00:00Z", "2026-03-02T09:00:00+0100")),
+        ("--between", "2026-03-02..2026-03-03T00:00:00Z"),
+        ("--recency", "last 3h"),
+    ],
+)
+def test_a_program_names_the_zone_and_a_person_need_not(
+    form: tuple[str, ...], given: tuple[str, ...], database_file: DatabaseFactory
+):
+    path = database_file("0.15.3")
+    for words in (("conversations", "list"), ("messages", "list", "1"), ("summaries", "list")):
+        result = run(*words, *given, *form, "--db", path)
+        if form in ((), ("--format", "csv")):
+            assert result.code == 0
+        else:
+            assert (result.code, result.error["code"]) == (2, "INVALID_TIME_FILTER")
+            assert result.error["details"]["value"] == given[1].partition("..")[0]
 
 
 ids = st.integers(-(2**63) + 1, 2**63 - 1)

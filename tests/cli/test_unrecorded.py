@@ -95,6 +95,12 @@ def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, datab
         (("bogus", "--limit", "x"), "INVALID_COMMAND", 2),
         (("bogus", "--limit", "x", "--nope"), "INVALID_ARGUMENT", 2),
         (("--version", "--nope"), "INVALID_ARGUMENT", 2),
+        (("conversations", "--", "list", "--limit", "1"), "INVALID_COMMAND", 2),
+        (("--", "status", "--limit"), "INVALID_COMMAND", 2),
+        (("--", "-x"), "INVALID_COMMAND", 2),
+        (("--config", "--limit"), "INVALID_ARGUMENT", 2),
+        (("--openclaw-dir", "--db", "x"), "INVALID_ARGUMENT", 2),
+        (("conversations", "show", "--conversation-id", " "), "MISSING_SELECTOR", 2),
         (("status", "--db", "/nowhere/lcm.db"), "DATABASE_NOT_FOUND", 3),
         (("status", "--db", "/"), "DATABASE_OPEN_FAILED", 5),
     ],
@@ -103,8 +109,31 @@ def test_two_things_at_once(
     arguments: tuple[str, ...], code: str, exits: int, database_file: DatabaseFactory
 ):
     places = () if "--db" in arguments else ("--db", database_file("0.15.3"))
-    result = run(*arguments, *places, "--json")
+    result = run("--json", *arguments, *places)
     assert (result.error["code"], result.code) == (code, exits)
+
+
+def test_words_behind_dashes_are_a_command_too(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    listed = run("conversations", "list", "--db", path, "--json")
+    for words in (("conversations", "--", "list"), ("--", "conversations", "list")):
+        assert run("--db", path, "--json", *words) == listed
+
+
+@pytest.mark.parametrize(
+    "words", [("conversations", "show"), ("conversations",), ("bogus",), ("status", "-x")]
+)
+def test_an_error_in_the_engines_table_is_its_envelope(words: tuple[str, ...]):
+    assert run(*words, "--format", "table") == run(*words, "--json")
+
+
+def test_a_form_that_a_command_lacks_is_refused_in_the_form_that_applies(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LCM_TUI_FORMAT", "json")
+    assert run("status", "--format", "csv").error["code"] == "INVALID_ARGUMENT"
+
+
+def test_the_version_in_the_engines_table():
+    assert run("--format", "table", "--version").out.startswith("command\tversion\ndata.version\t")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +175,7 @@ def test_settings_need_no_database(words: tuple[str, ...]):
         ("cacheAwareCompaction.enabled", True, False, False),
         ("cacheAwareCompaction.cacheTTLSeconds", False, None, 300),
         ("unknown.deep", True, [1], None),
+        ("independentLogFile", False, None, {"enabled": True, "maxFileBytes": 104_857_600}),
         ("unknown.deep.0", True, 1, None),
         ("freshTailMaxTokens", False, None, None),
         ("bootstrapMaxTokens", False, None, 12_000),

@@ -119,6 +119,8 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
         if found and origin in origins:
             source = view.sources.get(path) if origin == "effective" else None
             has_effect = source is None or path not in view.without_effect
+            if isinstance(effective, Mapping):  # the engine's command leaves out what nothing sets
+                effective = {name: one for name, one in effective.items() if one is not None}
             return ConfigValue(path, is_set, raw, effective, value, origin, source, has_effect)
     raise NotFoundError(
         f"There is no setting {path!r}; `lcm-tui config show` lists them.",

@@ -16,7 +16,8 @@ def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -
     """List conversations, archived ones too, the last updated first."""
     from lcm_tui.cli import conversations
 
-    return conversations.list_(run, options.window("conversations", paged, times))
+    window = options.window("conversations", paged, times, as_engine=run.presentation.for_programs)
+    return conversations.list_(run, window)
 
 
 @command("conversations show", examples=("conversations show 1",))

@@ -39,7 +39,8 @@ def list_(
     named = conversation.selector("summaries.list", needed=past.at is not None)
     run = run_at(run, named, past)
     filters = summaries.Filters(depth, kind, include_content)
-    return summaries.list_(run, named, options.window("summaries", paged, times), filters)
+    window = options.window("summaries", paged, times, as_engine=run.presentation.for_programs)
+    return summaries.list_(run, named, window, filters)
 
 
 @command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
