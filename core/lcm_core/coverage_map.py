@@ -44,10 +44,11 @@ def _covered(
     graph: SummaryGraph, linked: Linked, refs: tuple[ItemId, ...] | list[ItemId], first: ItemId
 ) -> Coverage:
     items = [
-        linked.places.get(str(ref)) if isinstance(ref, int) else None if ref is None else SummaryId(ref)
+        linked.place_of(ref) if isinstance(ref, int) else None if ref is None else SummaryId(ref)
         for ref in refs
     ]
-    return cover(graph, linked.links, linked.seqs, items, linked.places.get(str(first)))
+    tail = linked.place_of(first) if isinstance(first, int) else None
+    return cover(graph, linked.links, linked.seqs, items, tail)
 
 
 async def read_broken(reader: Reader, conversation_id: ConversationId) -> set[SummaryId]:

@@ -8,13 +8,15 @@ what would (`MOST_RUNS`) is coarser and says so. Source of the rules: docs/map.m
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate, pairwise
-from typing import Final, TypeAlias
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import SummaryId
@@ -38,14 +40,15 @@ class State(Enum):
     IN_CONTEXT = "in the context"
     CONSUMED = "consumed"  #: reached from the context through what was made from it
 
+    __hash__ = object.__hash__  # as there is one of each; that of `Enum` is a function of Python's
+
 
 #: Those of which one in a cell is enough.
 WRONG: Final = (State.BROKEN, State.ORPHAN, State.STALE)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One summary and the messages under it."""
+class Block(NamedTuple):
+    """One summary and the messages under it; a tuple, for 12,000 of them are made at once."""
 
     summary_id: SummaryId
     kind: str
@@ -70,6 +73,9 @@ class Block:
         return sum(end - first for first, end in self.runs)
 
 
+_RUNS_OF: Final = attrgetter("runs")
+
+
 @dataclass(frozen=True)
 class Level:
     """The summaries of one depth, by their first message; those that cover none are elsewhere."""
@@ -88,10 +94,32 @@ class Level:
         return list(accumulate((block.end for block in self.blocks), max))
 
     @cached_property
+    def holed(self) -> tuple[Block, ...]:
+        """Those that do not cover every message from their first to their last."""
+        return tuple([block for block in self.blocks if len(block.runs) > 1])
+
+    @cached_property
+    def whole(self) -> Mapping[State, tuple[list[int], list[int]]]:
+        """Of the others in each state the first places and the ends, both in order."""
+        runs: dict[State, list[Run]] = {}
+        for block in self.blocks:
+            if len(block.runs) == 1:
+                runs.setdefault(block.state, []).append(block.runs[0])
+        return {
+            state: ([first for first, _ in found], sorted([end for _, end in found]))
+            for state, found in runs.items()
+        }
+
+    @cached_property
     def doubled(self) -> Runs:
-        """The messages that several of them cover."""
-        covering = sorted((run, 0) for block in self.blocks for run in block.runs)
-        return joined((piece.first, piece.end) for piece in cut_of(covering) if piece.times > 1)
+        """The messages that several of them cover: what each covers of those before it."""
+        found: list[Run] = []
+        reach = 0
+        for first, end in sorted([run for block in self.blocks for run in block.runs]):
+            if first < reach:
+                found.append((first, min(end, reach)))
+            reach = max(reach, end)
+        return joined(found)
 
     def within(self, run: Run) -> Sequence[Block]:
         """The blocks that may touch a run, in order; none of the others does."""
@@ -147,15 +175,13 @@ class Coverage:
     @cached_property
     def counts(self) -> Mapping[State, int]:
         """How many summaries there are in each state."""
-        found = dict.fromkeys(State, 0)
-        for block in self.blocks.values():
-            found[block.state] += 1
-        return found
+        found = Counter([block.state for block in self.blocks.values()])
+        return {state: found[state] for state in State}
 
-    @property
+    @cached_property
     def coarse(self) -> int:
         """How many summaries are drawn without some of their holes."""
-        return sum(block.coarse for block in self.blocks.values())
+        return sum([block.coarse for block in self.blocks.values()])
 
     def level_of(self, summary_id: SummaryId) -> int | None:
         """The row in which a summary stands, counted from the deepest; None: in none."""
@@ -176,7 +202,7 @@ class Coverage:
 
 def _in_states(blocks: Iterable[Block], states: Mapping[SummaryId, State]) -> tuple[Block, ...]:
     return tuple(
-        block if block.state is states[block.summary_id] else replace(block, state=states[block.summary_id])
+        block if block.state is states[block.summary_id] else block._replace(state=states[block.summary_id])
         for block in blocks
     )
 
@@ -197,10 +223,11 @@ def cover(
     states = _states(graph, (), ())
     levels: dict[int, list[Block]] = {}
     unplaced: list[Block] = []
-    for summary_id, node in graph.nodes.items():
+    for (summary_id, node), state in zip(graph.nodes.items(), states.values(), strict=True):
         own, coarse = runs[summary_id]
-        block = Block(summary_id, node.kind, node.depth or 0, own, states[summary_id], coarse)
-        (levels.setdefault(block.depth, []) if own else unplaced).append(block)
+        depth = node.depth or 0
+        block = Block(summary_id, node.kind, depth, own, state, coarse)
+        (levels.setdefault(depth, []) if own else unplaced).append(block)
     covering: list[tuple[Run, int]] = []
     for at, item in enumerate(items):
         if isinstance(item, int):
@@ -211,7 +238,7 @@ def cover(
     return Coverage(
         seqs,
         tuple(
-            Level(depth, tuple(sorted(found, key=lambda block: (block.first, block.end))))
+            Level(depth, tuple(sorted(found, key=_RUNS_OF)))
             for depth, found in sorted(levels.items(), reverse=True)
         ),
         tuple(_with_depths(cut_of(covering, len(seqs)), items, graph)),
@@ -225,17 +252,13 @@ def cover(
 def _states(
     graph: SummaryGraph, broken: Collection[SummaryId], stale: Collection[SummaryId]
 ) -> dict[SummaryId, State]:
-    held = set(graph.in_context)
-    found: dict[SummaryId, State] = {}
-    for one in graph.nodes:
-        if one in broken:
-            found[one] = State.BROKEN
-        elif one not in graph.live:
-            found[one] = State.ORPHAN
-        elif one in stale:
-            found[one] = State.STALE
-        else:
-            found[one] = State.IN_CONTEXT if one in held else State.CONSUMED
+    """The state of each, in the order of the graph."""
+    live, nodes = graph.live, graph.nodes
+    found = dict.fromkeys(nodes, State.ORPHAN)
+    found |= dict.fromkeys(live, State.CONSUMED)
+    found |= dict.fromkeys(live.intersection(graph.in_context), State.IN_CONTEXT)
+    found |= dict.fromkeys(live.intersection(stale), State.STALE)
+    found |= dict.fromkeys([one for one in broken if one in nodes], State.BROKEN)
     return found
 
 
@@ -280,18 +303,22 @@ def _closed(runs: Runs) -> tuple[Runs, bool]:
 
 def _runs_below(graph: SummaryGraph, links: Mapping[SummaryId, Runs]) -> dict[SummaryId, tuple[Runs, bool]]:
     """What each summary covers through everything under it, and whether that is coarse."""
-    found: dict[SummaryId, tuple[Runs, bool]] = {}
+    sources = graph.sources
+    found = {one: (links.get(one, ()), False) for one in graph.nodes if one not in sources}
+    found |= {one: _closed(runs) for one, (runs, _) in found.items() if len(runs) > MOST_RUNS}
     for ring in graph.rings_first:
-        members = set(ring)
-        own = [run for one in ring for run in links.get(one, ())]
-        below = [
-            found[source]
-            for one in ring
-            for source in graph.sources.get(one, ())
-            if source in found and source not in members
-        ]
-        runs, closed = _closed(joined([*own, *(run for runs, _ in below for run in runs)]))
-        found.update(dict.fromkeys(ring, (runs, closed or any(coarse for _, coarse in below))))
+        if ring[0] in found:
+            continue
+        below: list[Run] = []
+        coarse = False
+        for one in ring:
+            below += links.get(one, ())
+            for source in sources.get(one, ()):
+                if (known := found.get(source)) is not None:  # else it is of the ring, or has no row
+                    below += known[0]
+                    coarse = coarse or known[1]
+        runs, closed = _closed(joined(below))
+        found.update(dict.fromkeys(ring, (runs, closed or coarse)))
     return found
 
 
@@ -420,31 +447,51 @@ _PLACE_OF = {state: place for place, state in enumerate(State)}
 
 
 def cells_of(level: Level, scale: Scale) -> list[Cell]:
-    """A level as the cells of one row, *scale.width* of them however many summaries it has."""
-    steps = [[0] * (scale.width + 1) for _ in State]
-    begins = [False] * scale.width
-    for block in level.within((scale.first, scale.end)):
-        counted, step, from_run = -1, steps[_PLACE_OF[block.state]], 0
-        if len(block.runs) > 1:
-            from_run = max(bisect_right(block.runs, (scale.first, scale.end)) - 1, 0)
-        for run in block.runs[from_run:]:
-            if run[0] >= scale.end:
-                break
-            touched = scale.cells_of(run)
-            if not touched:
-                continue
-            if run[0] == block.first and run[0] >= scale.first:
-                begins[touched.start] = True
-            if touched.stop - 1 > counted:
-                step[max(touched.start, counted + 1)] += 1
-                step[touched.stop] -= 1
-                counted = touched.stop - 1
+    """A level as the cells of one row, *scale.width* of them however many summaries it has.
+
+    Summaries without a hole are counted, not looked at: those that touch a cell are those that begin before
+    its end, but for those that end before it.
+    """
+    counts = [_counts(level.whole.get(state), scale) for state in State]
+    for block in level.holed:
+        _count_holed(block, counts[_PLACE_OF[block.state]], scale)
+    begins = _begins(level, scale)
     doubled = touched_by(level.doubled, scale)
-    counts = zip(*(accumulate(step[:-1]) for step in steps), strict=True)
     return [
         Cell(count, begun, twice) if any(count) else EMPTY
-        for count, begun, twice in zip(counts, begins, doubled, strict=True)
+        for count, begun, twice in zip(zip(*counts, strict=True), begins, doubled, strict=True)
     ]
+
+
+def _counts(whole: tuple[list[int], list[int]] | None, scale: Scale) -> list[int]:
+    """How many of some summaries without a hole touch each cell."""
+    if whole is None:
+        return [0] * scale.width
+    firsts, ends = whole
+    runs = map(scale.run_at, range(scale.width))
+    return [bisect_left(firsts, end) - bisect_right(ends, first) for first, end in runs]
+
+
+def _count_holed(block: Block, counts: list[int], scale: Scale) -> None:
+    """Count a summary in the cells that it touches, once in each."""
+    counted = -1
+    for run in block.runs[max(bisect_right(block.runs, (scale.first, scale.end)) - 1, 0) :]:
+        if run[0] >= scale.end:
+            break
+        for cell in scale.cells_of(run):
+            if cell > counted:
+                counts[cell] += 1
+                counted = cell
+
+
+def _begins(level: Level, scale: Scale) -> list[bool]:
+    """In which cells a summary begins: of several cells for one message in the first."""
+    found, before = [], None
+    for run in map(scale.run_at, range(scale.width)):
+        begun = run != before and bisect_left(level.firsts, run[0]) < bisect_left(level.firsts, run[1])
+        found.append(begun)
+        before = run
+    return found
 
 
 def touched_by(runs: Runs, scale: Scale) -> list[bool]:

@@ -2,40 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from lcm_core.dag.coverage import Run, Runs, runs_of
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
+from lcm_core.store.summaries import few_others
+
+#: The place of a message by its id; None: it is not of this conversation.
+PlaceOf: TypeAlias = Callable[[int], int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
     """The messages of a conversation in order, and what its summaries are linked to."""
 
-    seqs: tuple[int, ...]  #: by place
-    places: Mapping[str, int]  #: of the messages, by their ids as digits
+    seqs: Sequence[int]  #: by place
+    place_of: PlaceOf
     links: Mapping[SummaryId, Runs]  #: summaries linked to no message of the conversation are left out
 
 
 async def linked_runs(reader: Reader, conversation_id: ConversationId) -> Linked:
-    """Two statements, over indexes alone and in one thread; no text and no row of a message is read."""
-    messages = reader.schema.has("messages")
+    """Eight statements at most, in one thread and over indexes alone: no row of a message is read."""
+    if not reader.schema.has("messages"):
+        return Linked((), lambda _: None, {})
     links = reader.schema.has("summaries") and reader.schema.has("summary_messages")
-    return await reader.run(_linked, conversation_id, messages, links)
+    return await reader.run(_linked, conversation_id, links)
 
 
-def _linked(db: Rows, conversation_id: ConversationId, messages: bool, links: bool) -> Linked:
+def _linked(db: Rows, conversation_id: ConversationId, links: bool) -> Linked:
+    """Where no id and no seq is left out, as an engine writes that has one session, none is read alone."""
+    unbroken = _unbroken(db, conversation_id)
+    distinct = links and _is_key(db, "summary_messages", ("summary_id", "message_id"))
+    if unbroken is None or distinct != links:
+        return _with_holes(db, conversation_id, links)
+    seqs, first_id = unbroken
+
+    def place_of(message_id: int) -> int | None:
+        place = message_id - first_id
+        return place if 0 <= place < len(seqs) else None
+
+    return Linked(seqs, place_of, _runs(db, conversation_id, first_id, len(seqs)) if links else {})
+
+
+def _unbroken(db: Rows, conversation_id: ConversationId) -> tuple[range, int] | None:
+    """The seqs of messages whose ids and seqs go up together by one, and the first id; None: others."""
+    if not _is_key(db, "messages", ("message_id",)):
+        return None
+    mine = "FROM messages WHERE conversation_id = ?1"
+    [(first, last, number)] = db.tuples(
+        f"SELECT (SELECT min(seq) {mine}), (SELECT max(seq) {mine}), count(*) {mine}", (conversation_id,)
+    )
+    if not (isinstance(first, int) and isinstance(last, int)) or last - first + 1 != number:
+        return None
+    [(first_id,)] = db.tuples(f"SELECT message_id {mine} ORDER BY seq LIMIT 1", (conversation_id,))
+    # As no two ids are the same, no two seqs are if each is as far from its id.
+    others = f"SELECT 1 {mine} AND message_id - seq IS NOT ?2 LIMIT 1"
+    if not isinstance(first_id, int) or db.tuples(others, (conversation_id, first_id - first)):
+        return None
+    return range(first, last + 1), first_id
+
+
+def _is_key(db: Rows, table: str, columns: tuple[str, ...]) -> bool:
+    """Whether no two rows of the file have the same values there; then no two of the past have."""
+    found = db.tuples(f"SELECT name FROM pragma_table_info('{table}', 'main') WHERE pk > 0 ORDER BY pk")
+    return tuple([name for (name,) in found]) == columns
+
+
+#: The first and the last id that a summary is linked to, and how many there are. A greatest value that is a
+#: number has numbers before it alone, and one that is no whole number shows in the sum.
+_ENDS: Final = "min(message_id), max(message_id), count(message_id), sum(message_id - message_id)"
+#: Those that are not every id from the first to the last, one by one.
+_SINGLE: Final = "group_concat(CASE typeof(message_id) WHEN 'integer' THEN message_id END)"
+_HOLES: Final = """HAVING max(message_id) - min(message_id) + 1 <> count(message_id)
+    OR typeof(max(message_id)) <> 'integer' OR typeof(sum(message_id - message_id)) <> 'integer'"""
+
+
+def _runs(db: Rows, conversation_id: ConversationId, first_id: int, messages: int) -> dict[SummaryId, Runs]:
+    """The places of linked messages, where every id from first to last is one of the conversation's."""
+    rows = "summary_messages"
+    parameters: tuple[ConversationId, ...] = ()
+    if not few_others(db, "summary_messages", messages):
+        rows = """(SELECT s.summary_id, l.message_id FROM summaries AS s CROSS JOIN summary_messages AS l
+            ON l.summary_id = s.summary_id WHERE s.conversation_id = ?)"""
+        parameters = (conversation_id,)
+    last_id = first_id + messages - 1
+    runs: dict[SummaryId, Runs] = {}
+    holes = False
+    found = db.tuples(f"SELECT summary_id, {_ENDS} FROM {rows} GROUP BY summary_id", parameters)
+    for name, first, last, number, zero in found:
+        if not (isinstance(last, int) and isinstance(zero, int) and last - first + 1 == number):
+            holes = holes or number > 0
+        elif first <= last_id and last >= first_id:
+            runs[name] = ((max(first, first_id) - first_id, min(last, last_id) - first_id + 1),)
+    if holes:
+        listed = f"SELECT summary_id, {_SINGLE} FROM {rows} GROUP BY summary_id {_HOLES}"
+        for name, text in db.tuples(listed, parameters):
+            ids = map(int, text.split(",")) if text else ()
+            if own := runs_of(one - first_id for one in ids if first_id <= one <= last_id):
+                runs[name] = own
+    return runs
+
+
+# -- with holes ------------------------------------------------------------------------------------------
+
+
+def _with_holes(db: Rows, conversation_id: ConversationId, links: bool) -> Linked:
     """Ids come as one text for all messages and one for each summary: as rows they take three times as long.
 
     A summary that is linked to messages in a row is recognised by its text: no id of it is looked at alone.
     """
-    ids, seqs = _messages(db, conversation_id) if messages else ([], [])
+    ids, seqs = _messages(db, conversation_id)
     places = {key: place for place, key in enumerate(ids)}
-    found: dict[SummaryId, Runs] = {}
-    rows: Iterable[tuple[str, str | None]] = ()
+    runs: dict[SummaryId, Runs] = {}
+    rows: Sequence[tuple[str, str | None]] = ()
     if links:
         rows = db.tuples(
             """SELECT summary_id, (SELECT group_concat(link.message_id) FROM summary_messages AS link
@@ -49,8 +132,8 @@ def _linked(db: Rows, conversation_id: ConversationId, messages: bool, links: bo
         run = _run_of(text, ids, places)
         own = (run,) if run else runs_of(places[key] for key in text.split(",") if key in places)
         if own:
-            found[SummaryId(summary_id)] = own
-    return Linked(tuple(seqs), places, found)
+            runs[SummaryId(summary_id)] = own
+    return Linked(tuple(seqs), lambda message_id: places.get(str(message_id)), runs)
 
 
 def _messages(db: Rows, conversation_id: ConversationId) -> tuple[list[str], list[int]]:

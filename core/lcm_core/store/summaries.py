@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
-from lcm_core.dag.graph import PlainNode, SummaryGraph
+from lcm_core.dag.graph import Node, PlainNode, SummaryGraph
 from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store import messages as message_store
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.database import Reader
+from lcm_core.store.schema import Schema
 
 COLUMNS = (
     "summary_id",
@@ -208,31 +209,49 @@ async def source_message_ids(reader: Reader, summary_id: SummaryId) -> list[int]
     return [row["message_id"] for row in rows]
 
 
+#: A table of so many times as many rows as a conversation may have in it is read where that is asked for.
+MOST_ROWS: Final = 3
+
+
 async def load_graph(reader: Reader, conversation_id: ConversationId) -> SummaryGraph:
-    """The whole DAG of a conversation: ids, kinds, depths and edges, no text."""
+    """The whole DAG of a conversation: ids, kinds, depths and edges, no text; read in one thread."""
     if not reader.schema.has("summaries"):
         return SummaryGraph.build((), (), ())
-    nodes = await reader.rows(
-        f"""SELECT {reader.schema.select("summaries", ("summary_id", "kind", "depth"), "s")}
-        FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid""",
-        conversation_id,
-    )
-    edges: list[Row] = []
-    if reader.schema.has("summary_parents"):
-        edges = await reader.rows(
-            """SELECT e.summary_id, e.parent_summary_id, e.ordinal FROM summary_parents AS e
-            WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)
-            ORDER BY e.ordinal, e.rowid""",
-            conversation_id,
-        )
     in_context = [summary_id for summary_id, _ in await context_ordinals(reader, conversation_id)]
-    # In a thread: a graph of 12,000 nodes takes longer to build than a key may wait.
-    return await asyncio.to_thread(
-        SummaryGraph.build,
-        (PlainNode(SummaryId(row["summary_id"]), row["kind"] or "", row["depth"] or 0) for row in nodes),
-        (_edge(row) for row in edges),
-        in_context,
+    return await reader.run(_graph, reader.schema, conversation_id, in_context)
+
+
+def _graph(
+    db: Rows, schema: Schema, conversation_id: ConversationId, in_context: Sequence[SummaryId]
+) -> SummaryGraph:
+    select = schema.select("summaries", ("summary_id", "kind", "depth"), "s")
+    rows = db.tuples(
+        f"""SELECT summary_id, ifnull(kind, ''), ifnull(depth, 0) FROM (SELECT {select}
+        FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid)""",
+        (conversation_id,),
     )
+    nodes: dict[SummaryId, Node] = {row[0]: PlainNode._make(row) for row in rows}
+    pairs: list[tuple[Any, ...]] = []
+    if schema.has("summary_parents"):
+        mine = ""
+        parameters: tuple[ConversationId, ...] = ()
+        if not few_others(db, "summary_parents", len(nodes)):
+            mine = "WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)"
+            parameters = (conversation_id,)
+        pairs = db.tuples(
+            f"""SELECT e.summary_id, e.parent_summary_id FROM summary_parents AS e {mine}
+            ORDER BY e.ordinal, e.rowid""",
+            parameters,
+        )
+        if not mine:
+            pairs = [pair for pair in pairs if pair[0] in nodes]
+    return SummaryGraph.of_pairs(nodes, pairs, in_context)
+
+
+def few_others(db: Rows, table: str, rows: int) -> bool:
+    """Whether a table is read sooner whole than for a conversation that may have so many *rows* in it."""
+    [(last,)] = db.tuples(f"SELECT max(rowid) FROM {table}")
+    return (last or 0) <= MOST_ROWS * rows
 
 
 async def broken_in(reader: Reader, conversation_id: ConversationId) -> list[BrokenSummary]:

@@ -37,6 +37,8 @@ from lcm_tui.widgets.text import Block, TextView
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06
+#: Blocks that are not there by then are late: so long nothing else takes time from reading them.
+LATE_SECONDS = 0.2
 #: Reading the map again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
@@ -171,10 +173,13 @@ everything below it. The text below is the summary's: tab goes there, and / find
     # -- the map ---------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        """The rows with their counts are there long before 12,000 blocks are."""
+        """Where the blocks are late, the rows with their counts are there before them."""
         self.work_on("depths", self._read_depths)
 
     async def _read_depths(self) -> None:
+        await asyncio.sleep(LATE_SECONDS)
+        if self.rows.coverage is not None:
+            return
         depths: Counter[int] = Counter()
         for each in await self.session.read(summary_depths, self.conversation_id):
             depths[each.depth] += each.count
