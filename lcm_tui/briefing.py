@@ -36,6 +36,7 @@ from lcm_core.operations.focus import (
     FocusWish,
     effect_of_text,
     plan_brief,
+    plan_failed_brief,
     read_refocus,
     read_wish,
 )
@@ -45,8 +46,10 @@ from lcm_core.summarize.briefing import BriefLimits, BriefQuestion, forecast_bri
 from lcm_core.summarize.cost import CallBudget, Forecast
 from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
 from lcm_core.summarize.replies import Model
+from lcm_core.summarize.request import SummarizerError
 from lcm_core.summarize.retention import Retention
 from lcm_core.summarize.source import Rendering
+from lcm_core.text import safe_line
 from lcm_core.times import iso_z
 
 from lcm_tui.session import Session
@@ -92,12 +95,14 @@ class BriefWork:
         self.kind = kind
         self.prompt = prompt
         self.batch = new_batch_id()
-        self.sweeps = kind is FocusKind.CREATE  #: as the engine does, unless the operator leaves it out
+        self.sweeps = True  #: as the engine does, unless the operator leaves it out
         self.swept = False  #: the screen of compaction was there for this batch
         self.author: Modelling | None = None  #: who can write it; None: nobody was named
         self.sweeper: Modelling | None = None  #: who writes the summaries of the sweep
         self.draft: BriefDraft | None = None  #: the text with what it was written from
         self.retention: Retention | None = None  #: of a text that a model wrote
+        #: what it should have been written from and why it was not; None: no call failed, or that is recorded
+        self.failed: tuple[FocusWish, str] | None = None
         self.busy = ""  #: what is being done
         self.changed: Callable[[], object] = lambda: None
         self.budget: CallBudget | None = None
@@ -189,16 +194,21 @@ class BriefWork:
             return wish, await read_question(reader, wish, self._rendering())
 
         self._say("reading …")
+        self.failed = None
         try:
             wish, question = await self.session.read(load)
-            written = await have_written(
-                self.session.database,
-                wish,
-                question,
-                model,
-                self._rendering(),
-                progress=lambda _, words: self._say(words),
-            )
+            try:
+                written = await have_written(
+                    self.session.database,
+                    wish,
+                    question,
+                    model,
+                    self._rendering(),
+                    progress=lambda _, words: self._say(words),
+                )
+            except SummarizerError as error:
+                self.failed = (wish, safe_line(error.message))
+                raise
             before = self.draft
             made = self._draft_of(wish, text_of(written))
             self.draft = replace(made, path=await asyncio.to_thread(keep_draft, made))
@@ -245,6 +255,18 @@ class BriefWork:
             raise RefusedError("The brief has no text yet. Nothing was changed.", code="EMPTY_TEXT")
         batch = self.batch if self.swept or self.draft.batch else None
         return await plan_brief(reader, self.draft.wish, self.draft.text, batch=batch)
+
+    async def plan_failure(self, reader: Reader) -> Plan:
+        """The row that the engine leaves when nobody wrote a text, in the batch of the sweep.
+
+        Raises:
+            RefusedError: no call failed.
+        """
+        if self.failed is None or self.author is None:
+            raise RefusedError("No call failed. Nothing was changed.", code="NOTHING_FAILED")
+        wish, why = self.failed
+        batch = self.batch if self.swept else None
+        return await plan_failed_brief(reader, wish, why, self.author.chosen.choice.model, batch=batch)
 
     async def committed(self) -> None:
         """It is in the database: the kept draft goes."""

@@ -12,6 +12,7 @@ _PLURALS: Final = {
     "leaf": "leaves",
     "copied summary": "copied summaries",
     "entry": "entries",
+    "pass": "passes",
     "link or edge": "links or edges",
     "source of a focus brief": "sources of focus briefs",
     "source of a missing summary": "sources of a missing summary",

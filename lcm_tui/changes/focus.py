@@ -18,6 +18,10 @@ _ABOUT: Final = """
 The brief becomes the active one: the model receives it instead of the summaries that it covers, which stay
 where they are. Every brief that was active before is superseded and kept. No context changes.
 """
+_FAILED: Final = """
+The engine records a call that wrote no text as a failed brief with the error. No model receives it, and no
+other brief changes.
+"""
 _CLEAR: Final = """
 The active brief becomes inactive and is kept: the summaries that it covers are sent again. The engine then
 sweeps the context; the passes are shown after this, and belong to the same batch.
@@ -31,6 +35,12 @@ def putting_in_force(work: BriefWork, then: Then) -> Change:
     """The text of *work* as the brief of its conversation; *then* gets what was committed."""
     owner = work.conversation.conversation_id
     return Change(work.plan, f"Focus brief, conversation {owner}", _ABOUT, then=then)
+
+
+def recording_failure(work: BriefWork, then: Then) -> Change:
+    """The failed call of *work* as the engine records it."""
+    owner = work.conversation.conversation_id
+    return Change(work.plan_failure, f"Failed focus brief, conversation {owner}", _FAILED, then=then)
 
 
 def activating(conversation: Conversation, brief_id: str) -> Change:

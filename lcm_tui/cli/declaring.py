@@ -106,8 +106,8 @@ class Command:
         return tuple((one.name, kind, tuple(_declared(one.name, kind, one.default))) for one, kind in found)
 
     def takes(self, options: type[Any]) -> bool:
-        """Whether one of its parameters stands for the options of this dataclass."""
-        return any(_is_record(kind) and issubclass(kind, options) for _, kind, _ in self._taken)
+        """Whether one of its parameters stands for the options of this dataclass, at any depth."""
+        return any(issubclass(one, options) for _, kind, _ in self._taken for one in _records(kind))
 
     def call(self, run: Run, values: Mapping[str, Any]) -> Outcome:
         """Run it with the *values* of its options and arguments by name."""
@@ -156,6 +156,14 @@ def _is_annotated(given: Any) -> bool:
 def _is_record(given: Any) -> bool:
     """Whether an annotation is a dataclass, which stands for several options."""
     return dataclasses.is_dataclass(given)
+
+
+def _records(given: Any) -> Iterator[type[Any]]:
+    """The dataclasses that an annotation stands for."""
+    if _is_record(given):
+        yield given
+        for _, kind in _fields(given):
+            yield from _records(kind)
 
 
 def _annotation(kind: Any, field: dataclasses.Field[Any]) -> Any:

@@ -38,6 +38,7 @@ from lcm_core.operations.focus import (
     plan_brief,
     plan_clear_brief,
     plan_delete_brief,
+    plan_failed_brief,
     read_refocus,
     read_wish,
 )
@@ -48,10 +49,12 @@ from lcm_core.store.focus import briefs_beginning
 from lcm_core.summarize.briefing import BriefLimits, BriefQuestion, forecast_brief
 from lcm_core.summarize.cost import CallBudget, Forecast
 from lcm_core.summarize.models.writer import call_budget
+from lcm_core.summarize.request import SummarizerError
 from lcm_core.summarize.retention import Retention
 from lcm_core.summarize.source import Rendering
 from lcm_core.text import safe_line
 from lcm_core.times import iso_z
+from lcm_core.wording import counted
 
 from lcm_tui.cli import compact_report
 from lcm_tui.cli.answer import Answer, Run
@@ -60,6 +63,7 @@ from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.compact import CompactWork, Done
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_report import spent_document
+from lcm_tui.cli.focus_options import BriefOptions
 from lcm_tui.cli.modelling import model_document, modelling
 from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine
@@ -200,6 +204,7 @@ def clear_brief(
 ) -> Answer:
     """Take the active brief out of force, then sweep as the engine does; both are one batch."""
     owner, sweeping = _around(run, named, sweep, budget, modelling(run, model))
+    _check_sql(flags, sweeping)
 
     async def plan(reader: Reader) -> Proposal:
         batch = sweeping.batch if sweeping.passes else None
@@ -322,54 +327,53 @@ def _around(
 # -- a new text ------------------------------------------------------------------------------------------
 
 
+def create_brief(run: Run, prompt: str, options: BriefOptions) -> Answer:
+    """Write a new brief."""
+    return _FocusWork(run, FocusKind.CREATE, prompt, options).do()
+
+
+def refocus_brief(run: Run, options: BriefOptions) -> Answer:
+    """Write the active brief again."""
+    return _FocusWork(run, FocusKind.REFOCUS, "", options).do()
+
+
 @dataclass(frozen=True, slots=True)
-class FocusWork:
+class _FocusWork:
     """One run of ``focus create`` or ``focus refocus``."""
 
     run: Run
-    command: str
     kind: FocusKind
-    named: Selector
-    prompt: str | None
-    text: Path | None
-    draft: Path | None
-    from_draft: Path | None
-    sweep: bool
-    budget: int | None
-    model: ModelOptions
-    flags: ChangeFlags
+    prompt: str
+    options: BriefOptions
 
     @property
-    def sources(self) -> tuple[tuple[str, bool], ...]:
-        """The options that exclude each other, and whether each was given."""
-        return (
-            ("text", self.text is not None),
-            ("draft", self.draft is not None),
-            ("from-draft", self.from_draft is not None),
-        )
+    def word(self) -> str:
+        """The command's second word."""
+        return "create" if self.kind is FocusKind.CREATE else "refocus"
+
+    @property
+    def command(self) -> str:
+        """The command, dotted."""
+        return f"focus.{self.word}"
 
     def do(self) -> Answer:
         """Show what would be done; with ``--apply`` sweep, have it written, show it, ask, and commit."""
-        named = flagged_model(self.run, self.model)
-        drafts = self.draft is not None or self.from_draft is not None
-        spending = call_budget(modelling(self.run, self.model).settings)
+        given, sweeper = self.options, modelling(self.run, self.options.model)
+        named = flagged_model(self.run, given.model)
+        spending = call_budget(sweeper.settings)
+        sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
         owner, sweeping = _around(
-            self.run,
-            self.named,
-            self.sweep and not drafts,
-            self.budget,
-            modelling(self.run, self.model),
-            spending,
+            self.run, given.conversation.selector(self.command), sweeps, given.budget, sweeper, spending
         )
-        if self.from_draft is not None:
-            kept = self._kept(owner, self.from_draft)
+        _check_sql(given.flags, sweeping)
+        if given.from_draft is not None:
+            kept = self._kept(owner, given.from_draft)
             return self._commit(kept, sweeping, [Note(_OF_DRAFT)])
-        if self.text is not None:
-            return self._by_hand(owner, sweeping, BriefText(_read_text(self.text)))
+        if given.text is not None:
+            return self._by_hand(owner, sweeping, BriefText(_read_text(given.text)))
         if named is None:
             raise UsageError(
-                f"{self.command.replace('.', ' ')} needs a text: --text FILE, or name a model with "
-                "--provider or --model.",
+                f"focus {self.word} needs a text: --text FILE, or name a model with --provider or --model.",
                 details={"option": "text"},
             )
         return self._by_model(owner, sweeping, named, spending)
@@ -377,7 +381,7 @@ class FocusWork:
     async def _wish(self, reader: Reader, owner: ConversationId) -> FocusWish:
         if self.kind is FocusKind.REFOCUS:
             return await read_refocus(reader, owner)
-        return await read_wish(reader, owner, self.prompt or "")
+        return await read_wish(reader, owner, self.prompt)
 
     def _rendering(self, reader: Reader) -> Rendering:
         return draft_setting(reader.schema, self.run.settings.engine, self.run.zone).rendering
@@ -386,9 +390,9 @@ class FocusWork:
 
     def _by_hand(self, owner: ConversationId, sweeping: _Sweeping, text: BriefText) -> Answer:
         """A text that the operator wrote."""
-        if self.flags.apply and sweeping.passes:
+        if self.options.flags.apply and sweeping.passes:
             question = f"Sweep conversation {owner} first?"
-            show_and_ask(sweeping.blocks, question, self.run.presentation, yes=self.flags.yes)
+            show_and_ask(sweeping.blocks, question, self.run.presentation, yes=self.options.flags.yes)
             sweeping.make()
             if sweeping.failed is not None:
                 return self._swept_alone(sweeping, sweeping.failed)
@@ -419,7 +423,7 @@ class FocusWork:
     ) -> Answer:
         """Show the plan of the brief and commit it; what was made before stays, and is told of."""
         try:
-            answer = run_change(self.run, self.command, plan, self.flags, budget=self.budget)
+            answer = run_change(self.run, self.command, plan, self.options.flags, budget=self.options.budget)
         except (LcmError, KeyboardInterrupt) as caught:
             error = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
             if kept is not None and kept.path is not None:
@@ -433,12 +437,7 @@ class FocusWork:
         return sweeping.behind(answer)
 
     def _again(self, owner: ConversationId, path: Path) -> str:
-        return self.run.line("focus", self.kind_word, str(owner), "--from-draft", str(path), "--apply")
-
-    @property
-    def kind_word(self) -> str:
-        """The command's second word."""
-        return self.command.partition(".")[2]
+        return self.run.line("focus", self.word, str(owner), "--from-draft", str(path), "--apply")
 
     def _swept_alone(self, sweeping: _Sweeping, failed: LcmError) -> Answer:
         """The sweep was made, at least in part, and no brief was written."""
@@ -490,49 +489,55 @@ class FocusWork:
             wish = await self._wish(reader, owner)
             return wish, await read_question(reader, wish, self._rendering(reader))
 
+        found: FocusWish | None
         try:
-            wish, question = self.run.read(load)
+            found, question = self.run.read(load)
         except RefusedError as error:
             if error.code not in CURED_BY_SWEEP or not sweeping.passes:
                 raise
-            wish, question = None, BriefQuestion(self.prompt or "", ())
+            found, question = None, BriefQuestion(self.prompt, ())
         forecast, most = self._forecast(named, question, spending)
         data: Document = {"sweep": sweeping.document, "writer": model_document(named), **most}
         blocks = [
-            *(sweeping.blocks() if self.draft is None else []),
-            *([] if wish is None else wish_blocks(wish)),
+            *(sweeping.blocks() if self.options.draft is None else []),
+            *([] if found is None else wish_blocks(found)),
             *forecast,
+            *([] if self.options.draft is not None else [Note(_OF_FAILURE)]),
         ]
-        if not (self.flags.apply or self.draft is not None):
-            data |= {"applied": False, **({} if wish is None else _wish_document(wish))}
+        if not (self.options.flags.apply or self.options.draft is not None):
+            data |= {"applied": False, **({} if found is None else _wish_document(found))}
             return self.run.answer(self.command, data, [*blocks, Note(_NO_CALL)])
         first = "sweep and " if sweeping.passes else ""
         show_and_ask(
             lambda: blocks,
             f"{first}call {named.words}?".capitalize(),
             self.run.presentation,
-            yes=self.flags.yes,
+            yes=self.options.flags.yes,
         )
         sweeping.make()
         if sweeping.failed is not None:
             return self._swept_alone(sweeping, sweeping.failed)
+        wish: FocusWish | None = None
         try:
-            kept, found = self._write(load, named, spending, sweeping)
+            wish, question = self.run.read(load)
+            kept, retention = self._write(wish, question, named, spending, sweeping)
         except (LcmError, KeyboardInterrupt) as caught:
             failed = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
+            if wish is not None and self.options.draft is None and isinstance(failed, SummarizerError):
+                return self._record(wish, named, sweeping, failed, spending)
             if sweeping.done is None or not sweeping.done.made:
                 raise failed from None
             return self._swept_alone(sweeping, failed)
         spent: Document = {"writer": model_document(named), "spent": spent_document(spending.spent)}
         facts = Facts([("Calls", spending.spent.calls), ("Cost", spent_text(spending.spent.usage))])
-        if self.draft is not None:
-            path = write_draft(self.draft, kept)
+        if self.options.draft is not None:
+            path = write_draft(self.options.draft, kept)
             drop_draft(kept.path)
-            told = [*draft_blocks(kept.text, found), facts, Note(f"Written to {path}: {_EDIT_IT}")]
+            told = [*draft_blocks(kept.text, retention), facts, Note(f"Written to {path}: {_EDIT_IT}")]
             told.append(Note(f"To use it: {self._again(owner, path)}"))
             written: Document = {"applied": False, "draft": str(path), **_wish_document(kept.wish), **spent}
             return self.run.answer(self.command, written, told)
-        return self._commit(kept, sweeping, [facts], spent, found)
+        return self._commit(kept, sweeping, [facts], spent, retention)
 
     def _forecast(
         self, named: Modelling, question: BriefQuestion, spending: CallBudget
@@ -545,16 +550,16 @@ class FocusWork:
 
     def _write(
         self,
-        load: Callable[[Reader], Awaitable[tuple[FocusWish, BriefQuestion]]],
+        wish: FocusWish,
+        question: BriefQuestion,
         named: Modelling,
         spending: CallBudget,
         sweeping: _Sweeping,
     ) -> tuple[BriefDraft, Retention]:
-        """Have it written from the context as it is now, and keep the draft at once."""
+        """Have it written, and keep the draft at once."""
         line = ProgressLine(bar=False)
 
         async def write(database: Database) -> tuple[BriefDraft, Retention]:
-            wish, question = await database.read(load)
             rendering = draft_setting(database.schema, self.run.settings.engine, self.run.zone).rendering
             asking = opened(named, spending)
             try:
@@ -584,10 +589,50 @@ class FocusWork:
         finally:
             line.clear()
 
+    def _record(
+        self,
+        wish: FocusWish,
+        named: Modelling,
+        sweeping: _Sweeping,
+        failed: SummarizerError,
+        spending: CallBudget,
+    ) -> Answer:
+        """Leave the row that the engine leaves when nobody wrote a text: that was agreed to with the call."""
+
+        async def plan(reader: Reader) -> Plan:
+            error, writer = safe_line(failed.message), named.chosen.choice.model
+            return await plan_failed_brief(reader, wish, error, writer, batch=self._batch(sweeping))
+
+        flags = dataclasses.replace(self.options.flags, yes=True)
+        try:
+            answer = run_change(self.run, self.command, plan, flags, budget=self.options.budget)
+        except LcmError as error:
+            failed.message = f"{failed.message} The failed brief was not recorded: {error.message}"
+            if sweeping.done is None or not sweeping.done.made:
+                raise failed from None
+            return self._swept_alone(sweeping, failed)
+        spent = {"writer": model_document(named), "spent": spent_document(spending.spent)}
+        data: Document = {"sweep": sweeping.document, **answer.data, **_wish_document(wish), **spent}
+        told = dataclasses.replace(answer, data=data, blocks=[Note(failed.message), *answer.blocks])
+        if sweeping.done is not None and sweeping.done.made:
+            return sweeping.behind(told).in_part(failed)
+        return dataclasses.replace(told, exit_code=failed.exit_code, failed=failed)
+
+
+def _check_sql(flags: ChangeFlags, sweeping: _Sweeping) -> None:
+    """Refuse SQL that could not hold all that would be done."""
+    if flags.sql and sweeping.passes:
+        passes = counted(sweeping.passes, "pass")
+        raise UsageError(
+            f"--sql cannot include the sweep ({passes}): its summaries are not written yet. Add --no-sweep.",
+            details={"option": "sql"},
+        )
+
 
 _CANCELLED = "Cancelled."
 _NO_CALL = "No call was made and nothing was changed; --apply calls the model, then asks again."
 _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks again."
+_OF_FAILURE = "If the model writes no text, a failed brief with the error is recorded, as the engine does."
 _OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."
 _EDIT_IT = 'edit "text" in it as you like.'
 

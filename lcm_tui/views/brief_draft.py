@@ -25,9 +25,8 @@ def sweep_text(seen: CompactionForecast[Any], model: Modelling | None) -> str:
     if not seen.passes:
         return "nothing to compact"
     cost = None if model is None else cost_of(seen, model)
-    said = f"{counted(len(seen.passes), 'pass') if len(seen.passes) == 1 else f'{len(seen.passes):,} passes'}"
-    about = "~" if cost else ""
-    return f"{said}, {seen.tokens_before:,} → ~{seen.tokens_after:,} tokens, cost {about}{cost_text(cost)}"
+    passes, about = counted(len(seen.passes), "pass"), "~" if cost else ""
+    return f"{passes}, {seen.tokens_before:,} → ~{seen.tokens_after:,} tokens, cost {about}{cost_text(cost)}"
 
 
 def head_blocks(work: BriefWork, outlook: BriefOutlook | None, failure: str) -> list[Block]:

@@ -128,7 +128,7 @@ def test_the_sweep_comes_first_and_is_one_batch_with_the_brief(
     assert dump(path) == before
 
 
-def test_a_refocus_may_sweep_first_so_that_something_is_newer(
+def test_a_refocus_sweeps_first_so_that_something_is_newer(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     text = tmp_path / "brief.md"
@@ -136,9 +136,9 @@ def test_a_refocus_may_sweep_first_so_that_something_is_newer(
     assert focus(path, "create", 2, "--prompt", "q", "--text", text, "--apply", "--yes").code == 0
     before = dump(path)
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
-    assert "already current" in focus(path, "refocus", 2, "--text", text).err
-    assert "1 pass" in focus(path, "refocus", 2, "--text", text, "--sweep").out
-    done = focus(path, "refocus", 2, "--text", text, "--sweep", "--apply", "--yes", "--json").data
+    assert "already current" in focus(path, "refocus", 2, "--text", text, "--no-sweep").err
+    assert "1 pass" in focus(path, "refocus", 2, "--text", text).out
+    done = focus(path, "refocus", 2, "--text", text, "--apply", "--yes", "--json").data
     assert done["focus"]["madeFrom"] == [done["sweep"]["made"][0]["summaryId"]]
     undo(path, done)
     assert dump(path) == before
@@ -202,17 +202,62 @@ def test_a_model_writes_it_and_the_sweep_is_in_its_batch(path: Path, monkeypatch
     assert dump(path) == before
 
 
-def test_a_model_that_fails_leaves_no_brief_and_the_passes_are_told_of(
+FAILED = """SELECT status, content, token_count, error, generator_run_id, covered_message_seq,
+    raw_result_json, superseded_at, (SELECT count(*) FROM focus_brief_sources AS s
+    WHERE s.brief_id = b.brief_id AND role = 'active_input' AND ordinal IS NOT NULL)
+    FROM focus_briefs AS b ORDER BY rowid DESC LIMIT 1"""
+
+
+def test_a_model_that_fails_leaves_a_failed_brief_in_the_batch_of_its_sweep(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    before = dump(path)
     with MessagesApi(SUMMARY, Fail(401, "authentication_error")) as server:
-        result = focus(path, "create", 2, "--prompt", "q", *asking(server), "--apply", "--yes", "--json")
+        wanted = ("create", 2, "--prompt", "q", *asking(server))
+        assert "a failed brief with the error is recorded" in focus(path, *wanted).out
+        result = focus(path, *wanted, "--apply", "--yes", "--json")
     document = json.loads(result.out)
     assert (result.code, document["ok"]) == (10, False)
+    assert (document["data"]["kind"], document["data"]["sweep"]["batch"]) == (
+        "focus-failed",
+        document["data"]["batch"],
+    )
     assert len(document["data"]["sweep"]["made"]) == 1
-    assert statuses(path, 2) == ["superseded", "failed", "active"]
+    assert statuses(path, 2) == ["superseded", "failed", "active", "failed"]
     undo(path, document["data"])
+    assert dump(path) == before
+
+
+def test_a_failed_brief_is_recorded_as_the_engine_leaves_one(path: Path, tmp_path: Path):
+    before = dump(path)
+    with MessagesApi(EVIDENCE, Fail(401, "authentication_error"), Fail(401, "x")) as server:
+        wanted = ("create", 1, "--prompt", "q", *asking(server), "--yes")
+        result = focus(path, *wanted, "--apply", "--json")
+        drafted = focus(path, *wanted, "--draft", tmp_path / "draft.json")
+    assert (result.code, drafted.code) == (4, 4)
+    data = json.loads(result.out)["data"]
+    [(status, content, tokens, error, writer, seq, *rest)] = query(path, FAILED)
+    assert (status, content, tokens, writer, seq, *rest) == ("failed", "", 0, "test-1", 366, None, None, 4)
+    assert error in json.loads(result.out)["error"]["message"]
+    assert KEY not in error
+    assert statuses(path, 1) == ["failed"]  # none by --draft
+    undo(path, data)
+    assert dump(path) == before
+
+
+def test_sql_holds_the_whole_change_or_is_refused(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    text = tmp_path / "brief.md"
+    text.write_text("Text.", encoding="utf-8")
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    wanted = ("create", 2, "--prompt", "q", "--text", text, "--sql")
+    for line in (wanted, ("clear", 2, "--sql")):
+        refused = focus(path, *line)
+        assert (refused.code, "cannot include the sweep (1 pass)" in refused.err) == (2, True)
+        assert "UPDATE" in focus(path, *line, "--no-sweep").out
+    assert focus(path, "create", 2, "--prompt", "q", "--model", "claude-haiku-4-5", "--sql").code == 2
 
 
 def test_a_sweep_that_fails_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):

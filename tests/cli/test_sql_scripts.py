@@ -20,7 +20,6 @@ from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 
 from lcm_tui.cli import registry
-from lcm_tui.cli.drafting_options import DraftFlags
 from lcm_tui.cli.options import SqlFlags
 from tests.change.support import dissolvable, dump, planned, search_faults
 from tests.cli.support import run
@@ -283,7 +282,12 @@ def test_a_debt_that_is_closed_is_shown_as_sql(database_copy: DatabaseFactory) -
 
 
 @pytest.mark.parametrize(
-    "command", [("focus", "activate", "focus_b291"), ("focus", "delete", "focus_0641d2bb900b47e2")]
+    "command",
+    [
+        ("focus", "activate", "focus_b291"),
+        ("focus", "delete", "focus_0641d2bb900b47e2"),
+        ("focus", "clear", 2),
+    ],
 )
 def test_a_change_of_briefs_is_shown_as_sql(database_copy: DatabaseFactory, command: tuple[str, ...]) -> None:
     path = database_copy("0.15.3")
@@ -292,8 +296,19 @@ def test_a_change_of_briefs_is_shown_as_sql(database_copy: DatabaseFactory, comm
     assert dump(other) == dump(path) != before
 
 
+def test_a_new_brief_is_shown_as_sql(database_copy: DatabaseFactory, tmp_path: Path) -> None:
+    path, text = database_copy("0.15.3"), tmp_path / "brief.md"
+    text.write_text("It's 45 s; \u7f13\u5b58 --", encoding="utf-8")
+    mark = "UPDATE focus_briefs SET covered_message_seq = 1, covered_latest_at = NULL"
+    for command in (("create", 2, "--prompt", "q"), ("refocus", 2)):
+        other = copy_of(path, f"{command[0]}.db")
+        executed(other, ok("focus", *command, "--text", text, "--sql", *DO, "--db", path).out)
+        assert dump(other) == dump(path)
+        executed(path, f"{mark} WHERE status = 'active';")
+
+
 def test_every_command_that_has_the_option_is_tried_here() -> None:
-    found = {one.path for one in registry.every() if one.takes(SqlFlags) or one.takes(DraftFlags)}
+    found = {one.path for one in registry.every() if one.takes(SqlFlags)}
     tried = {
         "rewrite",
         "repair",
@@ -306,6 +321,9 @@ def test_every_command_that_has_the_option_is_tried_here() -> None:
         "import",
         "engine",
         "focus activate",
+        "focus clear",
+        "focus create",
+        "focus refocus",
         "focus delete",
     }
     assert found == tried | {"history undo", "history redo"}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.assemble.assembler import AssemblySettings
+from lcm_core.assembly import assembly_basis
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan
@@ -22,6 +25,7 @@ from lcm_core.operations.focus import (
     plan_brief,
     plan_clear_brief,
     plan_delete_brief,
+    plan_failed_brief,
     read_refocus,
     read_wish,
 )
@@ -29,7 +33,7 @@ from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import focus_input, state_of
-from lcm_core.times import parse_utc
+from lcm_core.times import parse_utc, sql_utc
 
 from tests.change.support import dump, planned, reading, undo
 from tests.conftest import DatabaseFactory
@@ -66,13 +70,22 @@ def put(
     return made
 
 
-def fail(path: Path, prompt: str, owner: ConversationId = ONE) -> None:
-    """The engine's row of a brief that nobody wrote; we leave none."""
-    run(
-        path,
-        f"""INSERT INTO focus_briefs (brief_id, conversation_id, prompt, content, status, error)
-        VALUES ('focus_failed', {owner}, '{prompt}', '', 'failed', 'timed out')""",
-    )
+def fail(
+    path: Path,
+    prompt: str,
+    error: str = "timed out",
+    *,
+    owner: ConversationId = ONE,
+    brief_id: str | None = None,
+    now: datetime = NOW,
+) -> None:
+    """Commit the row of a brief that nobody wrote."""
+
+    async def plan(reader: Reader) -> Plan:
+        wish = await read_wish(reader, owner, prompt)
+        return await plan_failed_brief(reader, wish, error, "m", brief_id=brief_id, now=now)
+
+    commit(path, asyncio.run(planned(path, plan)))
 
 
 def refusal(path: Path, plan: Callable[..., Awaitable[Any]], *args: object) -> LcmError:
@@ -153,37 +166,102 @@ def test_the_recorded_sequence_row_by_row(database_copy: DatabaseFactory):
     holds(read=False)
     put(path, "three", BriefText("body", "m", truncated=True))
     holds()
-    commit(path, asyncio.run(planned(path, plan_clear_brief, ONE, now=NOW)))
+    plan = asyncio.run(planned(path, plan_clear_brief, ONE, now=NOW))
+    commit(path, plan)
     step = holds(read=False)
-    assert (asyncio.run(reading(path, lambda reader: active_brief(reader, ONE))), step["active"]) == (
-        None,
-        None,
-    )
-    put(path, "four", BriefText("body", "m"), Watermark(Timestamp("2026-03-04T11:29:17.000Z"), 100))
+    assert asyncio.run(reading(path, lambda reader: active_brief(reader, ONE))) is step["active"] is None
+    assert len(plan.edits) == step["changed"]
+    newest, *_ = asyncio.run(reading(path, lambda reader: list_briefs(reader, ONE)))
+    assert newest.prompt == step["latest"]
+    put(path, "four", BriefText("body", "m"), Watermark(Timestamp(LATEST), 100))
     holds()
 
 
-LATEST = Timestamp("2026-03-04T11:29:17.000Z")
-SENT = {
-    "assemble: covers all (366)": Watermark(LATEST, 366),
-    "assemble: covers seq 200": Watermark(LATEST, 200),
-    "assemble: no seq, covered until 2026-03-03T18:41:25Z": Watermark(
-        Timestamp("2026-03-03T18:41:25.000Z"), None
+LATEST = "2026-03-04T11:29:17.000Z"
+SENT_ID = "focus_0123456789abcdef"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A brief under which the recording was made; the defaults are those of most."""
+
+    prompt: str
+    content: str = "Focus body"
+    latest: str | None = LATEST
+    seq: int | None = 366
+
+
+#: The brief of each assembly, by its step: what its name says of it. None: none was active.
+SENT: dict[str, Sent | None] = {
+    "assemble with four": Sent("four", "body", seq=100),
+    "assemble: covers all (366)": Sent("covers all (366)"),
+    "assemble: covers seq 200": Sent("covers seq 200", seq=200),
+    "assemble: no seq, covered until 2026-03-03T18:41:25Z": Sent(
+        "no seq, covered until 2026-03-03T18:41:25Z", latest="2026-03-03T18:41:25.000Z", seq=None
     ),
-    "assemble: no watermark": Watermark(None, None),
+    "assemble: no watermark": Sent("no watermark", latest=None, seq=None),
+    "assemble: blank content": Sent("blank content", "   "),
+    "assemble: content with <tag> & quote": Sent('a "b" <c>', "x <y> & z"),
+    "assemble without": None,
 }
+ASSEMBLED = [one for one in RECORDED["log"] if "result" in one]
 
 
-@pytest.mark.parametrize("step", SENT)
-def test_what_a_brief_replaces_and_what_came_since_as_recorded(step: str, database_copy: DatabaseFactory):
-    path = database_copy("0.15.3")
-    (said,) = (one for one in RECORDED["log"] if one["step"] == step)
-    put(path, step, BriefText("Focus body"), SENT[step])
-    found = asyncio.run(reading(path, lambda reader: focus_overlay(reader, ONE, UTC)))
-    covered = len(found.covered) if found is not None else 0
-    assert 4 - covered == said["result"]["stats"]["summaryCount"]
-    assert diagnostics(path) == said["diagnostics"]
-    assert value(path, "SELECT token_count FROM focus_briefs WHERE conversation_id = 1") == 3
+def test_every_recorded_step_is_repeated_here():
+    steps = [one["step"] for one in RECORDED["log"]]
+    assert set(SENT) == {one["step"] for one in ASSEMBLED}
+    assert (len(steps), len(ASSEMBLED)) == (14, 9)
+
+
+@pytest.mark.parametrize("number", range(len(ASSEMBLED)))
+async def test_what_is_sent_under_a_brief_is_what_was_recorded(number: int, database_copy: DatabaseFactory):
+    path, step = database_copy("0.15.3"), ASSEMBLED[number]
+    if (brief := SENT[step["step"]]) is not None:  # a blank text is one that no plan writes
+        with building(path) as rows:
+            rows.insert(
+                "focus_briefs",
+                brief_id=SENT_ID,
+                conversation_id=ONE,
+                prompt=brief.prompt,
+                content=brief.content,
+                status="active",
+                token_count=3,
+                target_tokens=12_000,
+                covered_latest_at=brief.latest,
+                covered_message_seq=brief.seq,
+                source_context_hash=RECORDED["hash"],
+                created_at="2026-03-04 12:00:00",
+            )
+    wanted = AssemblySettings(step.get("budget", 400_000), fresh_tail_count=10)
+    async with await Database.open(path) as database:
+        basis = await database.read(lambda reader: assembly_basis(reader, ONE, wanted, zone=UTC))
+    found, said = basis.assembled(), step["result"]
+    assert found.estimated_tokens == said["estimatedTokens"]
+    assert {
+        "rawMessageCount": found.metadata.raw_messages,
+        "summaryCount": found.metadata.summaries,
+        "totalContextItems": found.metadata.context_items,
+    } == said["stats"]
+    assert len(found.messages) == said["count"]
+    heads = [
+        head_of(one.document(), len(head["head"]))
+        for one, head in zip(found.messages, said["first"], strict=False)
+    ]
+    assert heads == said["first"]
+    if "diagnostics" in step:
+        assert await asyncio.to_thread(diagnostics, path) == step["diagnostics"]
+
+
+def head_of(message: Any, length: int) -> dict[str, str]:
+    """A message as the recording shows it: its beginning, with letters for what differs from run to run."""
+    content = message["content"]
+    text = (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    )
+    text = text.replace(SENT_ID, "B").replace('created_at="2026-03-04T12:00:00"', 'created_at="T"')
+    return {"role": message["role"], "head": text[:length]}
 
 
 def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFactory):
@@ -192,19 +270,24 @@ def test_the_rows_that_the_engine_left_are_made_again(database_copy: DatabaseFac
     columns = """brief_id, conversation_id, session_key, prompt, content, status,
         covered_latest_at, covered_message_seq, source_context_hash, error, created_at, updated_at,
         superseded_at"""
-    sql = f"SELECT {columns} FROM focus_briefs WHERE status <> 'failed' ORDER BY rowid"
-    kept, failed = query(path, sql), query(path, "SELECT * FROM focus_briefs WHERE status = 'failed'")
-    assert len(kept) == 4
+    sql = f"SELECT {columns} FROM focus_briefs ORDER BY rowid"
+    inputs = "SELECT * FROM focus_brief_sources WHERE role = 'active_input' AND brief_id = ? ORDER BY ordinal"
+    kept = query(path, sql)
+    failed = {row[0]: query(path, inputs, row[0]) for row in kept if "failed" in row}
+    assert (len(kept), len(failed)) == (6, 2)
     run(path, "DELETE FROM focus_briefs", "DELETE FROM focus_brief_sources")
     for row in kept:
-        brief_id, owner, _, prompt, content, status, *_ = row
-        moment = parse_utc(row[-3])
+        brief_id, number, _, prompt, content, status, *_, error, _, _, _ = row
+        moment, owner = parse_utc(row[-3]), ConversationId(number)
         assert moment is not None
-        put(path, prompt, BriefText(content), owner=ConversationId(owner), brief_id=brief_id, now=moment)
+        if status == "failed":
+            fail(path, prompt, error, owner=owner, brief_id=brief_id, now=moment)
+            assert query(path, inputs, brief_id) == failed[brief_id]
+            continue
+        put(path, prompt, BriefText(content), owner=owner, brief_id=brief_id, now=moment)
         if status == "inactive":
-            commit(path, asyncio.run(planned(path, plan_clear_brief, ConversationId(owner), now=moment)))
+            commit(path, asyncio.run(planned(path, plan_clear_brief, owner, now=moment)))
     assert query(path, sql) == kept
-    assert failed  # which nobody makes here
 
 
 def test_sources_have_their_roles_and_ordinals(database_copy: DatabaseFactory):
@@ -315,6 +398,32 @@ def test_a_brief_that_somebody_else_made_active_meanwhile_stays_the_only_one(
         with pytest.raises(LcmError, match=r"another focus brief of conversation 1 is active \(G11\)"):
             commit(path, one)
     assert dump(path) == before
+
+
+def test_of_two_that_are_active_either_can_be_the_one(database_copy: DatabaseFactory):
+    path, old, new = database_copy("0.15.3"), "focus_b291d54f7a07a200", "focus_0641d2bb900b47e2"
+    stamp = sql_utc(NOW)
+    run(path, f"UPDATE focus_briefs SET status = 'active', superseded_at = NULL, updated_at = '{stamp}'")
+    before = dump(path)
+    # The older one has all the values of an active one already: only the others change.
+    done = commit(path, asyncio.run(planned(path, plan_activate_brief, TWO, old, now=NOW)))
+    assert column(
+        path, "SELECT brief_id FROM focus_briefs WHERE conversation_id = 2 AND status = 'active'"
+    ) == [old]
+    undo(path, done.id)
+    assert dump(path) == before
+    assert "already active" in refusal(path, plan_activate_brief, TWO, new).message
+
+
+def test_a_row_that_its_own_schema_forbids_comes_back_with_the_undo(database_copy: DatabaseFactory):
+    path, brief_id = database_copy("0.15.3"), "focus_b291d54f7a07a200"
+    with building(path, checks=False) as rows:
+        rows.execute("UPDATE focus_briefs SET status = 'lost' WHERE brief_id = ?", brief_id)
+    before = dump(path)
+    for plan in (plan_activate_brief, plan_delete_brief):
+        done = commit(path, asyncio.run(planned(path, plan, TWO, brief_id)))
+        undo(path, done.id)
+        assert dump(path) == before
 
 
 # -- refused ---------------------------------------------------------------------------------------------

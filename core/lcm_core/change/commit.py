@@ -175,6 +175,8 @@ def _commit(
         with open_writer(path, wait, stopped) as writer:
             if plan.keeping is Keeping.NOWHERE:
                 writer.overwrite_deleted()
+            if plan.undoes is not None:
+                writer.take_back()
             if len(plan.edits) >= MANY_EDITS:
                 writer.hold_pages(PAGES_BYTES)
             writer.checkpoint_later()

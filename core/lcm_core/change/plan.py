@@ -202,6 +202,10 @@ def renumbering(conversation_id: Owner, moves: Iterable[Move]) -> Splice:
 Edit = RowChange | Splice
 
 
+def _changes_nothing(edit: Edit) -> bool:
+    return isinstance(edit, RowChange) and edit.after is not None and not edit.after.values
+
+
 def insertions(edits: Iterable[Edit]) -> Iterator[RowChange]:
     """The rows that come."""
     return (edit for edit in edits if isinstance(edit, RowChange) and edit.before is None)
@@ -222,7 +226,7 @@ class Keeping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A change that nobody has made yet."""
+    """A change that nobody has made yet. An update that gives a row what it holds is none of its edits."""
 
     kind: str  #: dissolve, transplant, fix, undo ...
     title: str  #: one line for people
@@ -240,6 +244,11 @@ class Plan:
     whole: bool = False
     #: how many of the edits each commit makes, where several plans are seen as one; empty: all at once
     parts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(map(_changes_nothing, self.edits)):
+            kept = tuple(edit for edit in self.edits if not _changes_nothing(edit))
+            object.__setattr__(self, "edits", kept)
 
     @property
     def conversations(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,11 +23,19 @@ from lcm_core.focus_view import FocusEffect, effect_of
 from lcm_core.javascript import BLANKS, JsonObject
 from lcm_core.operations.drafting.draft import MANUAL, storable
 from lcm_core.operations.rows import delete, update
-from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.records import Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import active_brief, list_briefs
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.focus import BRIEFS, brief_sources, focus_input, has_briefs, state_of, stored_briefs
+from lcm_core.store.focus import (
+    BRIEFS,
+    SOURCES,
+    brief_sources,
+    focus_input,
+    has_briefs,
+    state_of,
+    stored_briefs,
+)
 from lcm_core.store.rows import StoredRow
 from lcm_core.store.summaries import summaries_in
 from lcm_core.text import clip, safe_line
@@ -50,6 +58,7 @@ class FocusKind(StrEnum):
 
     CREATE = "focus"
     REFOCUS = "refocus"
+    FAILED = "focus-failed"
     ACTIVATE = "focus-activate"
     CLEAR = "unfocus"
     DELETE = "focus-delete"
@@ -224,37 +233,17 @@ async def plan_brief(
     content = storable(text.content)
     if not content.strip(BLANKS):
         raise RefusedError("An empty text is not a focus brief. Nothing was changed.", code="EMPTY_TEXT")
-    estimator = engine_rules(reader.schema).estimator
-    tokens = estimate(content, estimator)
+    tokens = estimate(content, engine_rules(reader.schema).estimator)
     stamp = sql_utc(now or datetime.now(UTC))
-    mark = wish.made_from.watermark
-    row: dict[str, Cell] = {
-        "brief_id": brief_id or new_brief_id(),
-        "conversation_id": wish.conversation_id,
-        "session_key": owner.session_key,
-        "prompt": storable(wish.prompt),
+    row = _row(wish, owner, stamp, text.writer, brief_id) | {
         "content": content,
         "status": "active",
         "token_count": tokens,
-        "target_tokens": TARGET_TOKENS,
-        "covered_latest_at": mark.latest_at,
-        "covered_message_seq": mark.message_seq,
-        "source_context_hash": wish.made_from.digest,
-        "generator_run_id": storable(text.writer),
-        "generator_session_key": None,
         "raw_result_json": replace(text, content=content).raw,
-        "error": None,
-        "created_at": stamp,
-        "updated_at": stamp,
-        "superseded_at": None,
     }
     edits: list[Edit] = _superseded(await stored_briefs(reader, wish.conversation_id), stamp)
-    edits.append(insertion(BRIEFS, _of_schema(reader, BRIEFS, row)))
     sources, unknown = await _sources(reader, wish, text)
-    edits += [
-        insertion("focus_brief_sources", Cells.of({**one, "brief_id": row["brief_id"], "created_at": stamp}))
-        for one in sources
-    ]
+    edits += _inserted(reader, row, sources)
     effect = await effect_of(reader, _would_be(wish, content, tokens))
     verb = "Refocus" if wish.kind is FocusKind.REFOCUS else "Focus"
     return Plan(
@@ -270,6 +259,76 @@ async def plan_brief(
         batch=batch,
         select=str(row["brief_id"]),
     )
+
+
+async def plan_failed_brief(
+    reader: Reader,
+    wish: FocusWish,
+    error: str,
+    writer: str,
+    *,
+    brief_id: str | None = None,
+    now: datetime | None = None,
+    batch: str | None = None,
+) -> Plan:
+    """Record that a model wrote no text: a ``failed`` row, as the engine leaves one; nothing is superseded.
+
+    *error* is what happened, *writer* the model. *now* is in UTC.
+
+    Raises:
+        NotFoundError: the conversation is gone.
+        RefusedError: the engine has no briefs.
+    """
+    check_known_to_engine(reader)
+    owner = await get_conversation(reader, wish.conversation_id)
+    stamp = sql_utc(now or datetime.now(UTC))
+    row = _row(wish, owner, stamp, writer, brief_id) | {"status": "failed", "error": storable(error)}
+    sources, _ = await _sources(reader, wish, BriefText(""))
+    return Plan(
+        kind=FocusKind.FAILED,
+        title=f"Record a failed focus brief of conversation {wish.conversation_id} on {_said(wish.prompt)}",
+        conversation_id=wish.conversation_id,
+        edits=tuple(_inserted(reader, row, sources)),
+        batch=batch,
+        select=str(row["brief_id"]),
+    )
+
+
+def _row(
+    wish: FocusWish, owner: Conversation, stamp: str, writer: str, brief_id: str | None
+) -> dict[str, Cell]:
+    """A row for a wish, without a text: what is the same whether one was written or not."""
+    mark = wish.made_from.watermark
+    return {
+        "brief_id": brief_id or new_brief_id(),
+        "conversation_id": wish.conversation_id,
+        "session_key": owner.session_key,
+        "prompt": storable(wish.prompt),
+        "content": "",
+        "status": "draft",
+        "token_count": 0,
+        "target_tokens": TARGET_TOKENS,
+        "covered_latest_at": mark.latest_at,
+        "covered_message_seq": mark.message_seq,
+        "source_context_hash": wish.made_from.digest,
+        "generator_run_id": storable(writer),
+        "generator_session_key": None,
+        "raw_result_json": None,
+        "error": None,
+        "created_at": stamp,
+        "updated_at": stamp,
+        "superseded_at": None,
+    }
+
+
+def _inserted(
+    reader: Reader, row: Mapping[str, Cell], sources: Iterable[Mapping[str, Cell]]
+) -> Iterator[Edit]:
+    """A brief with what it was made from, in the columns that this file has."""
+    yield insertion(BRIEFS, _of_schema(reader, BRIEFS, row))
+    for one in sources:
+        whole = {**one, "brief_id": row["brief_id"], "created_at": row["created_at"]}
+        yield insertion(SOURCES, _of_schema(reader, SOURCES, whole))
 
 
 async def plan_create_brief(
@@ -493,7 +552,7 @@ async def plan_delete_brief(reader: Reader, conversation_id: ConversationId, bri
         title=f"Delete focus brief {brief_id} on {_said(brief.prompt)} ({brief.status})",
         conversation_id=conversation_id,
         edits=(
-            *delete("focus_brief_sources", await brief_sources(reader, brief_id)),
+            *delete(SOURCES, await brief_sources(reader, brief_id)),
             *delete(BRIEFS, rows),
         ),
         warnings=tuple(warnings),

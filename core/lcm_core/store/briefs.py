@@ -14,7 +14,6 @@ from lcm_core.records import ConversationId, FocusBrief, Timestamp
 from lcm_core.store import summaries
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
-from lcm_core.store.moments import moment
 from lcm_core.store.walks import seq_ranges
 
 COLUMNS = (
@@ -60,12 +59,12 @@ def brief_of(row: Row) -> FocusBrief:
 
 
 async def list_briefs(reader: Reader, conversation_id: ConversationId) -> list[FocusBrief]:
-    """All briefs of a conversation, newest first; none where this version has no briefs."""
+    """All briefs of a conversation, newest first as the engine orders them; none where it has no briefs."""
     if not reader.schema.has("focus_briefs"):
         return []
     rows = await reader.rows(
         f"""SELECT {reader.schema.select("focus_briefs", COLUMNS, "b")} FROM focus_briefs AS b
-        WHERE b.conversation_id = ? ORDER BY {moment("b.created_at")} DESC, b.rowid DESC""",
+        WHERE b.conversation_id = ? ORDER BY b.created_at DESC, b.rowid DESC""",
         conversation_id,
     )
     return [brief_of(row) for row in rows]

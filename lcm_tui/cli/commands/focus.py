@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.kinds import FilePath, StoredText, Text
+from lcm_tui.cli.focus_options import BriefOptions, NoSweep
+from lcm_tui.cli.kinds import StoredText, Text
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
-    from lcm_tui.cli.focus import FocusWork
-
-_WRITING = "Text"
 
 BriefId: TypeAlias = Annotated[
     str, Argument("BRIEF_ID", "The brief, by its id or a unique prefix.", StoredText(empty=False))
@@ -23,32 +20,6 @@ BriefId: TypeAlias = Annotated[
 Prompt: TypeAlias = Annotated[
     str | None,
     Option("--prompt", "What the brief is about: a question or a task.", Text(), "TEXT"),
-]
-TextFile: TypeAlias = Annotated[
-    Path | None,
-    Option("--text", "The text itself, from a file; - reads it here.", FilePath(), "FILE", section=_WRITING),
-]
-Draft: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--draft",
-        "Call the model and write the draft to this file for review.",
-        FilePath(),
-        "FILE",
-        section=_WRITING,
-    ),
-]
-FromDraft: TypeAlias = Annotated[
-    Path | None,
-    Option("--from-draft", "Use the draft in such a file.", FilePath(), "FILE", section=_WRITING),
-]
-NoSweep: TypeAlias = Annotated[
-    bool,
-    Option("--no-sweep", "Skip the sweep; the engine never does."),
-]
-Sweep: TypeAlias = Annotated[
-    bool,
-    Option("--sweep", "Sweep the context first, so that summaries cover newer messages."),
 ]
 
 
@@ -75,100 +46,31 @@ def show(run: Run, *, brief: BriefId) -> Answer:
         'focus create 2 --prompt "Retries?" --model claude-haiku-4-5',
     ),
 )
-def create(
-    run: Run,
-    *,
-    conversation: options.NeededConversation,
-    prompt: Prompt = None,
-    text: TextFile = None,
-    draft: Draft = None,
-    from_draft: FromDraft = None,
-    no_sweep: NoSweep = False,
-    budget: options.Budget = None,
-    model: options.ModelOptions,
-    flags: options.ChangeFlags,
-) -> Answer:
+def create(run: Run, *, prompt: Prompt = None, brief: BriefOptions) -> Answer:
     """Write a focus brief that replaces the summaries it covers (previews unless --apply).
 
     The text comes from --text, or from a model named with --provider or --model: the offline writer, which
-    writes the summaries of the sweep by default, answers no questions.
+    writes the summaries of the sweep by default, answers no questions. A call that fails leaves a failed
+    brief, as the engine's does.
     """
-    from lcm_core.operations.focus import FocusKind
+    from lcm_tui.cli.focus import create_brief
 
-    from lcm_tui.cli.focus import FocusWork
-
-    if from_draft is None and not (prompt or "").strip():
+    if brief.from_draft is None and not (prompt or "").strip():
         raise UsageError("focus create needs --prompt TEXT.", details={"option": "prompt"})
-    if from_draft is not None and prompt is not None:
+    if brief.from_draft is not None and prompt is not None:
         raise UsageError("--prompt is in the draft: omit it.", details={"option": "prompt"})
-    work = FocusWork(
-        run,
-        "focus.create",
-        FocusKind.CREATE,
-        conversation.selector("focus.create"),
-        prompt,
-        text,
-        draft,
-        from_draft,
-        not no_sweep,
-        budget,
-        model,
-        flags,
-    )
-    return _done(work)
+    return create_brief(run, prompt or "", brief)
 
 
 @command("focus refocus", examples=("focus refocus 2 --model claude-haiku-4-5 --apply",))
-def refocus(
-    run: Run,
-    *,
-    conversation: options.NeededConversation,
-    text: TextFile = None,
-    draft: Draft = None,
-    from_draft: FromDraft = None,
-    sweep: Sweep = False,
-    budget: options.Budget = None,
-    model: options.ModelOptions,
-    flags: options.ChangeFlags,
-) -> Answer:
+def refocus(run: Run, *, brief: BriefOptions) -> Answer:
     """Rewrite the active brief with newer summaries (previews unless --apply).
 
-    The text comes from --text, or from a model named with --provider or --model: the offline writer, which
-    writes the summaries of the sweep by default, answers no questions.
+    Text, sweep and failed calls are those of focus create.
     """
-    from lcm_core.operations.focus import FocusKind
+    from lcm_tui.cli.focus import refocus_brief
 
-    from lcm_tui.cli.focus import FocusWork
-
-    work = FocusWork(
-        run,
-        "focus.refocus",
-        FocusKind.REFOCUS,
-        conversation.selector("focus.refocus"),
-        None,
-        text,
-        draft,
-        from_draft,
-        sweep,
-        budget,
-        model,
-        flags,
-    )
-    return _done(work)
-
-
-def _done(work: FocusWork) -> Answer:
-    given = [name for name, value in work.sources if value]
-    if len(given) > 1:
-        raise UsageError(
-            f"{' and '.join(f'--{one}' for one in given)} exclude each other.", details={"option": given[0]}
-        )
-    if work.draft is not None and work.flags.apply:
-        raise UsageError(
-            "--draft and --apply exclude each other: review the draft, then use --from-draft.",
-            details={"option": "draft"},
-        )
-    return work.do()
+    return refocus_brief(run, brief)
 
 
 @command("focus activate", examples=("focus activate focus_b291 --apply",))
@@ -187,7 +89,7 @@ def clear(
     no_sweep: NoSweep = False,
     budget: options.Budget = None,
     model: options.ModelOptions,
-    flags: options.ChangeFlags,
+    flags: options.SqlFlags,
 ) -> Answer:
     """Deactivate the active brief, which is kept; then sweep the context (previews unless --apply)."""
     from lcm_tui.cli.focus import clear_brief

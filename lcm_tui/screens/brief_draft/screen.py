@@ -17,7 +17,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.briefing import BriefOutlook, BriefWork
-from lcm_tui.changes.focus import putting_in_force
+from lcm_tui.changes.focus import putting_in_force, recording_failure
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.outside_editor import edit_outside
@@ -51,11 +51,13 @@ text: a calls the configured model, for the cost shown; without one it opens the
 the offline writer of summaries answers no questions. E opens $EDITOR. r calls the
 model again. Last the preview: the rows, the tokens saved, and a again to apply.
 
+The engine records a call that fails as a failed brief; here 2 previews that.
+
 "saves" compares the tokens of the covered summaries with those of the brief. What is invented is named:
 paths, ids, numbers and names that are in no text the model was shown.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("apply", "edit", "edit-outside", "rewrite", "choice-1", "context")
+        bindings("apply", "edit", "edit-outside", "rewrite", "choice-1", "choice-2", "context")
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
@@ -64,6 +66,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             "edit-outside": ("$EDITOR", "Write or edit the text in $EDITOR."),
             "rewrite": ("Write again", "Call the model again."),
             "choice-1": ("Sweep", "Sweep the context first, as the engine does, or skip that."),
+            "choice-2": ("Record", "Preview recording the failed call, as the engine does."),
         }
     )
     DEFAULT_CSS = """
@@ -93,6 +96,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             Action("edit-outside", self._edit_outside, self._why_not_edited),
             Action("rewrite", self._write, self._why_not_written),
             Action("choice-1", self._turn_sweep, self._why_no_choice),
+            Action("choice-2", self._record, self._why_not_recorded),
             to(self, "context", places.Context(self.work.conversation)),
         )
 
@@ -231,6 +235,18 @@ paths, ids, numbers and names that are in no text the model was shown.
                 (self._edit if self._by_hand else self._write)()
             case Step.PREVIEW:
                 self.open(places.Preview(putting_in_force(self.work, self._applied)))
+
+    def _record(self) -> None:
+        """Preview what the engine records of a call that failed."""
+        self.open(places.Preview(recording_failure(self.work, self._recorded)))
+
+    def _recorded(self, done: Sequence[Committed]) -> None:
+        if done:
+            self.work.failed = None
+            self.refresh_bars()
+
+    def _why_not_recorded(self) -> str | None:
+        return self._why_busy() or ("no call has failed" if self.work.failed is None else None)
 
     def _write(self) -> None:
         self._failure = ""
