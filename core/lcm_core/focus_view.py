@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, tzinfo
 
-from lcm_core.assemble.elements import SummaryReach, overlay
+from lcm_core.assemble.elements import FocusOverlay, SummaryReach, covered_by, overlay
 from lcm_core.dag.focus import BriefState, FocusSource
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, SummaryId
-from lcm_core.store.briefs import active_in, context_reaches, list_briefs
+from lcm_core.store.briefs import active_in, context_reaches, list_briefs, read_reaches
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
-from lcm_core.store.focus import context_sources, role_counts, states_of
+from lcm_core.store.focus import context_sources, read_role_counts, read_sources, read_states
+from lcm_core.store.schema import Schema
 from lcm_core.wording import counted
 
 
@@ -75,8 +77,9 @@ async def effect_of(reader: Reader, brief: FocusBrief) -> FocusEffect:
 def _effect(
     brief: FocusBrief, present: Sequence[FocusSource], reaches: Sequence[SummaryReach]
 ) -> FocusEffect:
-    over = overlay(brief, reaches, UTC) if brief.content.strip(BLANKS) else None
-    covered = [one for one in present if over is not None and one.summary_id in over.covered]
+    under = covered_by(brief, reaches) if brief.content.strip(BLANKS) else []
+    ids = frozenset(one.summary_id for one in under)
+    covered = [one for one in present if one.summary_id in ids] if ids else []
     return FocusEffect(
         tuple(one.summary_id for one in covered),
         sum(one.tokens for one in covered),
@@ -85,30 +88,52 @@ def _effect(
     )
 
 
-async def load_briefs(
+@dataclass(frozen=True, slots=True)
+class MeasuredBriefs:
+    """Briefs of a conversation with what is around them."""
+
+    entries: tuple[BriefEntry, ...] = ()  #: newest first
+    overlay: FocusOverlay | None = None  #: what the one in force does to the context; None: nothing
+
+
+async def measure_briefs(
     reader: Reader,
     conversation_id: ConversationId,
+    known: Sequence[FocusBrief],
     *,
     only: str | None = None,
     with_tokens: bool = False,
-    reaches: Sequence[SummaryReach] | None = None,
-) -> tuple[BriefEntry, ...]:
-    """The briefs of a conversation, newest first; none where this version has no briefs. *only*: one, by id.
+    zone: tzinfo | None = UTC,
+) -> MeasuredBriefs:
+    """What is around the briefs of a conversation, which are *known*, newest first. *only*: of one, by id.
 
-    *with_tokens* counts the tokens that came since too, which takes its time in a large file. *reaches* of
-    the context, where they have been read already.
+    *with_tokens* counts the tokens that came since too, which takes its time in a large file. *zone* is that
+    of the times in the overlay. It is one load, in a thread: a context may hold thousands of summaries.
     """
-    known = await list_briefs(reader, conversation_id)
+    return await reader.run(
+        _read_measured, reader.schema, conversation_id, known, only=only, with_tokens=with_tokens, zone=zone
+    )
+
+
+def _read_measured(
+    db: Rows,
+    schema: Schema,
+    conversation_id: ConversationId,
+    known: Sequence[FocusBrief],
+    *,
+    only: str | None,
+    with_tokens: bool,
+    zone: tzinfo | None,
+) -> MeasuredBriefs:
     briefs = [one for one in known if only is None or one.brief_id == only]
     if not briefs:
-        return ()
+        return MeasuredBriefs()
     active = active_in(known)
-    present = await context_sources(reader, conversation_id)
-    if reaches is None:
-        reaches = await context_reaches(reader, conversation_id)
-    states = await states_of(reader, conversation_id, briefs, present, with_tokens=with_tokens)
-    roles = await role_counts(reader, conversation_id)
-    return tuple(
+    present = read_sources(db, schema, conversation_id)
+    reaches = read_reaches(db, schema, conversation_id)
+    states = read_states(db, schema, conversation_id, briefs, present, with_tokens=with_tokens)
+    roles = read_role_counts(db, schema, conversation_id)
+    entries = tuple(
         BriefEntry(
             one,
             one is active,
@@ -118,3 +143,20 @@ async def load_briefs(
         )
         for one in briefs
     )
+    return MeasuredBriefs(entries, None if active is None else overlay(active, reaches, zone))
+
+
+async def load_briefs(
+    reader: Reader,
+    conversation_id: ConversationId,
+    *,
+    only: str | None = None,
+    with_tokens: bool = False,
+) -> tuple[BriefEntry, ...]:
+    """The briefs of a conversation, newest first; none where this version has no briefs.
+
+    *only* and *with_tokens* are those of `measure_briefs`.
+    """
+    known = await list_briefs(reader, conversation_id)
+    found = await measure_briefs(reader, conversation_id, known, only=only, with_tokens=with_tokens)
+    return found.entries

@@ -62,8 +62,8 @@ from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.compact import CompactWork, Done
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafting_options import BriefOptions
 from lcm_tui.cli.drafting_report import spent_document
-from lcm_tui.cli.focus_options import BriefOptions
 from lcm_tui.cli.modelling import model_document, modelling
 from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine

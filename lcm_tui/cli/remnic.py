@@ -357,6 +357,10 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
         "skippedConversations": list(report.conflicts),
         "skippedMessages": report.unreadable,
         "leftBehind": dict(behind),
+        "notHeld": [
+            {"table": table, "reason": why.value, "count": one.count, "rows": list(one.rows)}
+            for (table, why), one in sorted(report.unheld.items())
+        ],
         "warnings": list(remarks(report, behind.items())),
     }
 

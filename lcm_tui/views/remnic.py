@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from lcm_core.remnic.exporting import Exported
 from lcm_core.remnic.journal import Import
 from lcm_core.remnic.reading import Contents
-from lcm_core.remnic.records import Report, Step, What
+from lcm_core.remnic.records import Report, Step, What, Why
 from lcm_core.remnic.restoring import StoredSession
 from lcm_core.remnic.undo import Undone
 from lcm_core.text import preview
@@ -25,7 +25,16 @@ ROW_NAMES = {
 }
 #: Ids of a list that are named.
 _NAMED = 5
-_LEFT_BEHIND = {"large_files": "large files", "focus_briefs": "focus briefs"}
+_LEFT_BEHIND = {
+    "large_files": "large files",
+    "focus_briefs": "focus briefs",
+    "focus_brief_sources": "sources of focus briefs",
+    "conversation_bootstrap_state": "bootstrap states",
+    "conversation_compaction_maintenance": "compaction states",
+    "conversation_compaction_telemetry": "telemetry rows",
+}
+#: Reasons that have a sentence of their own.
+_TOLD = frozenset({Why.NO_SEQ, Why.NO_TURN, Why.ELSEWHERE})
 
 
 def contents_blocks(when: When, held: Contents, imports: Sequence[Import]) -> list[Block]:
@@ -169,10 +178,16 @@ def remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]
         found.append(f"{len(report.conflicts) - _NAMED:,} more conversations are skipped in the same way.")
     if report.unreadable:
         what = counted(report.unreadable, "message has", "messages have")
-        found.append(f"{what} no seq of its own and cannot be identified in Remnic: skipped.")
+        which = _some(report.unheld["messages", Why.NO_SEQ].rows, report.unreadable)
+        found.append(f"{what} no seq of its own and cannot be identified in Remnic: skipped: {which}.")
+    for (table, why), rows in sorted(report.unheld.items()):
+        if why not in _TOLD:
+            what = counted(rows.count, "row", "rows")
+            found.append(f"{what} of {table} cannot be held ({why}): {_some(rows.rows, rows.count)}.")
     kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in left_behind if count]
     if kept:
-        found.append(f"Remnic has no place for {' and '.join(kept)}; they stay in the source only.")
+        these = " and ".join([", ".join(kept[:-1]), kept[-1]] if kept[1:] else kept)
+        found.append(f"Remnic has no place for {these}; they stay in the source only.")
     return found
 
 
@@ -239,6 +254,7 @@ def undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
     return [Facts(facts)]
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+def _some(names: Sequence[str], count: int | None = None) -> str:
+    count = len(names) if count is None else count
+    more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

@@ -88,7 +88,7 @@ class FocusOverlay:
 
 def overlay(brief: FocusBrief, summaries: Iterable[SummaryReach], zone: tzinfo | None) -> FocusOverlay | None:
     """What *brief* does to a context that holds *summaries*; None when it covers none of them."""
-    under = [summary for summary in summaries if covers(brief, summary)]
+    under = covered_by(brief, summaries)
     if not under:
         return None
     return FocusOverlay(
@@ -97,6 +97,16 @@ def overlay(brief: FocusBrief, summaries: Iterable[SummaryReach], zone: tzinfo |
         min(summary.ordinal for summary in under),
         wrap_brief(brief, zone),
     )
+
+
+def covered_by(brief: FocusBrief, summaries: Iterable[SummaryReach]) -> list[SummaryReach]:
+    """The summaries that a brief covers, of a context that may hold thousands."""
+    limit = brief.covered_message_seq
+    if limit is None:
+        return [one for one in summaries if covers(brief, one)]
+    return [
+        one for one in summaries if (covers(brief, one) if one.last_seq is None else one.last_seq <= limit)
+    ]
 
 
 def covers(brief: FocusBrief, summary: SummaryReach) -> bool:

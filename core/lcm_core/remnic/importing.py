@@ -20,7 +20,7 @@ from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.remnic import schema
 from lcm_core.remnic.compare import NOTHING, WantedTurn, differing_nodes, differing_turns
 from lcm_core.remnic.lineage import Placed, in_order, place_summaries
-from lcm_core.remnic.records import Kind, Origin, Report, SessionId, Step, What, is_place
+from lcm_core.remnic.records import Kind, Origin, Report, SessionId, Step, Unheld, What, Why, is_place
 from lcm_core.remnic.source import (
     MessageKey,
     Outline,
@@ -28,7 +28,6 @@ from lcm_core.remnic.source import (
     SourceConversation,
     count_messages,
     load_conversations,
-    load_left_behind,
     load_messages,
     load_outline,
     load_texts,
@@ -44,6 +43,7 @@ from lcm_core.remnic.target import (
     read_empty,
     read_remnic,
 )
+from lcm_core.remnic.unheld import load_left_behind, load_strays, unheld_in
 from lcm_core.remnic.wanted import (
     gone_summaries,
     node_of,
@@ -56,6 +56,7 @@ from lcm_core.remnic.wanted import (
 from lcm_core.remnic.write import MovedOnError, RemnicWriter
 from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.typed import text
+from lcm_core.text import safe_line
 from lcm_core.times import iso_z, parse_utc
 
 P = ParamSpec("P")
@@ -132,16 +133,21 @@ def import_into(
         CancelledError: *stopped* said so, between two transactions.
         LcmError: a file cannot be read or written. What was committed stays; a further run goes on.
     """
-    chosen = chosen_sessions(source, sessions)
+    wanted = tuple(sessions)
+    chosen = chosen_sessions(source, wanted)
     report = Report() if report is None else report
     total = source.read(count_messages, [one.conversation_id for each in chosen.values() for one in each])
     done = 0
+    unreadable: list[int] = []
     for session, conversations in chosen.items():
         report.conversations += len(conversations)
         work = _SessionWork(source, target, session, conversations, report, seen, stopped)
         for count in work.run():
             done += count
             told(min(done, total), total)
+        unreadable += work.unreadable
+    numbers = [one.conversation_id for each in chosen.values() for one in each]
+    report.note(source.read(load_strays, numbers, tuple(chosen), whole=not wanted, unreadable=unreadable))
     return report
 
 
@@ -218,6 +224,7 @@ class _SessionWork:
     gained: bool = False
     wrote: bool = False
     done: set[int] = field(default_factory=set)  #: messages whose rows are right
+    unreadable: tuple[int, ...] = ()  #: messages that can be no turns
 
     def run(self) -> Iterator[int]:
         """All of it; yields how many messages were looked at."""
@@ -225,7 +232,9 @@ class _SessionWork:
         held = self.target.look(load_session, self.session)
         outline = self._without_conflicts(outline, held)
         present: Session | None = held
-        self.report.unreadable += outline.unreadable
+        self.unreadable = outline.unreadable
+        self.report.unreadable += len(outline.unreadable)
+        self.report.note(Unheld("messages", Why.NO_SEQ, str(one)) for one in outline.unreadable)
         wanted = in_order(outline.messages)
         for left in reversed(range(ATTEMPTS)):
             try:
@@ -364,6 +373,9 @@ class _SessionWork:
         kept = tuple(one for one in outline.summaries if one.summary_id not in set(elsewhere))
         placed, lost = place_summaries(replace(outline, summaries=kept), places)
         self.report.no_messages += lost
+        self.report.note(Unheld("summaries", Why.NO_TURN, safe_line(one)) for one in lost)
+        self.report.note(Unheld("summaries", Why.ELSEWHERE, safe_line(one)) for one in elsewhere)
+        self.report.note(unheld_in(outline, {*lost, *elsewhere}))
         self.report.collapsed += sum(one.collapsed for one in placed)
         known = frozenset(one.summary_id for one in outline.summaries)
         for start in range(0, len(placed), BATCH):

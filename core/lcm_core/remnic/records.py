@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NewType, TypeGuard
@@ -112,6 +113,42 @@ class Tally:
         return self.missing + self.changed + self.moved + self.extra
 
 
+class Why(StrEnum):
+    """Why a row of the source does not come into Remnic as it is, or not back out of it."""
+
+    NO_SEQ = "the seq is no number, or not the only one"
+    NO_CONVERSATION = "the conversation is missing"
+    NO_MESSAGE = "the message is missing or skipped"
+    NO_SUMMARY = "the summary is missing"
+    NO_END = "one end is missing, skipped, or in another conversation"
+    NO_TARGET = "the message or summary is missing, skipped, or in another conversation"
+    NO_ID = "the id is no text"
+    NO_TURN = "no message is below"
+    ELSEWHERE = "Remnic has the id in another session"
+    WRONG_TYPE = "a value has another type than its column, and is converted"
+
+
+@dataclass(frozen=True, slots=True)
+class Unheld:
+    """A row that does not come along."""
+
+    table: str
+    why: Why
+    row: str  #: which, for people
+
+
+#: Rows of a kind that are named.
+NAMED: Final = 50
+
+
+@dataclass(slots=True)
+class UnheldRows:
+    """Rows of one table that do not come along for one reason."""
+
+    count: int = 0
+    rows: list[str] = field(default_factory=list)  #: the first of them
+
+
 def _tallies() -> dict[What, Tally]:
     return {one: Tally() for one in What}
 
@@ -128,6 +165,15 @@ class Report:
     elsewhere: list[str] = field(default_factory=list)  #: summaries left out: their id is another session's
     conflicts: list[str] = field(default_factory=list)  #: conversations left out: another database's
     unreadable: int = 0  #: messages left out: their seq is no number, or stands twice
+    unheld: dict[tuple[str, Why], UnheldRows] = field(default_factory=dict)  #: by table and reason
+
+    def note(self, rows: Iterable[Unheld]) -> None:
+        """Note rows that do not come along."""
+        for one in rows:
+            held = self.unheld.setdefault((one.table, one.why), UnheldRows())
+            held.count += 1
+            if len(held.rows) < NAMED:
+                held.rows.append(one.row)
 
     @property
     def differing(self) -> int:

@@ -277,6 +277,7 @@ def _parts(one: _Conversation, turn: StoredTurn, used: set[SqlValue]) -> list[Fi
         ordinal = part.ordinal if is_place(part.ordinal) else place
         name = row.get("part_id")
         if ordinal in found:
+            one.notes.append(f"part {ordinal} of turn {turn.turn_index} is skipped: it is there twice")
             continue
         if not isinstance(name, str) or name in used:
             name = f"remnic-{part.id}"
@@ -425,6 +426,9 @@ def _context(
         if ref in times and (isinstance(ref, str) or is_place(ref)):
             created = item.get("created_at")
             items.append(_item(one.number, item.get("ordinal"), ref, created or times[ref]))
+    if lost := len(recorded or ()) - len(items):
+        missing = f"{agree(lost, 'are skipped')}: the message or summary is missing"
+        one.notes.append(f"{counted(lost, 'context item')} {missing}")
     native = {one.ids[turn.id] for turn in one.turns if turn.origin is None and turn.id in one.ids}
     behind = 1 + max((number(item.get("ordinal")) or 0 for item in items), default=-1)
     for row in messages:

@@ -6,7 +6,7 @@ Loads over `Rows`, every value as it is stored: each is one short read transacti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 #: A row as it is stored, by column.
 Stored = Mapping[str, SqlValue]
-#: What of a conversation stays behind, by table.
-LEFT_BEHIND: Final = ("large_files", "focus_briefs")
 #: Columns of a summary that a node has; the others are kept in the record.
 _TEXT: Final = "content"
 
@@ -116,7 +114,7 @@ class Outline:
     links: tuple[Link, ...]
     edges: tuple[Link, ...]
     context: tuple[Stored, ...]  #: rows of ``context_items`` in order
-    unreadable: int  #: messages whose seq is no number, or stands twice
+    unreadable: tuple[int, ...]  #: messages whose seq is no number, or stands twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +144,6 @@ def count_messages(rows: Rows, _: Schema, conversations: Sequence[int]) -> int:
     """How many messages some conversations have."""
     sql = "SELECT count(*) AS n FROM messages WHERE conversation_id IN (?*)"
     return sum(row["n"] for row in rows.rows_in(sql, conversations))
-
-
-def load_left_behind(rows: Rows, schema: Schema, conversations: Iterable[int]) -> dict[str, int]:
-    """How many rows of some conversations Remnic has no table for, by table."""
-    wanted = list(conversations)
-    return {
-        table: sum(
-            row["n"]
-            for row in rows.rows_in(
-                f"SELECT count(*) AS n FROM {table} WHERE conversation_id IN (?*)", wanted
-            )
-        )
-        for table in LEFT_BEHIND
-        if schema.has(table, "conversation_id")
-    }
 
 
 def load_outline(rows: Rows, schema: Schema, conversations: Sequence[int]) -> Outline:
@@ -211,9 +194,11 @@ def load_texts(rows: Rows, _: Schema, summary_ids: Sequence[str]) -> dict[str, S
     return {row["summary_id"]: row["content"] for row in rows.rows_in(sql, summary_ids)}
 
 
-def _messages(rows: Rows, schema: Schema, conversations: Sequence[int]) -> tuple[tuple[MessageKey, ...], int]:
+def _messages(
+    rows: Rows, schema: Schema, conversations: Sequence[int]
+) -> tuple[tuple[MessageKey, ...], tuple[int, ...]]:
     found: dict[tuple[int, int], MessageKey] = {}
-    unreadable = 0
+    unreadable: list[int] = []
     created = "created_at" if schema.has("messages", "created_at") else "NULL"
     for row in rows.rows_in(
         f"SELECT message_id, conversation_id, seq, {created} AS created_at FROM messages "
@@ -222,10 +207,10 @@ def _messages(rows: Rows, schema: Schema, conversations: Sequence[int]) -> tuple
     ):
         key = row["conversation_id"], row["seq"]
         if not is_place(row["seq"]) or key in found:
-            unreadable += 1
+            unreadable.append(row["message_id"])
             continue
         found[key] = MessageKey(row["message_id"], *key, text(row["created_at"]) or "")
-    return tuple(found.values()), unreadable
+    return tuple(found.values()), tuple(unreadable)
 
 
 def _links(rows: Rows, schema: Schema, table: str, column: str, summaries: Sequence[str]) -> tuple[Link, ...]:

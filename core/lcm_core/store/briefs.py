@@ -11,10 +11,11 @@ from datetime import tzinfo
 from lcm_core.assemble.elements import FocusOverlay, SummaryReach, overlay
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, FocusBrief, Timestamp
-from lcm_core.store import summaries
-from lcm_core.store.connecting import Row
+from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.database import Reader
-from lcm_core.store.walks import seq_ranges
+from lcm_core.store.schema import Schema
+from lcm_core.store.typed import typed
+from lcm_core.store.walks import read_seq_ranges
 
 COLUMNS = (
     "brief_id",
@@ -101,19 +102,23 @@ async def overlay_of(reader: Reader, brief: FocusBrief, zone: tzinfo | None) -> 
 
 async def context_reaches(reader: Reader, conversation_id: ConversationId) -> list[SummaryReach]:
     """The summaries of a context and how far each reaches."""
-    places = await summaries.context_ordinals(reader, conversation_id)
-    ids = list(dict.fromkeys(summary_id for summary_id, _ in places))
-    ranges = await seq_ranges(reader, conversation_id, ids)
-    rows = await reader.rows_in(
-        f"""SELECT {reader.schema.select("summaries", ("summary_id", "latest_at"), "s")}
-        FROM summaries AS s WHERE s.summary_id IN (?*)""",
-        ids,
-    )
-    latest = {row["summary_id"]: row["latest_at"] for row in rows}
-    return [
-        SummaryReach(
-            summary_id, ordinal, ranges[summary_id].last if summary_id in ranges else None, latest[summary_id]
+    return await reader.run(read_reaches, reader.schema, conversation_id)
+
+
+def read_reaches(db: Rows, schema: Schema, conversation_id: ConversationId) -> list[SummaryReach]:
+    """The same as a load."""
+    if not (schema.has("context_items") and schema.has("summaries")):
+        return []
+    found = typed(
+        db.rows(
+            f"""SELECT {schema.select("summaries", ("summary_id", "latest_at"), "s")}, item.ordinal
+            FROM context_items AS item CROSS JOIN summaries AS s ON s.summary_id = item.summary_id
+            WHERE item.conversation_id = ? ORDER BY item.ordinal""",
+            (conversation_id,),
         )
-        for summary_id, ordinal in places
-        if summary_id in latest
+    )
+    ranges = read_seq_ranges(db, schema, conversation_id, dict.fromkeys(row[0] for row in found))
+    return [
+        SummaryReach(summary_id, ordinal, ranges[summary_id].last if summary_id in ranges else None, latest)
+        for summary_id, latest, ordinal in found
     ]

@@ -21,11 +21,12 @@ from lcm_core.dag.focus import (
     hash_differs,
 )
 from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.rows import StoredRow, rows_by
-from lcm_core.store.summaries import context_ordinals, summaries_in
-from lcm_core.store.typed import number
+from lcm_core.store.schema import Schema
+from lcm_core.store.typed import number, typed
 
 BRIEFS = "focus_briefs"
 SOURCES = "focus_brief_sources"
@@ -47,12 +48,25 @@ async def focus_input(reader: Reader, conversation_id: ConversationId) -> FocusI
 
 async def context_sources(reader: Reader, conversation_id: ConversationId) -> tuple[FocusSource, ...]:
     """The summaries of a context, in order, without the messages that they were made from."""
-    places = await context_ordinals(reader, conversation_id)
-    rows = {one.summary_id: one for one in await summaries_in(reader, dict(places))}
+    return await reader.run(read_sources, reader.schema, conversation_id)
+
+
+def read_sources(db: Rows, schema: Schema, conversation_id: ConversationId) -> tuple[FocusSource, ...]:
+    """The same as a load."""
+    if not (schema.has("context_items") and schema.has("summaries")):
+        return ()
+    columns = ("summary_id", "kind", "depth", "token_count", "latest_at", "created_at")
+    found = typed(
+        db.rows(
+            f"""SELECT item.ordinal, {schema.select("summaries", columns, "s")}
+            FROM context_items AS item CROSS JOIN summaries AS s ON s.summary_id = item.summary_id
+            WHERE item.conversation_id = ? ORDER BY item.ordinal""",
+            (conversation_id,),
+        )
+    )
     return tuple(
-        FocusSource(ordinal, summary_id, one.kind, one.depth, one.tokens, one.latest_at, one.created_at, None)
-        for summary_id, ordinal in places
-        if (one := rows.get(summary_id)) is not None
+        FocusSource(ordinal, one, kind or "", depth or 0, tokens or 0, latest, made or Timestamp(""), None)
+        for ordinal, one, kind, depth, tokens, latest, made in found
     )
 
 
@@ -99,16 +113,18 @@ async def brief_sources(reader: Reader, brief_id: str) -> list[StoredRow]:
     return await rows_by(reader, SOURCES, "brief_id", [brief_id])
 
 
-async def role_counts(reader: Reader, conversation_id: ConversationId) -> dict[str, dict[str, int]]:
-    """By brief and role, how many summaries are recorded as its sources."""
-    if not has_briefs(reader):
+def read_role_counts(db: Rows, schema: Schema, conversation_id: ConversationId) -> dict[str, dict[str, int]]:
+    """By brief and role, how many summaries are recorded as its sources; a load."""
+    if not (schema.has(BRIEFS) and schema.has(SOURCES)):
         return {}
     found: dict[str, dict[str, int]] = {}
-    for row in await reader.rows(
-        f"""SELECT s.brief_id, CAST(s.role AS TEXT) AS role, count(*) AS number
-        FROM {BRIEFS} AS b JOIN {SOURCES} AS s ON s.brief_id = b.brief_id
-        WHERE b.conversation_id = ? GROUP BY s.brief_id, s.role ORDER BY s.role""",
-        conversation_id,
+    for row in typed(
+        db.rows(
+            f"""SELECT s.brief_id, CAST(s.role AS TEXT) AS role, count(*) AS number
+            FROM {BRIEFS} AS b JOIN {SOURCES} AS s ON s.brief_id = b.brief_id
+            WHERE b.conversation_id = ? GROUP BY s.brief_id, s.role ORDER BY s.role""",
+            (conversation_id,),
+        )
     ):
         found.setdefault(row["brief_id"], {})[row["role"]] = row["number"]
     return found
@@ -117,32 +133,32 @@ async def role_counts(reader: Reader, conversation_id: ConversationId) -> dict[s
 # -- what came since -------------------------------------------------------------------------------------
 
 
-async def states_of(
-    reader: Reader,
+def read_states(
+    db: Rows,
+    schema: Schema,
     conversation_id: ConversationId,
-    briefs: Iterable[FocusBrief],
+    briefs: Sequence[FocusBrief],
     present: Iterable[FocusSource],
     *,
     with_tokens: bool,
 ) -> Mapping[str, BriefState]:
     """What came since each of some briefs of a conversation, by id; *present*: the summaries of its context.
 
-    *with_tokens* reads the counts of every newer message, which takes its time in a large file.
+    A load. *with_tokens* reads the counts of every newer message, which takes its time in a large file.
     """
-    wanted = list(briefs)
-    if not wanted:
+    if not briefs:
         return {}
-    cut = await _truncated(reader, [one.brief_id for one in wanted])
-    digest, dated = context_hash(present), await _Dated.read(reader, conversation_id)
+    cut = _truncated(db, schema, [one.brief_id for one in briefs])
+    digest, dated = context_hash(present), _Dated.read(db, schema, conversation_id)
     found: dict[str, BriefState] = {}
-    for one in wanted:
-        messages, tokens = await _messages_since(reader, one, with_tokens)
+    for one in briefs:
+        messages, tokens = _messages_since(db, one, with_tokens)
         since, reaches = (
             (one.covered_latest_at, dated.reaches) if one.covered_latest_at else (one.created_at, dated.made)
         )
-        limit = await _moment_of(reader, since)
+        limit = _moment_of(db, since)
         newer = len(reaches) - bisect_right(reaches, limit, key=itemgetter(0))
-        tokens += sum(count for _, count in reaches[len(reaches) - newer :])
+        tokens += sum(count for _, count in reaches[len(reaches) - newer :]) if with_tokens else 0
         found[one.brief_id] = BriefState(
             messages,
             newer,
@@ -155,9 +171,13 @@ async def states_of(
 
 async def state_of(reader: Reader, brief: FocusBrief) -> BriefState:
     """What came since one brief, with its tokens."""
-    owner = brief.conversation_id
-    present = await context_sources(reader, owner)
-    return (await states_of(reader, owner, [brief], present, with_tokens=True))[brief.brief_id]
+
+    def load(db: Rows) -> BriefState:
+        present = read_sources(db, reader.schema, brief.conversation_id)
+        states = read_states(db, reader.schema, brief.conversation_id, [brief], present, with_tokens=True)
+        return states[brief.brief_id]
+
+    return await reader.run(load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,47 +188,48 @@ class _Dated:
     made: Sequence[tuple[float, int]]
 
     @classmethod
-    async def read(cls, reader: Reader, conversation_id: ConversationId) -> _Dated:
-        if not reader.schema.has("summaries", "latest_at"):
+    def read(cls, db: Rows, schema: Schema, conversation_id: ConversationId) -> _Dated:
+        if not schema.has("summaries", "latest_at"):
             return cls((), ())
-        rows = await reader.tuples(
+        rows = db.tuples(
             f"""SELECT {moment("reach")}, {moment("created_at")}, CAST(token_count AS INTEGER)
             FROM (SELECT coalesce(latest_at, created_at) AS reach, created_at, token_count
             FROM summaries WHERE conversation_id = ?)""",
-            conversation_id,
+            (conversation_id,),
         )
         return cls(
             sorted((row[0], row[2] or 0) for row in rows), sorted((row[1], row[2] or 0) for row in rows)
         )
 
 
-async def _moment_of(reader: Reader, stored: str) -> float:
+def _moment_of(db: Rows, stored: str) -> float:
     """A stored time in days, as the times of summaries are; 0 for none."""
-    found = await reader.tuples(f"SELECT {moment('stored')} FROM (SELECT ? AS stored)", stored)
+    found = db.tuples(f"SELECT {moment('stored')} FROM (SELECT ? AS stored)", (stored,))
     return float(found[0][0])
 
 
-async def _messages_since(reader: Reader, brief: FocusBrief, with_tokens: bool) -> tuple[int, int]:
+def _messages_since(db: Rows, brief: FocusBrief, with_tokens: bool) -> tuple[int, int]:
     """The messages behind those that a brief covers, and their tokens; none where that is not known."""
     if brief.covered_message_seq is None:
         return 0, 0
-    row = await reader.row(
-        f"""SELECT count(*) AS number, CAST({"total(token_count)" if with_tokens else "0"} AS INTEGER)
-        AS tokens FROM messages WHERE conversation_id = ? AND seq > ?""",
-        brief.conversation_id,
-        brief.covered_message_seq,
+    [(messages, tokens)] = db.tuples(
+        f"""SELECT count(*), CAST({"total(token_count)" if with_tokens else "0"} AS INTEGER)
+        FROM messages WHERE conversation_id = ? AND seq > ?""",
+        (brief.conversation_id, brief.covered_message_seq),
     )
-    return (0, 0) if row is None else (row["number"], row["tokens"])
+    return messages, tokens
 
 
-async def _truncated(reader: Reader, ids: Iterable[str]) -> frozenset[str]:
+def _truncated(db: Rows, schema: Schema, ids: Iterable[str]) -> frozenset[str]:
     """Those of some briefs whose writer said that something was left out."""
-    if not reader.schema.has(BRIEFS, "raw_result_json"):
+    if not schema.has(BRIEFS, "raw_result_json"):
         return frozenset()
-    rows = await reader.rows_in(
-        f"""SELECT brief_id, CAST(raw_result_json AS TEXT) AS raw FROM {BRIEFS}
-        WHERE brief_id IN (?*) AND instr(raw_result_json, 'truncated') > 0""",
-        ids,
+    rows = typed(
+        db.rows_in(
+            f"""SELECT brief_id, CAST(raw_result_json AS TEXT) AS raw FROM {BRIEFS}
+            WHERE brief_id IN (?*) AND instr(raw_result_json, 'truncated') > 0""",
+            ids,
+        )
     )
     return frozenset(row["brief_id"] for row in rows if _says_truncated(row["raw"]))
 

@@ -13,7 +13,8 @@ from typing import Final
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.typed import place
+from lcm_core.store.schema import Schema
+from lcm_core.store.typed import place, typed
 
 NodeId = int | str  #: the id of a message, or of a summary
 #: Links that a leaf has, about: below it they are asked for by message, above by summary.
@@ -136,17 +137,25 @@ async def seq_ranges(
     reader: Reader, conversation_id: ConversationId, summary_ids: Iterable[SummaryId]
 ) -> dict[SummaryId, SeqRange]:
     """What some summaries cover of a conversation's messages; those that cover none are left out."""
-    if not all(reader.schema.has(table) for table in ("summaries", "summary_parents", "summary_messages")):
+    return await reader.run(read_seq_ranges, reader.schema, conversation_id, list(summary_ids))
+
+
+def read_seq_ranges(
+    db: Rows, schema: Schema, conversation_id: ConversationId, summary_ids: Iterable[SummaryId]
+) -> dict[SummaryId, SeqRange]:
+    """The same as a load."""
+    if not all(schema.has(table) for table in ("summaries", "summary_parents", "summary_messages")):
         return {}
-    rows = await reader.rows_in(
-        f"""WITH RECURSIVE wanted(conversation_id) AS (SELECT ?), {BELOW}
-        SELECT below.root, min(m.seq) AS first, max(m.seq) AS last
-        FROM wanted CROSS JOIN below
+    rows = db.rows_in(
+        f"""WITH RECURSIVE {BELOW}
+        SELECT below.root AS summary_id, min(m.seq) AS first, max(m.seq) AS last
+        FROM below
         CROSS JOIN summary_messages AS link ON link.summary_id = below.id
         CROSS JOIN messages AS m
-            ON m.message_id = link.message_id AND m.conversation_id = wanted.conversation_id
+            ON m.message_id = link.message_id AND m.conversation_id = {conversation_id:d}
         GROUP BY below.root""",
         summary_ids,
-        conversation_id,
     )
-    return {SummaryId(row["root"]): SeqRange(place(row["first"]), place(row["last"])) for row in rows}
+    return {
+        SummaryId(summary_id): SeqRange(place(first), place(last)) for summary_id, first, last in typed(rows)
+    }

@@ -8,7 +8,7 @@ from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.focus_options import BriefOptions, NoSweep
+from lcm_tui.cli.drafting_options import BriefOptions, NoSweep
 from lcm_tui.cli.kinds import StoredText, Text
 
 if TYPE_CHECKING:

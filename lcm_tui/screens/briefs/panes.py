@@ -8,7 +8,7 @@ from datetime import tzinfo
 from lcm_core.focus_view import BriefEntry
 
 from lcm_tui.panes.listing import ListPane
-from lcm_tui.screens.briefs.reads import Briefs
+from lcm_tui.screens.briefs.reads import Briefs, ListedBrief
 from lcm_tui.views.units import moment_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
@@ -24,6 +24,8 @@ COLUMNS = (
     Column("id", "id", 22, keep=30),
 )
 
+#: What stands in the place of what is not read yet.
+LATER = Span("…", "dim")
 STATUS_STYLES: Mapping[str, StyleName] = {"active": "ok", "failed": "error", "draft": "warn"}
 
 
@@ -46,7 +48,7 @@ class BriefList(ListPane[str]):
             self.table.mark_fresh(list(fresh))
 
     @property
-    def selected(self) -> BriefEntry | None:
+    def selected(self) -> ListedBrief | None:
         """The brief under the cursor."""
         key = self.table.selected
         return self.briefs.by_id.get(key) if self.briefs is not None and key is not None else None
@@ -75,20 +77,24 @@ class BriefList(ListPane[str]):
     def cells(self, key: str) -> Mapping[str, Span]:
         """A brief in a line."""
         assert self.briefs is not None  # it has been listed
-        entry = self.briefs.by_id[key]
-        brief, effect = entry.brief, entry.effect
-        has_text = bool(brief.content.strip())
-        stale = Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
+        one = self.briefs.by_id[key]
+        brief, entry = one.brief, one.entry
+        saves, state = (LATER, LATER) if entry is None else _around(entry)
         return {
-            "mark": Span("●" if entry.is_active else " ", "ok"),
+            "mark": Span("●" if one.is_active else " ", "ok"),
             "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),
             "created": Span(moment_text(brief.created_at, self.zone)[:16]),
             "covers": Span(moment_text(brief.covered_latest_at, self.zone)[:16]),
             "tokens": Span(f"{brief.tokens:,}/{brief.target_tokens:,}"),
-            "saves": Span(
-                f"{effect.saved:,}" if effect.covered else "–", "text" if effect.covered else "dim"
-            ),
-            "state": stale if has_text else Span("no text", "dim"),
+            "saves": saves,
+            "state": state if brief.content.strip() else Span("no text", "dim"),
             "prompt": Span(brief.prompt),
             "id": Span(brief.brief_id, "key"),
         }
+
+
+def _around(entry: BriefEntry) -> tuple[Span, Span]:
+    """What a brief saves, and whether it is stale."""
+    effect = entry.effect
+    saves = Span(f"{effect.saved:,}" if effect.covered else "–", "text" if effect.covered else "dim")
+    return saves, Span("stale", "warn") if entry.state.outdated else Span("current", "ok")

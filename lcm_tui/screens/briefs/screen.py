@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
+from lcm_core.focus_view import measure_briefs
 from lcm_core.records import Conversation
 from textual import on
 from textual.app import ComposeResult
@@ -120,11 +121,22 @@ context: the passes are shown with their cost, and belong to the same batch.
         return self.list.table.selected
 
     async def fetch(self) -> Briefs:
-        """The briefs."""
-        return await self.session.read(read_briefs, self.conversation.conversation_id, self.session.zone)
+        """The briefs; what is around them is read when they are shown."""
+        return await self.session.read(read_briefs, self.conversation.conversation_id)
 
     def show(self, data: Briefs) -> None:
         """Show them; the selection stays on its brief."""
+        self._list(data.known_from(self.list.briefs))
+        if data.by_id:
+            self.work_on("measure", self._measure, data)
+
+    async def _measure(self, data: Briefs) -> None:
+        """Read what is around the briefs: a walk below every summary of the context."""
+        owner, zone = self.conversation.conversation_id, self.session.zone
+        found = await self.session.read(measure_briefs, owner, data.briefs, zone=zone)
+        self._list(data.measured(found))
+
+    def _list(self, data: Briefs) -> None:
         self.list.zone = self.session.zone
         self.list.recorded = self.session.database.schema.has("focus_briefs")
         self.list.show(data)
@@ -146,7 +158,7 @@ context: the passes are shown with their cost, and belong to the same batch.
         if self._as_sent and overlay is not None:
             document = sent_document(overlay)
         else:
-            document = brief_document(entry, overlay, self.session.zone)
+            document = brief_document(entry.brief, entry.entry, overlay, self.session.zone)
         shown = (entry.brief.brief_id, self._as_sent)
         self.text.show(document, keep_place=shown == self._shown)
         self._shown = shown
