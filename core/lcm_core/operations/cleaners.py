@@ -6,7 +6,7 @@ selection is done by `prune`: it has a preview and can be undone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -69,16 +69,14 @@ async def cleaned(reader: Reader, counts: Sequence[ConversationSize], cleaning: 
     keyless = [one.id for one in counts if _may_be_keyless(one.conversation)]
     wanted = Cleaner.NULL_SUBAGENT_CONTEXT in cleaning.cleaners
     begins = await first_texts(reader, keyless, len(SUBAGENT_CONTEXT)) if wanted else {}
-    agents = {agent.strip().lower() for agent in cleaning.agents}
+    agents = frozenset(agent.strip().lower() for agent in cleaning.agents)
     chosen: dict[ConversationId, Sequence[Cleaner]] = {}
     others: dict[str, int] = {}
     for one in counts:
         known = one.conversation
-        by = [cleaner for cleaner in cleaning.cleaners if _in_lane(known, cleaner)]
-        agent = known.agent or ""
-        if by and agent.lower() not in agents:
-            others[agent] = others.get(agent, 0) + 1
-            by = []
+        by = [cleaner for cleaner in cleaning.cleaners if _is_of(known, cleaner, agents)]
+        if not by and known.agent is not None and any(_in_lane(known, one) for one in cleaning.cleaners):
+            others[known.agent] = others.get(known.agent, 0) + 1
         if begins.get(one.id, "") == SUBAGENT_CONTEXT:
             by.append(Cleaner.NULL_SUBAGENT_CONTEXT)
         if by:
@@ -86,6 +84,15 @@ async def cleaned(reader: Reader, counts: Sequence[ConversationSize], cleaning: 
     texts = await first_texts(reader, list(chosen), 2 * _PREVIEW)
     previews = {one: preview_of(text) for one, text in texts.items()}
     return Cleaned(cleaning, chosen, previews, others)
+
+
+def _is_of(one: Conversation, cleaner: Cleaner, agents: Collection[str]) -> bool:
+    """Whether the key begins with that of one of the *agents*, in lower case, and a cleaner's lane."""
+    lane, key = _LANES.get(cleaner), one.session_key or ""
+    if lane is None or (cleaner is Cleaner.ARCHIVED_SUBAGENTS and one.active is not False):
+        return False
+    agent, found, _ = key.removeprefix("agent:").partition(f":{lane}:")
+    return bool(found and agent) and key.startswith("agent:") and agent.lower() in agents
 
 
 def _in_lane(one: Conversation, cleaner: Cleaner) -> bool:

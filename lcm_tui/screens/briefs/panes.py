@@ -18,7 +18,7 @@ COLUMNS = (
     Column("created", "created", 16, keep=80),
     Column("covers", "covers to", 16, keep=50),
     Column("tokens", "tokens/target", 13, right=True, keep=60),
-    Column("saves", "saves", 7, right=True, keep=70),
+    Column("saves", "saves", 9, right=True, keep=70),
     Column("state", "state", 7, keep=85),
     Column("prompt", "prompt", 16, grows=True, keep=90),
     Column("id", "id", 22, keep=30),
