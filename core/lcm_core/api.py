@@ -40,6 +40,7 @@ from lcm_core.records import (
     SummaryId,
     SummaryText,
 )
+from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from lcm_core.recall.declared import RECALL_BLOCK, RECALL_TOOLS, RecallTool
     from lcm_core.recall.find import Found
     from lcm_core.recall.grants import Grants
+    from lcm_core.recall.levels import Level
     from lcm_core.recall.read import Page, Verdict
     from lcm_core.recall.settings import RecallSettings
     from lcm_core.settings.engine import EngineSettings
@@ -122,6 +124,7 @@ __all__ = [
     "Grants",
     "LcmDatabase",
     "LcmError",
+    "Level",
     "Limits",
     "Message",
     "MessageId",
@@ -199,6 +202,7 @@ _LATER: Final = {
     "Folders": "lcm_core.checks",
     "Found": "lcm_core.recall.find",
     "Grants": "lcm_core.recall.grants",
+    "Level": "lcm_core.recall.levels",
     "Limits": "lcm_core.checks",
     "Migrated": "lcm_core.change.migrate",
     "Migration": "lcm_core.change.migrate",
@@ -478,28 +482,54 @@ class LcmDatabase:
         *,
         tokens: int = 4_000,
         cursor: str | None = None,
+        level: int | None = None,
         conversations: Collection[ConversationId] | None = None,
     ) -> Page:
         """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
 
-        *cursor*: from the previous page. *conversations*: read only these; None: all.
+        *cursor*: from the previous page. *level*: only the texts of this level of a summary, as `levels`
+        numbers them; None: all of them. *conversations*: read only these; None: all.
 
         Raises:
-            NotFoundError: the id does not exist.
+            NotFoundError: the id or the level does not exist.
             UsageError: the cursor is not valid.
         """
+        from lcm_core.recall.levels import level_of, levels_below, read_level
         from lcm_core.recall.read import read_below
 
-        async def load(reader: Reader) -> Page:
-            return await reader.run(
-                read_below,
-                reader.schema,
+        def read(rows: Rows, schema: Schema) -> Page:
+            if level is not None:
+                found = level_of(levels_below(rows, schema, name, conversations), level, name)
+                return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
+            return read_below(
+                rows,
+                schema,
                 name,
                 self._recalling(),
                 tokens=tokens,
                 cursor=cursor,
                 within=conversations,
             )
+
+        async def load(reader: Reader) -> Page:
+            return await reader.run(read, reader.schema)
+
+        return await self._database.read(load)
+
+    async def levels(
+        self, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
+    ) -> tuple[Level, ...]:
+        """The levels below a summary, without texts (docs/recall.md, "Level by level").
+
+        Level 0 is the summary itself. *conversations*: rows of others count as missing; None: all count.
+
+        Raises:
+            NotFoundError: the summary does not exist.
+        """
+        from lcm_core.recall.levels import levels_below
+
+        async def load(reader: Reader) -> tuple[Level, ...]:
+            return await reader.run(levels_below, reader.schema, summary_id, conversations)
 
         return await self._database.read(load)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lcm_core.errors import ExitCode, NotFoundError, RefusedError
+from lcm_core.errors import ExitCode, RefusedError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.private_files import reason_of
 from lcm_core.recall.documents import (
@@ -18,7 +18,7 @@ from lcm_core.recall.documents import (
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
 from lcm_core.recall.find import NAMES, Found, Hit, Near, search
 from lcm_core.recall.indexing import forget, index_of, make_index, remember
-from lcm_core.recall.levels import Level, levels_below, read_level
+from lcm_core.recall.levels import Level, level_of, levels_below, read_level
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import Query
@@ -308,12 +308,8 @@ def expand_level(run: Run, name: str, number: int, budget: int, cursor: str | No
 
         def read(rows: Rows) -> Page:
             levels = levels_below(rows, reader.schema, whole)
-            if number >= len(levels):
-                raise NotFoundError(
-                    f"There is no level {number:,} below {whole[:80]}; the last one is {len(levels) - 1}.",
-                    details={"level": number},
-                )
-            return read_level(rows, reader.schema, levels[number], tokens=budget, cursor=cursor)
+            level = level_of(levels, number, whole)
+            return read_level(rows, reader.schema, level, tokens=budget, cursor=cursor)
 
         return whole, await reader.run(read)
 

@@ -15,14 +15,17 @@ from lcm_core.errors import LcmError, NotFoundError, UsageError
 from lcm_core.javascript import Json
 from lcm_core.recall.documents import described_document, found_document, passage_document
 from lcm_core.recall.find import NAMES, Found, Hit, search
-from lcm_core.recall.read import beginning_of, cite, read_below, text_of, verify
+from lcm_core.recall.levels import level_of, levels_below, read_level
+from lcm_core.recall.read import Page, beginning_of, cite, read_below, text_of, verify
 from lcm_core.recall.terms import Mode, parse
+from lcm_core.store.connecting import Rows
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import file_state
 from lcm_core.store.searched import DocumentKind, Filter
 from lcm_core.times import iso_z, parse_utc, span_of
+from lcm_core.wording import counted
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
 from lcm_tui.mcp.arguments import Argument, Given, Switch, Text, Whole
@@ -127,9 +130,9 @@ async def _conversations(reader: Reader, memory: Memory, given: Given) -> ToolAn
     counts = await count_rows(reader, [one.conversation.conversation_id for one in page])
     rows: list[Json] = []
     lines = [f"{len(page)} of {len(scope.entries)} conversations, the newest activity first."]
-    for one, counted in zip(page, counts, strict=True):
+    for one, held in zip(page, counts, strict=True):
         record = one.conversation
-        summaries = sum(depth.count for depth in counted.summaries)
+        summaries = sum(depth.count for depth in held.summaries)
         rows.append(
             {
                 "conversationId": record.conversation_id,
@@ -137,14 +140,14 @@ async def _conversations(reader: Reader, memory: Memory, given: Given) -> ToolAn
                 "title": short(record.title),
                 "active": record.active,
                 "lastMessageAt": one.last_activity,
-                "messages": counted.messages,
+                "messages": held.messages,
                 "summaries": summaries,
-                "contextItems": counted.context_items,
+                "contextItems": held.context_items,
             }
         )
         state = "archived" if record.active is False else "active"
         lines.append(
-            f"conversation {record.conversation_id} ({state}): {counted.messages:,} messages, "
+            f"conversation {record.conversation_id} ({state}): {held.messages:,} messages, "
             f"{summaries:,} summaries, last message {short(one.last_activity, 40) or 'never'}"
         )
         lines += quoted(short(f"{record.session_key or record.session_id} {record.title or ''}"))
@@ -308,18 +311,29 @@ async def _describe(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
 
 async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     scope = await scope_of(reader, memory.allowed)
-    page = await reader.run(
-        lambda rows: read_below(
+    if given.flag("levels"):
+        return await _levels(reader, scope, given)
+    name, number = given.text("id") or "", given.number("level")
+    tokens, cursor = given.count("tokens"), given.text("cursor")
+    if number is not None and given.flag("summaries_only"):
+        raise UsageError("Give either level or summaries_only: a level has both kinds of texts.")
+
+    def read(rows: Rows) -> Page:
+        if number is not None:
+            level = level_of(levels_below(rows, reader.schema, name, scope.ids), number, name)
+            return read_level(rows, reader.schema, level, tokens=tokens, cursor=cursor)
+        return read_below(
             rows,
             reader.schema,
-            given.text("id") or "",
+            name,
             memory.settings,
-            tokens=given.count("tokens"),
-            cursor=given.text("cursor"),
+            tokens=tokens,
+            cursor=cursor,
             with_messages=not given.flag("summaries_only"),
             within=scope.ids,
         )
-    )
+
+    page = await reader.run(read)
     lines = [f"{len(page.passages)} passages, about {page.tokens:,} tokens."]
     for one in page.passages:
         part = f", from character {one.start:,}" if one.start else ""
@@ -338,6 +352,35 @@ async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
         "nextCursor": page.next,
     }
     return answered(scope.name, lines + _more(page.next), data)
+
+
+async def _levels(reader: Reader, scope: Scope, given: Given) -> ToolAnswer:
+    for other in ("level", "summaries_only", "cursor"):
+        if other in given.values:
+            raise UsageError(f"Give either levels or {other}: levels lists them without texts.")
+    name = (given.text("id") or "").partition("@")[0]
+    levels = await reader.run(levels_below, reader.schema, name, scope.ids)
+    lines = [f"{len(levels)} levels, without texts; level 0 is {short(name)}."]
+    total, rows = 0, list[Json]()
+    for one in levels:
+        total += one.tokens
+        missing = f", {one.missing:,} missing" if one.missing else ""
+        lines.append(
+            f"level {one.number}: {counted(len(one.summaries), 'summary')}, "
+            f"{counted(len(one.messages), 'message')}{missing}; {one.tokens:,} stored tokens, "
+            f"{total:,} down to here"
+        )
+        rows.append(
+            {
+                "level": one.number,
+                "summaries": len(one.summaries),
+                "messages": len(one.messages),
+                "missing": one.missing,
+                "tokens": one.tokens,
+                "tokensToHere": total,
+            }
+        )
+    return answered(scope.name, [*lines, ""], {"id": name, "levels": rows})
 
 
 # -- context -----------------------------------------------------------------------------------------------
@@ -430,12 +473,15 @@ TOOLS: Final = (
     ),
     _reading(
         "expand",
-        "Read down from a summary to the summaries and messages below it, page by page, with citations.",
+        "Read down from a summary to the summaries and messages below it, page by page, with citations; or "
+        "list its levels with their sizes, and read one of them.",
         {
             "id": _ID,
             "tokens": _TOKENS,
             "cursor": _CURSOR,
             "summaries_only": Switch("Omit the messages."),
+            "levels": Switch("List the levels below a summary with their tokens, without texts."),
+            "level": Whole("Only the texts of this level; 0 is the summary itself.", least=0),
         },
         _expand,
     ),

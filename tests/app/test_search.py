@@ -19,6 +19,7 @@ from lcm_core.recall.live import search_live
 from lcm_core.store.searched import DocumentKind
 from lcm_core.summarize.replies import Model
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from lcm_tui.dialogs.two_texts import TwoTexts
 from lcm_tui.screens.conversation.screen import ConversationScreen
@@ -28,8 +29,10 @@ from lcm_tui.screens.expansion.screen import ExpansionScreen
 from lcm_tui.screens.search.narrowing import parse_narrowing
 from lcm_tui.screens.search.panes import HitKey
 from lcm_tui.screens.search.screen import SearchScreen
-from tests.app.screens import WAYS, walk_to
+from tests.app.screens import EVERY, walk_to
+from tests.app.snapshots import keep
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text
+from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
 
@@ -300,13 +303,15 @@ async def test_without_the_cache_nothing_is_kept_on_disk(
         assert any(default_folder().rglob("*")) is kept, setting
 
 
-ANYWHERE = (*WAYS, "TargetScreen", "SourceScreen", "EditScreen")
-
-
-@pytest.mark.parametrize("name", sampled(ANYWHERE, ["ContextScreen", "DraftingScreen"]))
+@pytest.mark.parametrize("name", sampled(EVERY, ["ContextScreen", "DraftingScreen"]))
 async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     plant(path)
+    if name == "OperationScreen":
+        words = ("dissolve", "1", "--summary", "sum_4c4bd5292abfa225", "--apply", "--yes", "--json")
+        assert (await asyncio.to_thread(command, *words, "--db", path)).code == 0
+    elif name == "SnapshotScreen":
+        await keep(path, 1, [6_000])
     async with open_app(path, size=NARROW, state_dir=openclaw_home) as pilot:
         before = await walk_to(pilot, name)
         if isinstance(before, EditScreen):  # where F is a letter, too: its third key
@@ -327,6 +332,26 @@ async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_h
         if screen is not before:
             await pilot.press("escape")
             await wait_for(pilot, lambda: pilot.app.screen is before, "where one was")
+
+
+DIALOGS = {"ContextScreen": "question_mark", "ConversationsScreen": "R"}
+
+
+@pytest.mark.parametrize("before", sampled(DIALOGS, ["ConversationsScreen"]))
+async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    plant(path)
+    async with open_app(path, size=NARROW) as pilot:
+        below = await walk_to(pilot, before)
+        await pilot.press(DIALOGS[before])
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ModalScreen), "the dialog")
+        await pilot.press("escape", "F", *NEEDLE)
+        screen = pilot.app.screen
+        assert isinstance(screen, SearchScreen)
+        assert screen.query_input.value == NEEDLE
+        await wait_for_text(pilot, "2 hits")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is below, "where one was")
 
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:

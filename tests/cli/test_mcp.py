@@ -177,6 +177,7 @@ async def test_pages_follow_each_other_until_everything_was_given(memory: Path) 
 async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -> None:
     # Damage by which a summary of the scope leads to a message that is not in it.
     with building(memory) as rows:
+        [held] = rows.execute("SELECT count(*) FROM summary_messages WHERE summary_id = 'sum_a'").fetchone()
         rows.execute("INSERT INTO summary_messages (summary_id, message_id, ordinal) VALUES ('sum_a', 7, 9)")
     scopes = {"1": Allowed((1,)), "agent:main:main": Allowed((), ("agent:main:main",))}
     for name, allowed in scopes.items():
@@ -188,6 +189,13 @@ async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -
             assert nothing["total"] == 0
             _, below = await ask(client, "expand", id="sum_a")
             assert {one["conversationId"] for one in below["passages"]} == {1}
+            text, data = await ask(client, "expand", id="sum_a", levels=True)
+            assert (data["levels"][1]["messages"], data["levels"][1]["missing"]) == (held, 1), data
+            assert "sum_a" in text
+            assert "needle" not in text
+            _, level = await ask(client, "expand", id="sum_a", level=1)
+            assert {one["conversationId"] for one in level["passages"]} == {1}
+            assert len(level["passages"]) == held
             _, listed = await ask(client, "conversations")
             assert [one["conversationId"] for one in listed["conversations"]] == [1]
             for tool, arguments in (
@@ -195,6 +203,8 @@ async def test_no_argument_reaches_beyond_the_scope_of_the_start(memory: Path) -
                 ("context", {"conversation": 2}),
                 ("describe", {"id": "msg#7"}),
                 ("expand", {"id": "sum_b"}),
+                ("expand", {"id": "sum_b", "levels": True}),
+                ("expand", {"id": "sum_b", "level": 0}),
             ):
                 assert "secret" not in await refusal(client, tool, **arguments)
 
@@ -265,6 +275,11 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
             ("search", {"query": "(", "mode": "regex"}, "not a regular expression"),
             ("expand", {"id": "sum_a", "tokens": 9_000}, "tokens must be from 100 to 8,000"),
             ("expand", {"id": "sum_none"}, "sum_none"),
+            ("expand", {"id": "sum_none", "levels": True}, "sum_none"),
+            ("expand", {"id": "sum_a", "level": 9}, "There is no level 9"),
+            ("expand", {"id": "sum_a", "level": -1}, "level must be from 0"),
+            ("expand", {"id": "sum_a", "levels": True, "level": 1}, "either levels or level"),
+            ("expand", {"id": "sum_a", "summaries_only": True, "level": 1}, "either level or summaries_only"),
             ("expand", {"id": "sum_a", "cursor": "x"}, "cursor"),
             ("expand", {"id": "sum_a", "cursor": "9.0"}, "beyond the end"),
             ("expand", {"id": "sum_a", "cursor": "1.999999"}, "beyond the end"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -20,6 +22,8 @@ from lcm_core.recall.queries import (
     syntax_in,
     trigram_plan,
 )
+from lcm_core.recall.settings import recall_settings
+from lcm_core.settings import Options, resolve
 
 from tests.support import recorded
 
@@ -149,6 +153,21 @@ def test_times_are_read_as_a_javascript_engine_reads_them(
             found = asked.moment("since", ZoneInfo(zone))
             assert found is not None
             assert f"{found:%Y-%m-%dT%H:%M}" == expected, written
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown", "read"),
+    [({"TZ": "Asia/Tokyo"}, "Asia/Tokyo", "Asia/Tokyo"), ({}, "America/New_York", None)],
+)
+def test_the_plugins_zone_shows_times_and_reads_none(
+    variables: dict[str, str], shown: str, read: str | None, tmp_path: Path
+) -> None:
+    config = tmp_path / "openclaw.json"
+    block = {"timezone": "America/New_York"}
+    config.write_text(json.dumps({"plugins": {"entries": {"lossless-claw": {"config": block}}}}))
+    found = recall_settings(resolve(Options(config=str(config)), variables, home=tmp_path))
+    assert found.zone == ZoneInfo(shown)
+    assert found.local == (None if read is None else ZoneInfo(read))
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ class Engine:
         async with self._turn(session):
             return await self._transcripts.bootstrap(session, transcript, self._rules().ingest)
 
-    # -- when a session begins anew or ends ----------------------------------------------------------------
+    # -- when a session is reset or ends -------------------------------------------------------------------
 
     async def new_session(self, session: Session) -> None:
         """`/new`: the context of the same conversation loses all that is not deep enough.

@@ -49,8 +49,8 @@ def _grep(
     scope_name = _one_of(parameters, "scope", _SCOPES)
     full_text = mode == "full_text"
     order = Order(_one_of(parameters, "sort", tuple(Order))) if full_text else Order.RECENCY
-    since = parameters.moment("since", settings.zone)
-    before = parameters.moment("before", settings.zone)
+    since = parameters.moment("since", settings.local)
+    before = parameters.moment("before", settings.local)
     if since is not None and before is not None and since >= before:
         raise ToolError("`since` must be earlier than `before`.")
     scope = resolve_scope(rows, parameters, caller)

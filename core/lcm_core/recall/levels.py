@@ -1,4 +1,4 @@
-"""What lies below a summary level by level, and what each level costs; then the texts of one level.
+"""What is below a summary level by level, and what each level costs; then the texts of one level.
 
 Source: docs/recall.md, "Level by level".
 """
@@ -6,13 +6,13 @@ Source: docs/recall.md, "Level by level".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.errors import NotFoundError
 from lcm_core.recall.read import DEFAULT_TOKENS, Page, cursor_at, page_of
-from lcm_core.records import MessageId, Summary, SummaryId
+from lcm_core.records import ConversationId, MessageId, Summary, SummaryId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.recalled import RecalledRows
 from lcm_core.store.schema import Schema
@@ -39,8 +39,12 @@ class Level:
         return len(self.summaries) + len(self.messages)
 
 
-def levels_below(db: Rows, schema: Schema, root: str) -> tuple[Level, ...]:
-    """The levels of a summary, itself the first; no text is read. It ends also where sources go in a circle.
+def levels_below(
+    db: Rows, schema: Schema, root: str, within: Collection[ConversationId] | None = None
+) -> tuple[Level, ...]:
+    """The levels of a summary, itself the first; no text is read. The walk ends even if sources form a cycle.
+
+    *root*: an id or a citation. *within*: rows of other conversations count as missing; None: all count.
 
     Raises:
         NotFoundError: there is no summary of this id.
@@ -50,14 +54,16 @@ def levels_below(db: Rows, schema: Schema, root: str) -> tuple[Level, ...]:
     seen: set[str | int] = {*wanted}
     levels: list[Level] = []
     while wanted or linked:
-        summaries = rows.without_texts(wanted)
+        summaries = [
+            one for one in rows.without_texts(wanted) if within is None or one.conversation_id in within
+        ]
         if not levels and not summaries:
             raise NotFoundError(
                 f"There is no summary {root[:80]}; only a summary has levels below it.",
                 code="NOT_FOUND",
                 details={"id": root[:80]},
             )
-        levels.append(_level(len(levels), summaries, rows.message_tokens(linked), wanted, linked))
+        levels.append(_level(len(levels), summaries, rows.message_tokens(linked, within), wanted, linked))
         ids = [one.summary_id for one in summaries]
         sources = (edge.source for one in ids for edge in rows.edges("summary_id", one))
         messages = (message for one in ids for message in rows.message_ids(one))
@@ -85,6 +91,20 @@ def _level(
     )
 
 
+def level_of(levels: Sequence[Level], number: int, root: str) -> Level:
+    """The level of a *number*, of those below *root*.
+
+    Raises:
+        NotFoundError: there are fewer levels.
+    """
+    if not 0 <= number < len(levels):
+        raise NotFoundError(
+            f"There is no level {number:,} below {root[:80]}; the last one is {len(levels) - 1}.",
+            details={"level": number},
+        )
+    return levels[number]
+
+
 def read_level(
     db: Rows,
     schema: Schema,
@@ -95,7 +115,7 @@ def read_level(
 ) -> Page:
     """A page of the texts of a level, in its order: summaries, then messages with their tool calls.
 
-    *tokens* are estimated as the engine does today. A text that alone is larger goes on on the next page.
+    *tokens* are estimated as the engine does today. A text that alone is larger continues on the next page.
 
     Raises:
         UsageError: the cursor is none of ours.

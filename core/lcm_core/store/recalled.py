@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lcm_core.records import (
@@ -180,13 +180,22 @@ class RecalledRows:
         found = {row["message_id"]: message_of(row) for row in rows}
         return [found[one] for one in message_ids if one in found]
 
-    def message_tokens(self, message_ids: Iterable[MessageId]) -> dict[MessageId, int]:
-        """The stored tokens of some messages, 0 where none are recorded; those that are gone are left out."""
-        columns = self.schema.select("messages", ("message_id", "token_count"), "m")
+    def message_tokens(
+        self, message_ids: Iterable[MessageId], within: Collection[ConversationId] | None = None
+    ) -> dict[MessageId, int]:
+        """The stored tokens of some messages, 0 where none are recorded; missing messages are left out.
+
+        *within*: only messages of these conversations; None: of all.
+        """
+        columns = self.schema.select("messages", ("message_id", "conversation_id", "token_count"), "m")
         rows = typed(
             self.db.rows_in(f"SELECT {columns} FROM messages AS m WHERE m.message_id IN (?*)", message_ids)
         )
-        return {MessageId(row["message_id"]): row["token_count"] or 0 for row in rows}
+        return {
+            MessageId(row["message_id"]): row["token_count"] or 0
+            for row in rows
+            if within is None or row["conversation_id"] in within
+        }
 
     def file(self, file_id: str) -> LargeFile | None:
         """One large file by its id."""
