@@ -11,19 +11,25 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store.conversations import first_words, get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.text import clip, safe_line
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from rich.console import RenderableType
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Command, key_title
+from lcm_tui.dialogs.dialog import TYPING, HelpScreen, faded, key_row
 from lcm_tui.frame import CommandScreen
+from lcm_tui.widgets.bars import KeyBar, KeyHint
+from lcm_tui.widgets.text import Block, heading
 
 #: Places that are shown at most, of what was read, and ids that begin as typed.
 MOST: Final = 12
@@ -47,6 +53,67 @@ class Goal:
     title: str
     does: str  #: what choosing it would do, a sentence
     go: Go
+
+
+class GoTo(CommandPalette):
+    """What `:` opens: a line to type into, and what it finds."""
+
+    DEFAULT_CSS = """
+    GoTo {
+        background: $background 80%;
+        &:ansi { background: transparent; }
+        & > Vertical { margin-top: 1; }
+        & > KeyBar { dock: bottom; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "help", "Help", show=False, id="palette-help")]
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="What do you want to do, or where to go?  F1 help  esc back")
+
+    def compose(self) -> ComposeResult:
+        """What Textual makes of it, and its keys, where those of the screen below would do nothing."""
+        yield from super().compose()
+        yield KeyBar(
+            lambda: [
+                KeyHint("enter", "Go", "go", True),
+                KeyHint("↑↓", "Select", "select", True),
+                KeyHint("F1", "Help", "help", True),
+                KeyHint("esc", "Back", "back", True),
+            ]
+        )
+
+    def render(self) -> RenderableType:
+        """The screen below, faded."""
+        return faded(super().render())
+
+    async def action_run(self, command: str) -> None:
+        """A key of the bar was clicked."""
+        acts = {"go": "command_list('select')", "select": "cursor_down", "help": "help", "back": "escape"}
+        await self.run_action(acts[command])
+
+    def action_help(self) -> None:
+        """Explain it; what was typed stays."""
+        self.app.push_screen(HelpScreen(_PALETTE_HELP))
+
+
+_PALETTE_HELP: Final = (
+    Block(
+        "Type what you look for: a command in your own words (why full, what did the model see, disk), a "
+        "conversation by its title, agent, channel or first words, an id (sum_4c4b, m848, 12), a change, a "
+        "setting, a theme, or a screen."
+    ),
+    Block(),
+    Block("The line below each result says what it does, and why it cannot be done now."),
+    Block(),
+    heading("Keys while you type"),
+    key_row("enter", "Go", "Do what is selected."),
+    key_row("↑ ↓", "Select", "Select the result above, or below."),
+    key_row("PgUp PgDn", "Page", "Select a page up, or down."),
+    key_row("F1", "Help", "This help; what you typed stays."),
+    key_row("esc", "Back", "Close the list; nothing is done."),
+    *TYPING,
+)
 
 
 class CommandSource(Provider):

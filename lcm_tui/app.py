@@ -326,6 +326,13 @@ class LcmApp(App[int]):
         else:
             self.clear_notifications()
 
+    def action_command_palette(self) -> None:
+        """Go anywhere."""
+        from lcm_tui.anywhere import GoTo
+
+        if not isinstance(self.screen, GoTo):
+            self.push_screen(GoTo())
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Besides the screen's own commands: the theme."""
         for command in super().get_system_commands(screen):

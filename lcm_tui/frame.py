@@ -311,6 +311,11 @@ class CommandScreen(Screen[None]):
 
         return f"{past_text(self.then.past.found, self.session.zone)}\n{self.HELP}"
 
+    def moved_in(self) -> Sequence[Widget]:
+        """What takes the keys that move, the one with the keys first."""
+        first = self.focused or self.main_widget()
+        return (first, *(one for one in self.focus_chain if one is not first))
+
     def actions(self) -> Sequence[Action]:
         """What each command of this screen does; asked once, when the screen has been made."""
         return ()
@@ -370,7 +375,13 @@ class CommandScreen(Screen[None]):
         return ""
 
     def key_hints(self) -> list[KeyHint]:
-        """What the key bar shows."""
+        """What the key bar shows; while something is typed, the keys that are no text."""
+        if self.asking:
+            return [
+                KeyHint("enter", "Done" if self._finding is None else "Keep", "prompt-done", True),
+                KeyHint("F1", "Help", "help", True),
+                KeyHint("esc", "Cancel" if self._finding is None else "Clear", "back", True),
+            ]
         return [
             KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
             for name in self.in_key_bar()
@@ -544,10 +555,20 @@ class CommandScreen(Screen[None]):
         return True
 
     def action_help(self) -> None:
-        """Explain this screen."""
-        from lcm_tui.dialogs.help import HelpScreen, help_document
+        """Explain this screen, or the line that is typed."""
+        from lcm_tui.dialogs.dialog import HelpScreen
+        from lcm_tui.dialogs.help import PARTS, help_document
+        from lcm_tui.dialogs.prompt import prompt_document
 
-        self.app.push_screen(HelpScreen(help_document(self)))
+        if self.asking:
+            keys = (self.key_of("next"), self.key_of("previous-match"))
+            self.app.push_screen(HelpScreen(prompt_document(self._prompt_line.label, self._finding, keys)))
+        else:
+            self.app.push_screen(HelpScreen(help_document(self), PARTS))
+
+    async def action_prompt_done(self) -> None:
+        """Enter, by a click on it."""
+        await self.query_one(Prompt).action_submit()
 
     def action_palette(self) -> None:
         """Search all commands."""
@@ -666,6 +687,7 @@ class CommandScreen(Screen[None]):
         with prompt.prevent(Input.Changed):
             prompt.value = value
         self.set_focus(prompt)
+        self.refresh_bars()
         return self._asked
 
     def _settle(self, text: str | None) -> None:
@@ -686,6 +708,7 @@ class CommandScreen(Screen[None]):
         (self._asked_from or self.main_widget()).focus()
         self._asked_from = None
         self._settle(None)
+        self.refresh_bars()
 
     def main_widget(self) -> Widget:
         """What has the focus when nothing else asks for it."""

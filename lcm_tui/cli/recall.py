@@ -21,6 +21,7 @@ from lcm_core.recall.indexing import forget, index_of, make_index, remember
 from lcm_core.recall.levels import Level, level_of, levels_below, read_level
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
 from lcm_core.recall.settings import recall_settings
+from lcm_core.recall.telling import REPEATS
 from lcm_core.recall.terms import Query
 from lcm_core.recall.tools import RecallTools
 from lcm_core.records import ConversationId, SummaryId
@@ -354,4 +355,5 @@ def passage_title(run: Run, one: Passage) -> str:
     """The line above a passage."""
     part = f", from character {one.start:,}" if one.start else ""
     part += "" if one.complete else ", continues"
+    part += f", {REPEATS}" if one.repeats else ""
     return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

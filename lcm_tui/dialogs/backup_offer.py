@@ -18,8 +18,8 @@ from lcm_core.times import parse_utc
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
+from lcm_tui.dialogs.dialog import Dialog
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Decision
 from lcm_tui.views.units import size_text
@@ -66,21 +66,33 @@ def _now(session: Session) -> datetime:
     return datetime.now(UTC).astimezone(session.zone)
 
 
-class BackupOffer(Decision[bool]):
+class BackupOffer(Dialog[bool], Decision[bool]):
     """Make a backup first, go on without one, or leave; the answer is whether to go on."""
 
+    ABOUT = """
+    Before the first change of a day lcm-tui offers a copy of the database. Every change can be undone in the
+    history without it; the copy also helps when the file itself is lost or damaged.
+    """
+    FIXED = 3
     DEFAULT_CSS = """
-    BackupOffer { align: center middle; }
-    BackupOffer > Vertical {
-        width: 74; max-width: 100%; height: 14; max-height: 100%; background: $surface; padding: 1 2;
-    }
-    BackupOffer TextView { background: $surface; }
     BackupOffer #choices { height: 3; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b,enter", "backup", "Backup", id="offer-backup"),
-        Binding("n", "without", "Continue without", id="offer-without"),
-        Binding("escape,q", "leave", "Leave", id="offer-leave"),
+        Binding("b,enter", "backup", "Back up", tooltip="Make the copy, then continue.", id="offer-backup"),
+        Binding(
+            "n",
+            "without",
+            "No backup",
+            tooltip="Continue without a copy; not asked again today.",
+            id="offer-without",
+        ),
+        Binding(
+            "escape,q",
+            "leave",
+            "Cancel",
+            tooltip="Change nothing. While the copy is made: stop it.",
+            id="offer-leave",
+        ),
     ]
 
     def __init__(self, path: Path, size: int, *, agreed: bool = False) -> None:
@@ -100,11 +112,10 @@ class BackupOffer(Decision[bool]):
         if self._agreed:
             self.action_backup()
 
-    def compose(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """What is offered, and its keys."""
-        with Vertical():
-            yield TextView(self._document())
-            yield TextView(self._choices(), id="choices")  # in sight however long the paths are
+        yield TextView(self._document())
+        yield TextView(self._choices(), id="choices")  # in sight however long the paths are
 
     def _choices(self) -> Document:
         if self._stop is not None:
@@ -138,8 +149,9 @@ class BackupOffer(Decision[bool]):
     def _draw(self) -> None:
         if not self.is_attached:
             return
-        self.query_one(TextView).show(self._document())
+        self.query(TextView).first().show(self._document())
         self.query_one("#choices", TextView).show(self._choices())
+        self.fit()
 
     @on(TextView.Clicked, "#choices")
     def _clicked(self, event: TextView.Clicked) -> None:

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from lcm_core.text import safe_line
-from textual import events
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.binding import Binding
+from textual.widget import Widget
 
 from lcm_tui.commands import Command, key_title
-from lcm_tui.keymap import moving_keys
+from lcm_tui.dialogs.dialog import TEXT, key_row
 from lcm_tui.session import Session
-from lcm_tui.widgets.spans import Span, StyleName
-from lcm_tui.widgets.text import Block, Document, TextView, field, heading
+from lcm_tui.widgets.scrolling import Moves
+from lcm_tui.widgets.text import Block, Document, field, heading
 
-#: Cells of the column of keys, and those before the sentences.
-_KEY: Final = 9
-_TEXT: Final = 26
 #: Between the first sentence and what follows it.
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+")
 
-#: The headings; tab goes to the second and the third.
+#: The headings; tab goes to all but the first.
 KEYS: Final = heading("Keys of this screen")
 MORE: Final = heading("What this screen shows")
-EVERYWHERE: Final = heading("Moving and the mouse, on every screen")
+MOVING: Final = heading("Moving on this screen")
+EVERYWHERE: Final = heading("The mouse, on every screen")
+PARTS: Final = (MORE, MOVING, EVERYWHERE)
 
-#: Moving, by the ids of its actions.
-MOVING = (
-    (("up", "down"), "move by one"),
-    (("page-up", "page-down"), "move by a page"),
-    (("first", "last"), "first and last"),
-    (("fold", "unfold"), "fold and unfold, or left and right"),
-)
 MOUSE = (
     ("click", "select; again: open; a heading: sort; a key: run it; an answer: give it"),
     ("click", "a summary's id in a text: its place in the DAG; 3 of 42, 5 new ↓: the end of the list"),
@@ -67,40 +55,8 @@ class Explained(Protocol):
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now."""
 
-
-class HelpScreen(ModalScreen[None]):
-    """The help of the screen below it."""
-
-    DEFAULT_CSS = """
-    HelpScreen { align: center middle; }
-    HelpScreen > Vertical { width: 90%; max-width: 92; height: 90%; background: $surface; padding: 1 2; }
-    HelpScreen TextView { background: $surface; }
-    HelpScreen Static { height: 1; color: $text-muted; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,f1,enter", "dismiss", "Back", id="help-back"),
-        Binding("tab", "next_part", "Next part", id="help-next-part"),
-    ]
-
-    def __init__(self, document: Document) -> None:
-        super().__init__()
-        self._document = document
-
-    def on_click(self, event: events.Click) -> None:
-        """A click beside the help closes it."""
-        if not self.query_one(Vertical).region.contains(event.screen_x, event.screen_y):
-            self.dismiss()
-
-    def compose(self) -> ComposeResult:
-        """One text to scroll, and the keys for it."""
-        with Vertical():
-            yield TextView(self._document)
-            yield Static("tab next part · space next page · esc back", markup=False)
-
-    def action_next_part(self) -> None:
-        """Scroll to the next heading; after the last one, to the top."""
-        parts = [at for at, block in enumerate(self._document) if block in (MORE, EVERYWHERE)]
-        self.query_one(TextView).reveal_next(parts)
+    def moved_in(self) -> Sequence[Widget]:
+        """What takes the keys that move, the one with the keys first."""
 
 
 def help_document(screen: Explained) -> Document:
@@ -112,28 +68,38 @@ def help_document(screen: Explained) -> Document:
         keys = screen.session.settings.keys.get(name, command.key)
         written = " ".join(key_title(key) for key in keys.split(","))
         reason = screen.why_not(name)
-        blocks.append(_row(written, command.title, command.help, usable=reason is None))
+        blocks.append(key_row(written, command.title, command.help, usable=reason is None))
         if reason:
-            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=_TEXT))
+            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=TEXT))
     if rest:
         blocks += [Block(), MORE, Block(text=rest[0])]
+    blocks += [Block(), MOVING, *moving_rows(screen.moved_in(), screen.session.settings.keys)]
     blocks += [Block(), EVERYWHERE]
-    moving = {**moving_keys(), **screen.session.settings.keys}
-    rows = [
-        (" ".join(key_title(key) for name in names for key in moving[name].split(",")), what)
-        for names, what in MOVING
-    ]
-    return (*blocks, *(field(f"{safe_line(keys)} ", what, width=_TEXT) for keys, what in (*rows, *MOUSE)))
+    return (*blocks, *(field(f"{keys} ", what, width=TEXT) for keys, what in MOUSE))
 
 
-def _row(keys: str, title: str, sentence: str, *, usable: bool) -> Block:
-    key = safe_line(f"{keys:<{_KEY - 1}} ")
-    name = safe_line(f"{title:<{_TEXT - len(key) - 1}} ")
-    style: StyleName = "text" if usable else "dim"
-    return Block(
-        spans=(Span(key, "key"), Span(name, "title" if usable else "dim"), Span(sentence, style)),
-        indent=_TEXT,
-    )
+def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Document:
+    """What the moving keys do in each of some widgets; what two of them have in common is said once."""
+    blocks: list[Block] = []
+    told: set[Moves] = set()
+    for widget in widgets:
+        moves: Moves = getattr(widget, "moves", ())
+        if not moves or moves in told:
+            continue
+        if told:
+            blocks.append(Block("in the next pane (tab):", "dim", indent=2))
+        told.add(moves)
+        keys = {**bound_keys(widget), **remapped}
+        for names, what in moves:
+            written = " ".join(key_title(key) for name in names for key in keys[name].split(","))
+            blocks.append(field(f"{safe_line(written)} ", what, width=TEXT))
+    return tuple(blocks)
+
+
+def bound_keys(widget: Widget) -> Mapping[str, str]:
+    """The keys of a widget, by the ids of their bindings."""
+    bound = [one for kind in reversed(type(widget).__mro__) for one in vars(kind).get("BINDINGS", ())]
+    return {one.id: one.key for one in bound if isinstance(one, Binding) and one.id}
 
 
 def reflowed(text: str) -> str:

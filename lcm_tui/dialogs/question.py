@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
+from lcm_tui.dialogs.dialog import READING, Dialog, key_row
 from lcm_tui.typed_ahead import Decision
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
@@ -18,18 +18,12 @@ from lcm_tui.widgets.text import Block, Document, TextView, heading
 Answer = tuple[str, str]
 
 
-class Question(Decision[str]):
+class Question(Dialog[str], Decision[str]):
     """Ask something; the result is the key of the answer, or empty when it was left."""
 
-    DEFAULT_CSS = """
-    Question { align: center middle; }
-    Question > Vertical {
-        width: 76; max-width: 100%; height: auto; max-height: 100%; background: $surface; padding: 1 2;
-    }
-    Question TextView { background: $surface; height: 12; max-height: 100%; }
-    """
+    ABOUT = "A question with a key for each answer. Nothing happens before you press one of them."
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "Leave", id="question-leave"),
+        Binding("escape,q", "leave", "Cancel", tooltip="Close the question.", id="question-leave"),
     ]
 
     def __init__(
@@ -51,18 +45,26 @@ class Question(Decision[str]):
         self._body = body
         self._answers = (*answers, ("esc", leave))
 
-    def compose(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """The question and its keys."""
         lines = [
             Block(spans=(Span(f"{key:<7}", "key"), Span(words)), indent=7) for key, words in self._answers
         ]
-        with Vertical():
-            yield TextView((heading(self._title), *self._body, Block(), *lines))
+        yield TextView((heading(self._title), *self._body, Block(), *lines))
 
-    def on_mount(self) -> None:
-        """As tall as what it says, if there is room."""
-        text = self.query_one(TextView)
-        text.styles.height = min(max(len(text.document) + 4, 10), max(self.app.size.height - 4, 6))
+    def explained(self) -> Document:
+        """The question itself."""
+        return (Block(), heading(self._title))
+
+    def more_keys(self) -> Document:
+        """The answers, and what scrolls a long question."""
+        return (
+            *(
+                key_row(key, "Answer", f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.")
+                for key, words in self._answers[:-1]
+            ),
+            *READING,
+        )
 
     def on_key(self, event: events.Key) -> None:
         """A key that is an answer."""

@@ -7,25 +7,23 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
+from lcm_tui.dialogs.dialog import Dialog
 from lcm_tui.typed_ahead import Decision
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 
 
-class SearchOnly(Decision[bool]):
+class SearchOnly(Dialog[bool], Decision[bool]):
     """What is done when no row has to change, only search tables; the answer is whether to do it."""
 
-    DEFAULT_CSS = """
-    SearchOnly { align: center middle; }
-    SearchOnly > Vertical { width: 74; max-width: 100%; height: 13; max-height: 100%; background: $surface; }
-    SearchOnly > Vertical { padding: 1 2; }
-    SearchOnly TextView { background: $surface; }
+    ABOUT = """
+    The fix changes no row of a conversation. It rebuilds search tables, which only help to find messages and
+    summaries: a search that missed some finds them again.
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("a", "dismiss(True)", "Apply", id="search-apply"),
-        Binding("escape,q", "dismiss(False)", "Leave", id="search-leave"),
+        Binding("a", "dismiss(True)", "Apply", tooltip="Rebuild the search tables.", id="search-apply"),
+        Binding("escape,q", "dismiss(False)", "Cancel", tooltip="Leave them as they are.", id="search-leave"),
     ]
 
     def __init__(self, tables: Sequence[str], left: Sequence[str]) -> None:
@@ -34,10 +32,9 @@ class SearchOnly(Decision[bool]):
         self._tables = tuple(tables)
         self._left = tuple(left)
 
-    def compose(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """What is done, and the keys."""
-        with Vertical():
-            yield TextView(self._document())
+        yield TextView(self._document())
 
     def _document(self) -> Document:
         return (

@@ -6,28 +6,42 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
 
 from lcm_tui.commands import COMMANDS
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.dialogs.dialog import READING, Dialog
+from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.text import Document, TextView
 
 #: Cells of a terminal in which two texts stand beside each other.
 _BESIDE = 100
 
 
-class TwoTexts(ModalScreen[None]):
+class TwoTexts(Dialog[None]):
     """Two texts; ``tab`` goes from one to the other."""
 
+    ABOUT = "Two texts to compare, beside each other where there is room. Nothing changes here."
+    FIXED = None
     DEFAULT_CSS = """
-    TwoTexts { align: center middle; }
-    TwoTexts > Rows { width: 96%; height: 94%; background: $surface; padding: 1 2; }
-    TwoTexts TextView, TwoTexts Divider { background: $surface; }
+    TwoTexts .box { width: 100%; }
+    TwoTexts Divider { background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "Back", id="two-texts-back"),
-        Binding(COMMANDS["divider-back"].key, "divide(-1)", "Divider back", id="divider-back"),
-        Binding(COMMANDS["divider-on"].key, "divide(1)", "Divider on", id="divider-on"),
+        Binding("tab", "app.focus_next", "Other text", tooltip="Go to the other text.", id="two-texts-tab"),
+        Binding(
+            COMMANDS["divider-back"].key,
+            "divide(-1)",
+            "Divider back",
+            tooltip=COMMANDS["divider-back"].help,
+            id="divider-back",
+        ),
+        Binding(
+            COMMANDS["divider-on"].key,
+            "divide(1)",
+            "Divider on",
+            tooltip=COMMANDS["divider-on"].help,
+            id="divider-on",
+        ),
+        Binding("escape,q", "dismiss", "Back", tooltip="Close both texts.", id="two-texts-back"),
     ]
 
     def __init__(self, first: Document, second: Document) -> None:
@@ -35,10 +49,13 @@ class TwoTexts(ModalScreen[None]):
         self.first = TextView(first, id="first")
         self.second = TextView(second, id="second")
 
-    def compose(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """Both texts."""
-        with Rows():
-            yield TwoPanes(self.first, self.second, shares=(0.5, 0.5), beside=_BESIDE)
+        yield TwoPanes(self.first, self.second, shares=(0.5, 0.5), beside=_BESIDE)
+
+    def more_keys(self) -> Document:
+        """Those that scroll."""
+        return READING
 
     def action_divide(self, step: int) -> None:
         """Give one of them more room."""

@@ -6,29 +6,30 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
 
+from lcm_tui.dialogs.dialog import READING, Dialog
 from lcm_tui.widgets.text import Document, TextView
 
 
-class WholeScreen(ModalScreen[None]):
+class WholeScreen(Dialog[None]):
     """A text over the screen."""
 
+    ABOUT = "The whole text, to read. Nothing changes here."
     DEFAULT_CSS = """
-    WholeScreen { align: center middle; }
-    WholeScreen > Vertical { width: 90%; max-width: 120; height: 90%; background: $surface; padding: 1 2; }
-    WholeScreen TextView { background: $surface; }
+    WholeScreen .box { width: 122; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Back", id="whole-back"),
+        Binding("escape,q,enter", "dismiss", "Back", tooltip="Close the text.", id="whole-back"),
     ]
 
     def __init__(self, text: Document) -> None:
         super().__init__()
         self._document = text
 
-    def compose(self) -> ComposeResult:
+    def compose_box(self) -> ComposeResult:
         """One text to scroll."""
-        with Vertical():
-            yield TextView(self._document)
+        yield TextView(self._document)
+
+    def more_keys(self) -> Document:
+        """Those that scroll."""
+        return READING

@@ -64,6 +64,7 @@ class ConversationList(ListPane[RowKey]):
     ) -> None:
         """*none* stands there when there is no row at all; *changed*: filter or order list other rows."""
         super().__init__(changed=changed)
+        self.table.also_moves("the columns at the left, at the right, where they do not all fit")
         self.none = none
         self.rows: dict[RowKey, Row] = {}
         self.budget = 0  #: tokens, of which the bars of contexts show the share

@@ -164,6 +164,7 @@ class MessagesPane(Vertical):
         """*moved* is called when another message is selected or in sight, and while a search runs."""
         super().__init__()
         self.list = MessageList(empty="Reading …", id="messages")
+        self.list.also_moves("fold the message, show all of it")
         self.finder = MessageFinder(self)
         self.searching = ""  #: what is being searched for at the moment
         self.extending = False  #: whether a page is being read

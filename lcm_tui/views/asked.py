@@ -7,6 +7,7 @@ from datetime import tzinfo
 from typing import Final
 
 from lcm_core.recall.asking import Asked
+from lcm_core.recall.telling import REPEATS
 from lcm_core.times import format_local, parse_utc
 from lcm_core.wording import counted
 
@@ -54,10 +55,11 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         moment = parse_utc(one.at)
         when = one.at if moment is None else format_local(moment, zone)[:16]
         cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
+        repeats = (Span(f"  {REPEATS}", "warn"),) if one.repeats else ()
         about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
         blocks += [
             Block(),
-            Block(spans=(*cited, Span(one.citation, "key"), Span(about, "dim"))),
+            Block(spans=(*cited, Span(one.citation, "key"), Span(about, "dim"), *repeats)),
             Block(one.text, indent=2),
         ]
     return tuple(blocks)

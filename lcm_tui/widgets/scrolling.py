@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
@@ -15,6 +15,9 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
 from lcm_tui.widgets.drawn import Drawn
+
+#: What the moving keys do: for some bindings, by their ids, a few words for the help.
+Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 
 #: Lines that are kept as the terminal gets them.
 CACHED_STRIPS = 300
@@ -78,6 +81,12 @@ class Scroller(Drawn, ScrollView, can_focus=True):
     }
     """
 
+    #: What the moving keys do here; an owner that gives them another meaning says so.
+    moves: Moves = (
+        (("up", "down"), "the row above, the row below"),
+        (("page-up", "page-down"), "a page up, a page down"),
+        (("first", "last"), "the first row, the last row"),
+    )
     empty: reactive[str] = reactive("", layout=False)  #: what stands there when there is nothing
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
@@ -163,6 +172,10 @@ class Scroller(Drawn, ScrollView, can_focus=True):
 
     def action_side(self, side: int) -> None:
         """Fold or unfold."""
+
+    def also_moves(self, what: str) -> None:
+        """Fold and unfold, or what else stands for it, is said in the help."""
+        self.moves = (*type(self).moves, (("fold", "unfold"), what))
 
     @property
     def _top(self) -> int:

@@ -59,6 +59,11 @@ class TextView(Scroller):
                     return found[0]
             return None
 
+    moves = (
+        (("up", "down"), "scroll by a line"),
+        (("page-up", "page-down", "text-page-down"), "scroll by a page"),
+        (("first", "last"), "the beginning, the end"),
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "page(1)", "Page down", show=False, id="text-page-down"),
     ]

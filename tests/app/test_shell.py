@@ -15,7 +15,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
-from lcm_tui.dialogs.help import HelpScreen, reflowed
+from lcm_tui.dialogs.dialog import HelpScreen
+from lcm_tui.dialogs.help import reflowed
 from lcm_tui.frame import CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.conversation.screen import ConversationScreen
@@ -149,8 +150,8 @@ async def test_help_says_what_the_screen_is_and_tab_goes_through_its_parts(datab
         await settled(pilot)
         explained = pilot.app.screen.explained().split()
         await pilot.press("question_mark")
-        await wait_for_text(pilot, " ".join(explained[:4]), "Keys of this screen", "tab next part")
-        for part in ("What this screen shows", "Moving and the mouse, on every screen"):
+        await wait_for_text(pilot, " ".join(explained[:4]), "Keys of this screen", "tab Next part")
+        for part in ("What this screen shows", "Moving on this screen", "The mouse, on every screen"):
             await pilot.press("tab")
             await wait_for_text(pilot, part)
         await pilot.press("tab")

@@ -95,6 +95,86 @@ def test_without_a_model_the_evidence_is_the_answer_ranked_and_cited(memory: Pat
     assert ask(memory, None, "?!").evidence == ()
 
 
+#: A question, the fact that answers it, and what was said by who did not know.
+UNKNOWN = (
+    (
+        "Which port does the staging gateway use?",
+        "The staging gateway listens on port 7443 since Tuesday.",
+        "I do not have the port that the staging gateway does use. I cannot find it anywhere in my memory.",
+    ),
+    (
+        "Welchen Port benutzt das Gateway der Testumgebung?",
+        "Das Gateway der Testumgebung benutzt seit Dienstag den Port 7443.",
+        "Welchen Port das Gateway der Testumgebung benutzt, weiß ich leider nicht.",
+    ),
+    (
+        "Quel port utilise la passerelle de recette ?",
+        "Depuis mardi, la passerelle de recette utilise le port 7443.",
+        "Je ne trouve pas quel port utilise la passerelle de recette dans nos échanges.",
+    ),
+    (
+        "¿Qué puerto utiliza la pasarela de pruebas?",
+        "Desde el martes, la pasarela de pruebas utiliza el puerto 7443.",
+        "No encuentro qué puerto utiliza la pasarela de pruebas en la memoria.",
+    ),
+    (
+        "Какой порт использует тестовый шлюз?",
+        "Со вторника тестовый шлюз использует порт 7443.",
+        "Я не нахожу, какой порт использует тестовый шлюз.",
+    ),
+    (
+        "测试网关使用哪个端口？",
+        "从星期二开始,测试网关使用的端口是 7443。",
+        "抱歉，我找不到测试网关使用哪个端口。",
+    ),
+    (
+        "أي منفذ تستخدم بوابة الاختبار؟",
+        "تستخدم بوابة الاختبار منذ الثلاثاء منفذ 7443.",
+        "لا أجد أي منفذ تستخدم بوابة الاختبار.",
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "fact", "unknown"), UNKNOWN, ids=["en", "de", "fr", "es", "ru", "zh", "ar"]
+)
+def test_a_reply_that_only_repeats_the_question_and_the_question_come_after_a_statement(
+    tmp_path: Path, question: str, fact: str, unknown: str
+) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        main = rows.conversation(1, session_key="agent:main:main")
+        rows.message(main, "We moved something.", role="user")
+        rows.message(main, fact, role="assistant")
+        for _ in range(3):  # asked again and again, and never known: the newest hits with all words
+            rows.message(main, question, role="user")
+            rows.message(main, unknown, role="assistant")
+    asked = ask(path, None, question)
+    assert asked.evidence[0].text == fact, [one.text for one in asked.evidence]
+    repeating = [one for one in asked.evidence if one.repeats]
+    assert {one.text for one in repeating} == {question, unknown}
+    assert not asked.evidence[0].repeats
+
+
+def test_a_reply_that_tells_something_is_no_repetition(tmp_path: Path) -> None:
+    question = "Who owns the staging gateway?"
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        main = rows.conversation(1, session_key="agent:main:main")
+        for reply in (
+            "The staging gateway is owned by team `infra`.",
+            "I cannot say who owns the staging gateway.",
+        ):
+            rows.message(main, question, role="user")
+            rows.message(main, reply, role="assistant")
+        rows.message(main, "Nobody I know of owns the staging gateway, sadly", role="user")  # no reply
+    marks = {one.text: one.repeats for one in ask(path, None, question).evidence}
+    assert [text for text, repeats in marks.items() if repeats] != []
+    assert not marks["The staging gateway is owned by team `infra`."]
+    assert not marks["Nobody I know of owns the staging gateway, sadly"]
+    assert marks["I cannot say who owns the staging gateway."]
+
+
 def test_an_answer_has_its_citations_and_its_cost(memory: Path) -> None:
     model = Scripted({"answer": "Port 7443 [msg#1].", "citations": ["msg#1"]})
     asked = ask(memory, model)

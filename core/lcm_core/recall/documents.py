@@ -91,6 +91,7 @@ def passage_document(one: Passage) -> dict[str, Json]:
         "tokens": one.tokens,
         "start": one.start,
         "complete": one.complete,
+        **({"repeats": True} if one.repeats else {}),
         "text": one.text,
     }
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lcm_core.errors import NotFoundError
 from lcm_core.recall.find import search
 from lcm_core.recall.read import Passage, beginning_of, cite, document_of, read_below, text_of
 from lcm_core.recall.settings import RecallSettings
+from lcm_core.recall.telling import Adds, repeats
 from lcm_core.recall.terms import Query, parse
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.schema import Schema
-from lcm_core.store.searched import Document, Filter
+from lcm_core.store.searched import Document, DocumentKind, Filter, SearchedRows
 from lcm_core.tokens import Estimator, estimate
 
 #: Seconds that looking for the evidence of one question may take.
@@ -29,6 +30,8 @@ SEARCH_SECONDS: Final = 5.0
 #: Words of a question that are looked for one by one, and hits of each that count.
 MOST_TERMS, _HITS = 8, 20
 MOST_PASSAGES: Final = 12
+#: Hits of which it is looked whether they only repeat the question, the best.
+_LOOKED_AT: Final = 4 * MOST_PASSAGES
 _FUSION: Final = 60
 #: Of the budget, what one passage takes at most; and the least that is worth showing.
 _SHARE, _LEAST = 4, 40
@@ -68,6 +71,7 @@ class Memory:
             return Gathered((), ())
         end = time.monotonic() + seconds
         worth: dict[str, float] = {}
+        by_all: dict[str, float] = {}  #: of its worth, what it has for holding all words
         queries: dict[str, Query] = {}
         gaps: dict[str, None] = {}
         whole = parse(" ".join(terms))
@@ -92,9 +96,40 @@ class Memory:
             weight = math.log1p(documents / (1 + found.total)) * len(query.terms)
             for rank, hit in enumerate(found.hits, start=1):
                 worth[hit.citation] = worth.get(hit.citation, 0.0) + weight / (_FUSION + rank)
+                if query is whole and len(asked) > 1:
+                    by_all[hit.citation] = weight / (_FUSION + rank)
                 queries.setdefault(hit.citation, query)
         best = sorted(worth, key=lambda name: -worth[name])
-        return self._passages([(name, queries[name]) for name in best], tokens, gaps)
+        repeat: set[str] = set()
+        for name in best[:_LOOKED_AT]:
+            adds = self._added_by(name, question, asked)
+            if adds is not Adds.FACT:
+                # Whoever repeats a question has all its words: that tells nothing.
+                worth[name] = (worth[name] - by_all.get(name, 0.0)) * adds.value
+                repeat.add(name)
+        # The best statement comes before all of them, however many of the words they share.
+        stated = max((worth[name] for name in best if name not in repeat), default=math.inf)
+        best.sort(key=lambda name: (-min(worth[name], stated), name in repeat))
+        return self._passages([(name, queries[name]) for name in best], tokens, gaps, repeat)
+
+    def _added_by(self, name: str, question: str, asked: Sequence[Query]) -> Adds:
+        """What a message says beyond the question; everything that is no message counts as a statement."""
+        message = re.match(r"msg#(\d{1,18})", name)
+        if message is None:
+            return Adds.FACT
+        rows = SearchedRows(self.rows, self.schema)
+        found = rows.some(DocumentKind.MESSAGE, [message[1]])
+        if not found or found[0].label not in {"user", "assistant"} or len(found[0].texts) != 1:
+            return Adds.FACT
+        text = found[0].texts[0][1]
+        held = [term.part for query in asked for term in query.terms if term.part.search(text)]
+        return repeats(
+            text,
+            found[0].label,
+            question,
+            lambda other: all(part.search(other) for part in held),
+            rows.asked_before(int(message[1])),
+        )
 
     def below(self, name: str, tokens: int, *, with_messages: bool = True) -> Gathered:
         """What a summary was made from, or one message, brief or file; nothing when it may not be read."""
@@ -112,7 +147,13 @@ class Memory:
             return Gathered((), (f"{name[:80]}: no row with this id is in scope",))
         return Gathered(page.passages, () if page.next is None else (f"more below {name[:80]}",))
 
-    def _passages(self, best: Sequence[tuple[str, Query]], tokens: int, gaps: dict[str, None]) -> Gathered:
+    def _passages(
+        self,
+        best: Sequence[tuple[str, Query]],
+        tokens: int,
+        gaps: dict[str, None],
+        repeat: Container[str] = (),
+    ) -> Gathered:
         found: list[Passage] = []
         left, share = tokens, max(tokens // _SHARE, 1)
         for name, query in best:
@@ -121,7 +162,7 @@ class Memory:
                 break
             document = document_of(self.rows, self.schema, name, self.settings)
             if document is not None:
-                found.append(_around(document, query, min(left, share)))
+                found.append(replace(_around(document, query, min(left, share)), repeats=name in repeat))
                 left -= found[-1].tokens
         return Gathered(tuple(found), tuple(gaps))
 

@@ -53,6 +53,7 @@ class Passage:
     tokens: int  #: by the estimator of today
     start: int  #: characters of the whole text before it
     complete: bool  #: whether it goes on to the end of the text
+    repeats: bool = False  #: it adds little to the words of the question, so others come before it
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,16 @@ class SearchedRows:
         conditions.append(f"t.{key} IN ({', '.join('?' * len(keys))})")
         return self._documents(kind, " AND ".join(conditions), [*arguments, *keys])
 
+    def asked_before(self, message_id: int) -> str | None:
+        """The text of the user's message before a message of the same conversation; None: there is none."""
+        found = self.db.tuples(
+            "SELECT b.content FROM messages t JOIN messages b "
+            "ON b.conversation_id = t.conversation_id AND b.seq < t.seq AND b.role = 'user' "
+            "WHERE t.message_id = ? ORDER BY b.seq DESC LIMIT 1",
+            (message_id,),
+        )
+        return found[0][0] if found and isinstance(found[0][0], str) else None
+
     def _one(self, sql: str, arguments: Sequence[SqlValue]) -> int | None:
         value = self.db.tuples(sql, arguments)[0][0]
         return value if isinstance(value, int) else None

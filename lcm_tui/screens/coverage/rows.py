@@ -30,6 +30,13 @@ class CoverageRows(Scroller):
     class Chosen(Message):
         """Another block is chosen, or other messages are in sight."""
 
+    moves = (
+        (("up", "down"), "what was made from this summary, its sources"),
+        (("fold", "unfold"), "the summary before it, the one after it, in the same row"),
+        (("page-up", "page-down"), "the messages before, after those in sight"),
+        (("first", "last"), "the first, the last summary of the row"),
+    )
+
     def __init__(self) -> None:
         super().__init__(id="rows")
         self.coverage: Coverage | None = None

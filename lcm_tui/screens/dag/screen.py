@@ -102,6 +102,7 @@ focus (tab); n and N go to the next and the previous match.
         self.conversation_id = conversation.conversation_id
         self.marks = Marks[SummaryId](self._marks_changed)
         self.lines = SummaryTree(self.conversation_id, self.marks)
+        self.lines.also_moves("fold, then up to what was made from it; unfold, then down to its first source")
         self.text = TextView(id="text")
         self._in_tree = TreeFinder(self.lines, self._texts_with, self._match_selected)
         self._in_text = TextFinder(self.text)

@@ -15,8 +15,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import TextArea
 
+from lcm_tui.dialogs.dialog import key_row
 from lcm_tui.views.replaced import KEPT, is_unsafe, put_back, stand_ins
 from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar
+from lcm_tui.widgets.text import Block, Document, heading
 
 
 class DraftArea(TextArea):
@@ -32,6 +34,7 @@ class EditScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "keep", "Keep", priority=True, id="edit-keep"),
+        Binding("f1", "help", "Help", id="edit-help"),
         Binding("escape", "leave", "Leave", priority=True, id="edit-leave"),
     ]
     DEFAULT_CSS = """
@@ -53,8 +56,10 @@ class EditScreen(Screen[None]):
         yield DraftArea(self._begun.translate(self._table), soft_wrap=True, tab_behavior="focus")
         yield KeyBar(
             lambda: [
-                KeyHint("^s", "Keep as a draft", "", True),
-                KeyHint("esc", "Leave", "", True),
+                KeyHint("^s", "Keep as a draft", "keep", True),
+                KeyHint("^z", "Undo typing", "undo", True),
+                KeyHint("F1", "Help", "help", True),
+                KeyHint("esc", "Leave", "back", True),
             ]
         )
 
@@ -90,5 +95,38 @@ class EditScreen(Screen[None]):
         else:
             self.app.pop_screen()
 
+    def action_help(self) -> None:
+        """Explain the editor; the text stays as it is."""
+        from lcm_tui.dialogs.dialog import HelpScreen
+
+        self.app.push_screen(HelpScreen(_help()))
+
     async def action_run(self, command: str) -> None:
-        """Keys of the bar are only shown."""
+        """A key of the bar was clicked."""
+        acts = {"keep": self.action_keep, "undo": self.area.action_undo, "help": self.action_help}
+        acts.get(command, self.action_leave)()
+
+
+def _help() -> Document:
+    rows = (
+        ("ctrl+s", "Keep", "Keep the text as a draft. It changes nothing in the database yet."),
+        ("esc", "Leave", "Leave without keeping; with changes, esc has to be pressed twice."),
+        ("F1", "Help", "This help; the text stays as it is."),
+        ("arrows", "Move", "Move by a character or a line; with ctrl by a word; with shift they select."),
+        ("PgUp PgDn", "Page", "Move by a page."),
+        ("Home End", "Line ends", "Go to the beginning or the end of the line."),
+        ("^z ^y", "Undo, redo", "Undo and redo what was typed."),
+        ("^x ^v", "Cut, paste", "Cut what is selected, paste what was cut; the terminal's own paste works."),
+        ("F7", "Select all", "Select the whole text."),
+        ("^u ^k", "Delete", "Delete to the beginning, or to the end, of the line."),
+        ("^w", "Word", "Delete the word before the cursor."),
+        ("^q ^c", "Quit", "Quit lcm-tui immediately, without asking: the typing is lost."),
+    )
+    return (
+        Block(
+            "A text to edit. Keep it, and it becomes a draft that you review, preview and apply as any other."
+        ),
+        Block(),
+        heading("Keys of the editor"),
+        *(key_row(*row) for row in rows),
+    )

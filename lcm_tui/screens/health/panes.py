@@ -72,6 +72,7 @@ class FindingList(ListPane[HealthKey]):
     def __init__(self, owner: ConversationId | None, changed: Callable[[], None]) -> None:
         """The cursor is at first on a finding of *owner*; *changed*: other marks, or another filter."""
         super().__init__(changed=changed)
+        self.table.also_moves("fold, unfold a group, or a finding with its rows")
         self.examination = Examination()
         self.narrowed = False  #: to one conversation
         self.marks = Marks[str](self._marked)  #: of findings, by their keys in the examination

@@ -109,6 +109,11 @@ class HitList(LineView[RowKey]):
 class QueryInput(Input):
     """Where the words are typed; arrows and pages move in the hits meanwhile."""
 
+    moves = (
+        (("query-up", "query-down"), "the hit above, the hit below"),
+        (("query-page-up", "query-page-down"), "a page of hits up, down"),
+    )
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "move(1)", "Down", show=False, id="query-down"),
         Binding("up", "move(-1)", "Up", show=False, id="query-up"),
