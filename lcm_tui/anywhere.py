@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
@@ -28,6 +29,7 @@ from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Command, key_title
 from lcm_tui.dialogs.dialog import TYPING, HelpScreen, faded, key_row
 from lcm_tui.frame import CommandScreen
+from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
 from lcm_tui.widgets.bars import KeyBar, KeyHint
 from lcm_tui.widgets.text import Block, heading
 
@@ -40,8 +42,41 @@ ALIKE: Final = 70
 MOST_WORDS: Final = 500
 #: Changes that are looked through, the newest.
 MOST_CHANGES: Final = 200
-#: What a command of the screen scores more than anything else can.
-FIRST: Final = 2.0
+#: What is added to how well a command matches: the words themselves, in a command of the screen and in
+#: another one, come before ids and names; what is only alike or in its sentence, between them.
+_EXACT_HERE, _EXACT, _ALIKE_HERE, _BY_ID = 2.0, 1.9, 1.2, 1.7
+
+#: What the command line does, and `:` names for who looks for it here.
+ELSEWHERE: Final = MappingProxyType(
+    {
+        "backup": (
+            "Backup (command line)",
+            "lcm-tui backup copies the database while it is used. A copy is also offered before the first "
+            "change of a day.",
+        ),
+        "restore": (
+            "Restore (command line)",
+            "lcm-tui restore FILE restores a backup and keeps a copy of the current database.",
+        ),
+        "reindex": (
+            "Search index (command line)",
+            "lcm-tui reindex rebuilds the search tables from messages and summaries; it previews first.",
+        ),
+        "migrate": (
+            "Migrate (command line)",
+            "lcm-tui migrate brings an old database to the engine's current schema, after a backup.",
+        ),
+        "report": (
+            "Report (command line)",
+            "lcm-tui report writes a bug report: versions, counts, masked settings and errors, no content.",
+        ),
+        "models": (
+            "Models (command line)",
+            "lcm-tui config show names the model that drafts are written with, and where it is set.",
+        ),
+        "themes": ("Themes", "Type theme and a name: dark, light, nord."),
+    }
+)
 
 Go = Callable[[], Awaitable[None] | None]
 
@@ -53,6 +88,7 @@ class Goal:
     title: str
     does: str  #: what choosing it would do, a sentence
     go: Go
+    words: tuple[str, ...] = ()  #: what else people call it
 
 
 class GoTo(CommandPalette):
@@ -131,10 +167,12 @@ class CommandSource(Provider):
         """
         matcher = self.matcher(query)
         for name, title, text in self._commands():
-            if score := _matches(query, COMMANDS[name].title, text):
-                yield Hit(FIRST + score, matcher.highlight(title), partial(self._run, name), help=text)
+            if score := _matches(query, COMMANDS[name].title, text, SYNONYMS.get(name, ())):
+                score += _EXACT_HERE if score >= EXACT else _ALIKE_HERE
+                yield Hit(score, matcher.highlight(title), partial(self._run, name), help=text)
         for command in self._elsewhere():
-            if score := _matches(query, command.title, command.help):
+            if score := _matches(query, command.title, command.help, SYNONYMS.get(command.id, ())):
+                score += _EXACT if score >= EXACT else 0.0
                 does = f"{command.help} It is a key of: {command.where}."
                 title = escape(f"{command.title} ({key_title(command.key)}) elsewhere")
                 yield Hit(score, title, partial(self.app.notify, does, timeout=8), help=escape(does))
@@ -187,7 +225,10 @@ class Anywhere(Provider):
         if not isinstance(screen, CommandScreen) or not asked:
             return
         async for goal in self._by_id(screen, asked):
-            yield _hit(1.5, goal)
+            yield _hit(_BY_ID, goal)
+        for goal in self._goals:
+            if goal.words and (score := match_phrases(asked, goal.words)):
+                yield _hit(score + _EXACT if score >= EXACT else score, goal)
         titles = [goal.title for goal in self._goals]
         for place, score in await asyncio.to_thread(_alike, asked, titles):
             yield _hit(score / 100, self._goals[place])
@@ -225,6 +266,9 @@ class Anywhere(Provider):
             ("History", "List changes made by lcm-tui, and undo them.", places.History()),
         ):
             yield Goal(f"Screen: {title}", does, partial(_open, screen, place))
+        for name, (title, does) in ELSEWHERE.items():
+            say = partial(screen.app.notify, does, timeout=12)
+            yield Goal(title, does, say, SYNONYMS[name])
 
     def _themes(self) -> Iterable[Goal]:
         for name in sorted(self.app.available_themes):
@@ -249,10 +293,12 @@ def changes_of(screen: CommandScreen, found: Sequence[places.OneOperation]) -> I
         yield Goal(f"Change: {one.title}  {one.id}", "Show what it did.", partial(_open, screen, place))
 
 
-def _matches(asked: str, title: str, text: str) -> float:
-    """How well a command matches, 0 to 1: words in its title, a title called alike, words in its sentence.
+def _matches(asked: str, title: str, text: str, phrases: Sequence[str] = ()) -> float:
+    """How well a command matches, 0 to 1: words in its title, *phrases* that people use for it, a title
+    called alike, words in its sentence.
 
-    Letters that merely follow each other somewhere match nothing.
+    From `EXACT` on the words themselves stand there. Letters that merely follow each other somewhere match
+    nothing.
     """
     from rapidfuzz import fuzz
 
@@ -261,9 +307,13 @@ def _matches(asked: str, title: str, text: str) -> float:
         return 0.0
     if all(one in name for one in words):
         return 1.0 if name.startswith(words[0]) else 0.9
+    if (said_so := match_phrases(asked, phrases)) >= EXACT:
+        return said_so
     alike = fuzz.ratio(" ".join(words), name) / 100
     if alike >= ALIKE / 100:
-        return 0.8 * alike
+        return max(0.8 * alike, said_so)
+    if said_so:
+        return said_so
     found = [re.search(rf"\b{re.escape(one)}", said) for one in words]
     return 0.4 if all(found) and len(asked.strip()) > 2 else 0.0
 

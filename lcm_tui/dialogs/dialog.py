@@ -77,7 +77,8 @@ class Dialog(ModalScreen[T]):
         align: center middle; background: $background 80%;
         &:ansi { background: transparent; }
         & > KeyBar { dock: bottom; }
-        & > .beside { width: 100%; height: auto; margin-top: 1; align: center middle; background: $background; }
+        & > .beside { width: 100%; height: auto; margin-top: 1; align: center middle; }
+        & > .beside { background: $background; }
         & > .whole { height: 1fr; }
         & .box { width: 78; max-width: 100%; height: auto; background: $surface; }
         & .box { border: round $primary; padding: 0 1; }

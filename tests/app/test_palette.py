@@ -1,0 +1,126 @@
+"""What `:` finds for the words of people who do not know ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lcm_tui.anywhere import ELSEWHERE, Anywhere, CommandSource
+from lcm_tui.commands import COMMANDS
+from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
+from tests.app.support import NARROW, open_app, settled
+
+#: What a stranger types on the first screen, and the titles of which one has to be among the first three.
+PHRASES = {
+    "what was said": "Search all",
+    "who said that": "Search all",
+    "where was it said": "Search all",
+    "search": "Search all",
+    "grep": "Search all",
+    "find text": "Search all",
+    "recall": "Search all",
+    "left out": "Context",
+    "what was left out": "Context",
+    "why full": "Context",
+    "why is the context full": "Context",
+    "why is my context so full": "Context",
+    "what did the model see": "Context",
+    "what does the model see": "Context",
+    "context window": "Context",
+    "dropped messages": "Context",
+    "token usage": "Context",
+    "shrink": "Compact",
+    "smaller": "Compact",
+    "make it smaller": "Compact",
+    "compress": "Compact",
+    "reduce tokens": "Compact",
+    "too big": "Compact",
+    "summarize now": "Compact",
+    "disk": "Sort",
+    "disk usage": "Sort",
+    "what eats the disk": "Sort",
+    "biggest conversation": "Sort",
+    "undo last": "Undo",
+    "undo last change": "Undo",
+    "revert": "Undo",
+    "rollback": "Undo",
+    "take back": "Undo",
+    "oops": "Undo",
+    "what changed": "History",
+    "log": "History",
+    "audit": "History",
+    "backup": "Backup (command line)",
+    "back up the database": "Backup (command line)",
+    "restore": "Restore (command line)",
+    "broken summaries": "Repair",
+    "fix summaries": "Repair",
+    "truncated": "Repair",
+    "is the database ok": "Health",
+    "doctor": "Health",
+    "check database": "Health",
+    "integrity": "Health",
+    "errors": "Health",
+    "tree": "Summaries",
+    "dag": "Summaries",
+    "new session": "Transplant",
+    "carry over": "Transplant",
+    "copy memory": "Transplant",
+    "join sessions": "Merge",
+    "hide conversation": "Archive",
+    "forget": "Delete",
+    "free disk space": "Delete",
+    "attachments": "Files",
+    "import session": "Import",
+    "missing session": "Import",
+    "regenerate": "Rewrite",
+    "better summary": "Rewrite",
+    "give back details": "Dissolve",
+    "uncondense": "Dissolve",
+    "coverage": "Map",
+    "exit": "Quit",
+    "refresh": "Reload",
+    "shortcuts": "Help",
+    "filter": "Filter",
+    "bug report": "Report (command line)",
+    "dark mode": "Themes",
+    "which model": "Models (command line)",
+    "token limit": "Budget",
+    "shrnk": "Compact",
+    "bakup": "Backup (command line)",
+    "healt": "Health",
+}
+
+
+async def test_a_stranger_finds_what_is_meant_among_the_first_three(openclaw_home: Path) -> None:
+    assert len(PHRASES) >= 60
+    missed: dict[str, list[str]] = {}
+    async with open_app(openclaw_home / "lcm.db", size=NARROW, state_dir=openclaw_home) as pilot:
+        await settled(pilot)
+        sources = [CommandSource(pilot.app.screen), Anywhere(pilot.app.screen)]
+        for source in sources:
+            await source.startup()
+        for phrase, wanted in PHRASES.items():
+            hits = [hit for source in sources async for hit in source.search(phrase)]
+            hits.sort(key=lambda hit: -hit.score)
+            first = [str(hit.text) for hit in hits[:3]]
+            if not any(one == wanted or one.startswith(f"{wanted} (") for one in first):
+                missed[phrase] = [wanted, *first]
+        back = [hit for source in sources async for hit in source.search("back")]
+        assert str(max(back, key=lambda hit: hit.score).text).startswith("Back (")
+    assert not missed
+
+
+def test_the_table_names_commands_and_goals_that_exist_and_each_phrase_once_in_an_entry() -> None:
+    assert set(SYNONYMS) <= set(COMMANDS) | set(ELSEWHERE)
+    for phrases in SYNONYMS.values():
+        assert len(phrases) == len(set(phrases))
+        assert all(phrase == phrase.casefold().strip() and phrase for phrase in phrases)
+
+
+def test_the_words_themselves_count_more_than_words_that_are_alike() -> None:
+    words = ("back up", "why is the context full")
+    assert match_phrases("why full context", words) >= EXACT
+    assert match_phrases("back up", words) == 1.0
+    assert 0 < match_phrases("bakc up", words) < EXACT
+    assert match_phrases("space", words) == 0.0
+    assert match_phrases("", words) == 0.0
+    assert match_phrases("the", words) == 0.0
