@@ -9,6 +9,7 @@ from typing import Final
 from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
 from lcm_core.records import SummaryId
 from lcm_core.summarize.request import Usage
+from lcm_core.wording import counted
 
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Line, Span, StyleName
@@ -30,6 +31,22 @@ def reason_text(item: BatchItem) -> str:
     """Why a summary is in the batch; of one that is replaced, why it was."""
     applied = item.state is ItemState.COMMITTED and item.reason
     return f"was {item.reason}" if applied else item.reason
+
+
+def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
+    """What a rule is applied to: the drafts that wait, and, without another question, those to come."""
+    review = sum(one.state is ItemState.REVIEW for one in items)
+    to_come = sum(one.state in {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED} for one in items)
+    now = counted(review, "draft") if review else "no draft"
+    said = [f"Applies to this batch only, now to {now} to review."]
+    if to_come:
+        one = to_come == 1
+        drafts = "its draft when it arrives" if one else "their drafts when they arrive"
+        said.append(
+            f"{counted(to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: the rule "
+            f"stays in force and accepts {drafts}, without asking again."
+        )
+    return said
 
 
 def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]) -> str:
@@ -93,7 +110,7 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     if state.trouble:
         yield (Span(f" {state.trouble}", "error"),)
     elif state.rule:
-        yield (Span(f" Rule in force for the whole batch: {state.rule}.", "warn"),)
+        yield (Span(f" Rule in force, new drafts too: {state.rule.removeprefix('accept when ')}.", "warn"),)
     else:
         yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
 

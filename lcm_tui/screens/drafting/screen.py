@@ -28,13 +28,13 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled, wants_backup
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Wanted, Work, forecast_sentence, forecast_text, key_text
-from lcm_tui.frame import DataScreen
+from lcm_tui.frame import DONE_SECONDS, DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
 from lcm_tui.screens.drafting.panes import ItemList
 from lcm_tui.screens.drafting.preparation import Preparation
 from lcm_tui.screens.drafting.reads import Found, find, summaries_in_contexts
-from lcm_tui.views.drafting import BatchState, head_lines, tokens_sentence
+from lcm_tui.views.drafting import BatchState, head_lines, rule_sentences, tokens_sentence
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
@@ -43,6 +43,12 @@ from lcm_tui.widgets.text import Block, Document
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5
 ASK_RULE: Final = f"accept when: {EXAMPLES}"
+RULES: Final = """
+Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
+"no rule lost": every rule of the source is in the draft. "no worse": the present text keeps no more of the
+source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review found nothing to
+say. "every": any draft without a fault. The rule is shown once more before it acts.
+"""
 
 
 class DraftingScreen(DataScreen[Found]):
@@ -58,8 +64,9 @@ Summaries made from broken ones ("contaminated") are at the end and are not in t
 During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
 enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch by a rule
 that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule
-of its source. The rule applies to this batch only; a draft that it does not accept shows the reason and waits
-for you.
+of its source. The rule applies to this batch only, and also to its drafts to come, without another question;
+the screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for
+you.
 
 Paid drafts are saved on disk: leave at any time and continue later.
 """
@@ -456,7 +463,8 @@ Paid drafts are saved on disk: leave at any time and continue later.
         if work is None:
             return
         while (answer := await self._agreed(work, rule)) == "e":
-            text = await self.ask(ASK_RULE, rule.words.removeprefix("accept when "), check=_rule_problem)
+            words = rule.words.removeprefix("accept when ")
+            text = await self.ask(ASK_RULE, words, check=_rule_problem, explained=RULES)
             if text is None:
                 return
             rule = parse_rule(text)
@@ -468,13 +476,10 @@ Paid drafts are saved on disk: leave at any time and continue later.
             self.work_on("batch", self._run, work)
 
     async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
-        open_items = sum(item.state not in SETTLED for item in work.batch.items)
         said: Document = (
             Block(f"Rule: {rule.words}."),
-            Block(
-                f"Applies to the {open_items:,} undecided summaries of this batch only. Truncated and faulty "
-                "drafts are never accepted. Each becomes one undoable operation."
-            ),
+            *map(Block, rule_sentences(work.batch.items)),
+            Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
         )
         owners = {item.conversation_id for item in work.batch.items}
         in_context = await self.session.read(summaries_in_contexts, owners)
@@ -503,7 +508,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
             return False
         await work.close()
         if not work.batch.finished and work.worth_keeping:
-            self.app.notify("Drafts saved. Press R or W to continue.", timeout=6)
+            self.app.notify("Drafts saved. Press R or W to continue.", timeout=DONE_SECONDS)
         return True
 
 

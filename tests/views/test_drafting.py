@@ -1,0 +1,55 @@
+"""What is said of a batch of drafts before a rule accepts what is left of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from lcm_core.operations.drafting.draft import Draft
+from lcm_core.operations.drafting.items import BatchItem, ItemState
+from lcm_core.records import ConversationId, SummaryId
+
+from lcm_tui.views.drafting import rule_sentences, tokens_sentence
+
+
+def item(name: str, state: ItemState, tokens: int, drafted: int | None) -> BatchItem:
+    draft = cast(Draft, SimpleNamespace(number=1, tokens=drafted))
+    drafts = () if drafted is None else (draft,)
+    chosen = None if drafted is None else 1
+    owner = ConversationId(1)
+    return BatchItem(SummaryId(name), owner, 0, tokens, state=state, drafts=drafts, chosen=chosen)
+
+
+BATCH = (
+    item("sum_a", ItemState.REVIEW, 500, 700),
+    item("sum_b", ItemState.REVIEW, 500, 550),
+    item("sum_c", ItemState.REVIEW, 100, 9_000),  # in no context
+    item("sum_d", ItemState.COMMITTED, 100, 8_000),  # decided
+    item("sum_e", ItemState.WAITING, 100, None),
+)
+CONTEXT = {SummaryId("sum_a"), SummaryId("sum_b"), SummaryId("sum_d"), SummaryId("sum_e")}
+
+
+def test_the_tokens_of_a_rule_are_those_of_drafts_to_review_that_replace_summaries_of_a_context() -> None:
+    assert tokens_sentence(BATCH, CONTEXT) == (
+        "Of the drafts to review, 2 replace summaries of a context: accepting all of these adds 250 tokens "
+        "to the contexts."
+    )
+    shorter = (item("sum_a", ItemState.REVIEW, 1_700, 200),)
+    assert "accepting all of these takes 1,500 tokens from the contexts." in tokens_sentence(shorter, CONTEXT)
+    assert tokens_sentence(BATCH, ()) == ""
+    assert tokens_sentence(BATCH[3:], CONTEXT) == ""
+
+
+def test_a_rule_says_that_it_goes_on_for_drafts_to_come() -> None:
+    now, later = rule_sentences(BATCH)
+    assert now == "Applies to this batch only, now to 3 drafts to review."
+    assert later == (
+        "1 summary of the batch has no draft yet: the rule stays in force and accepts its draft when it "
+        "arrives, without asking again."
+    )
+    assert rule_sentences(BATCH[:3]) == [now]
+    first, _ = rule_sentences(BATCH[4:])
+    assert first == "Applies to this batch only, now to no draft to review."
+    many = rule_sentences((BATCH[4], item("sum_f", ItemState.DRAFTING, 1, None)))[1]
+    assert many.startswith("2 summaries of the batch have no draft yet: the rule stays in force and accepts")
