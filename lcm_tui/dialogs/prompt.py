@@ -7,8 +7,8 @@ from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.widgets.text import Block, Document, heading
 
 
-def prompt_document(label: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
-    """*label* stands above the line; *finder* searches with what is typed; *keys* go through the matches."""
+def prompt_document(label: str, explained: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
+    """*label* stands above the line, *explained* only here; *keys* go through the matches of *finder*."""
     through = f"{keys[0]} and {keys[1]} go through the matches"
     if finder is None:
         about = "A line to fill in. Nothing happens before enter; the line above says what is wrong with it."
@@ -26,7 +26,8 @@ def prompt_document(label: str, finder: Finder | None, keys: tuple[str, str]) ->
         Block(about),
         Block(),
         heading("What it asks for"),
-        Block(f"{label}"),
+        Block(label),
+        *((Block(" ".join(explained.split())),) if explained else ()),
         Block(),
         heading("Keys while you type"),
         enter,

@@ -53,6 +53,23 @@ TYPING_KEYS: Mapping[str, str] = MappingProxyType(
 )
 
 
+#: What the screen says of its keys as long as nothing is typed.
+HINTS: Final = (
+    ("narrow", "to messages, summaries, briefs, files, a conversation (3), a time (7d)"),
+    ("ask", "the typed text as a question: evidence, and an answer if you agree"),
+    ("expand", "the summary of the selected hit, level by level"),
+)
+#: Cells of a title in these lines.
+_HINTED: Final = 8
+NARROWING: Final = """
+Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
+begin), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
+(2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty). "summaries 3 7d" are
+the summaries of conversation 3 of the last seven days. The title says what the search is limited to; an empty
+line searches everything again.
+"""
+
+
 class SearchScreen(CommandScreen):
     """A search of everything."""
 
@@ -247,7 +264,10 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     async def _narrow(self) -> None:
         """Ask what is searched: kinds, a conversation, a time; nothing is everything."""
         text = await self.ask(
-            "Narrow to (messages, summaries, briefs, files, 3, 7d)", self._narrowing.text, check=_problem_of
+            "Search only in (summaries 3 7d; empty: everything)",
+            self._narrowing.text,
+            check=_problem_of,
+            explained=NARROWING,
         )
         if text is None:
             return
@@ -258,6 +278,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def _account(self, width: int) -> list[Line]:
         if self._problem:
             return [(Span(f" {self._problem}", "warn"),)]
+        if self._found is None and not self._searching and not self._indexing_told:
+            return [self._hint(*hint) for hint in HINTS]
         line = coverage_line(self._found, self._share if self._searching else None)
         if self._indexed is not None:
             line = (*line, Span(f"  indexing messages {self._indexed:.0%}", "dim"))
@@ -267,6 +289,14 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         lines = [wrapped.line(at) for at in range(len(wrapped))]
         self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
         return lines + [()] * (self._tallest - len(lines))
+
+    @property
+    def _indexing_told(self) -> bool:
+        return self._indexed is not None or bool(self._no_index)
+
+    def _hint(self, command: str, does: str) -> Line:
+        title = f"{self.told(command).title:<{_HINTED}}"
+        return (Span(f" {self.key_of(command):<3}", "key"), Span(title, "title"), Span(does, "dim"))
 
     def _say(self) -> None:
         self.account.again()
