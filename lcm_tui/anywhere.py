@@ -267,7 +267,7 @@ class Anywhere(Provider):
         ):
             yield Goal(f"Screen: {title}", does, partial(_open, screen, place))
         for name, (title, does) in ELSEWHERE.items():
-            say = partial(screen.app.notify, does, timeout=12)
+            say = partial(screen.app.notify, does, timeout=10)
             yield Goal(title, does, say, SYNONYMS[name])
 
     def _themes(self) -> Iterable[Goal]:

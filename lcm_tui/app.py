@@ -28,7 +28,7 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from lcm_tui import terminal
-from lcm_tui.frame import CommandScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.places import Place
 from lcm_tui.registry import SOON, import_screen, screen_for
@@ -52,8 +52,6 @@ RARELY = 200
 MOST_NOTIFICATIONS = 3
 #: Who presses a key when a notification has stood for so long has read it.
 READ_SECONDS = 2.5
-#: A notification that is shown no longer than this is about the screen that said it, and goes with it.
-PASSING_SECONDS = 4.0
 #: How often it is made sure that somebody can still see the app.
 TERMINAL_SECONDS = 2.0
 
@@ -124,6 +122,8 @@ class LcmApp(App[int]):
     def open_place(self, place: Place) -> Screen[None]:
         """Put the screen that shows a place in front."""
         screen = screen_for(place, self.session)
+        if isinstance(front := self.screen, CommandScreen):
+            self.put_away_notes_of(front)
         self.push_screen(screen)
         return screen
 
@@ -156,7 +156,7 @@ class LcmApp(App[int]):
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         mistakes = [*(one.message for one in self._settings.diagnostics[:3]), *self._mistakes]
         if mistakes:
-            self.notify("\n".join(mistakes), title="Configuration", severity="warning")
+            self.notify("\n".join(mistakes), title="Configuration", severity="warning", timeout=DONE_SECONDS)
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""
@@ -281,13 +281,16 @@ class LcmApp(App[int]):
         super().notify(text, severity=severity, timeout=timeout, markup=False)
 
     def put_away_notes_of(self, screen: Screen[None]) -> None:
-        """The screen is left: what it said in passing would be read as said by the one below."""
+        """The screen is left: what it said would be read as said by the next one.
+
+        What tells of finished work, or of trouble, stays.
+        """
         passing = [
             one
             for one in self._standing
             if self._said_by.get(one.message) is screen
             and one.severity != "error"
-            and one.timeout <= PASSING_SECONDS
+            and one.timeout < DONE_SECONDS
         ]
         self._take_away(passing)
         self._said_by = {text: by for text, by in self._said_by.items() if by is not screen}

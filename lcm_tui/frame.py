@@ -72,7 +72,8 @@ WORD_SECONDS: Final = 0.4
 #: Under a host that writes without a pause, planning takes at most one part in so many of the time.
 SHARE: Final = 4
 LONGEST_REST: Final = 2.0
-#: How long a notice about what was done stays.
+#: How long a notice about work that is finished stays, also over the next screen; what is shown for less
+#: belongs to the screen that says it.
 DONE_SECONDS: Final = 12
 #: So long a screen that is opened waits for what it reads before it is painted; a person sees no pause.
 FIRST_PAINT_SECONDS: Final = 0.08
@@ -158,6 +159,7 @@ class CommandScreen(Screen[None]):
         self._finding: Finder | None = None  #: what the prompt searches
         self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
         self._check: Callable[[str], str | None] | None = None  #: why what was typed is no answer
+        self._explained = ""  #: of what the prompt asks for
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
@@ -562,7 +564,8 @@ class CommandScreen(Screen[None]):
 
         if self.asking:
             keys = (self.key_of("next"), self.key_of("previous-match"))
-            self.app.push_screen(HelpScreen(prompt_document(self._prompt_line.label, self._finding, keys)))
+            told = prompt_document(self._prompt_line.label, self._explained, self._finding, keys)
+            self.app.push_screen(HelpScreen(told))
         else:
             self.app.push_screen(HelpScreen(help_document(self), PARTS))
 
@@ -668,14 +671,17 @@ class CommandScreen(Screen[None]):
         *,
         typed: Callable[[str], None] | None = None,
         check: Callable[[str], str | None] | None = None,
+        explained: str = "",
     ) -> asyncio.Future[str | None]:
         """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
 
         It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
         wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
+        *explained* is what its help says besides the label.
         """
         self._settle(None)
         self._asked_from, self._typed, self._check = self.focused, typed, check
+        self._explained = explained
         self._asked = asyncio.get_running_loop().create_future()
         prompt = self.query_one(Prompt)
         line = self._prompt_line

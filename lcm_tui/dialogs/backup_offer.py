@@ -192,7 +192,7 @@ class BackupOffer(Dialog[bool], Decision[bool]):
             return
         finally:
             stop.set()  # when the app ends meanwhile, so does the copy
-        self.app.notify(f"{made.path}, {size_text(made.bytes)}", title="Backup made")
+        self.app.notify(f"{made.path}, {size_text(made.bytes)}", title="Backup made", timeout=12)
         self.dismiss(True)
 
     def _told(self, progress: CopyProgress) -> None:

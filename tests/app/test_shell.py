@@ -17,9 +17,10 @@ from textual.widgets import Input
 from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
 from lcm_tui.dialogs.dialog import HelpScreen
 from lcm_tui.dialogs.help import reflowed
-from lcm_tui.frame import CommandScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.health.screen import HealthScreen
@@ -151,9 +152,9 @@ async def test_help_says_what_the_screen_is_and_tab_goes_through_its_parts(datab
         explained = pilot.app.screen.explained().split()
         await pilot.press("question_mark")
         await wait_for_text(pilot, " ".join(explained[:4]), "Keys of this screen", "tab Next part")
-        for part in ("What this screen shows", "Moving on this screen", "The mouse, on every screen"):
+        for parts in (("What this screen shows",), ("Moving on this screen", "The mouse, on every screen")):
             await pilot.press("tab")
-            await wait_for_text(pilot, part)
+            await wait_for_text(pilot, *parts)
         await pilot.press("tab")
         await wait_for_text(pilot, " ".join(explained[:4]))
 
@@ -436,6 +437,29 @@ async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file
         await pilot.press("slash", *"main")
         await wait_for(pilot, lambda: shown_lines(pilot)[-2].strip() == "main")
         assert "4. A sentence that says" in shown(pilot)
+
+
+async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_next(
+    database_file: DatabaseFactory,
+):
+    async with open_app(database_file("0.1.2"), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("W")  # no key here
+        pilot.app.notify("Done: something", timeout=DONE_SECONDS)
+        pilot.app.notify("it is wrong", severity="error")
+        await wait_for_text(pilot, "W (Rewrite subtree) is not", "Done: something", "it is wrong")
+        await pilot.press("s")  # forward
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, DagScreen)
+        await wait_for_text(pilot, "Done: something", "it is wrong")
+        assert "is not a key here" not in shown(pilot)
+        await pilot.press("V")
+        await wait_for_text(pilot, "V (Merge) is not a key here")
+        await pilot.press("escape")  # and back
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, ConversationsScreen)
+        await wait_for(pilot, lambda: "is not a key here" not in shown(pilot))
+        assert "it is wrong" in shown(pilot)
 
 
 async def test_a_key_puts_away_what_has_been_read(

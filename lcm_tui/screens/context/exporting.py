@@ -17,7 +17,7 @@ from lcm_core.records import ConversationId
 
 from lcm_tui import places
 from lcm_tui.commands import Action
-from lcm_tui.frame import CommandScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.places import Side
 from lcm_tui.screens.context.assembly import Assembly
 
@@ -60,7 +60,7 @@ def export_actions(
             except (FileNotWrittenError, FileMissingError) as error:
                 screen.app.notify(error.message, severity="warning", timeout=8)
                 return
-            screen.app.notify(said, title="Exported", timeout=8)
+            screen.app.notify(said, title="Exported", timeout=DONE_SECONDS)
             return
 
     async def compare() -> None:

@@ -23,7 +23,7 @@ from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.drafts import Work
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
@@ -385,7 +385,7 @@ The truncated source is never accepted automatically.
         if draft is None or not await backup_settled(self.app, self.session):
             return
         await work.batch.take(self.subject.summary_id, draft.number, alone=True)
-        self.app.notify(f"Applied to {self.subject.summary_id}. Undo: U, u", timeout=4)
+        self.app.notify(f"Applied to {self.subject.summary_id}. Undo: U, u", timeout=DONE_SECONDS)
         following = self._following
         if self.app.screen is self:
             await self.action_back()
