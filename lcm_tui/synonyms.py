@@ -23,8 +23,8 @@ EMPTY: Final = frozenset(
 _TABLE: Final[Mapping[str, str]] = {
     "context": "what did the model see; what does the model see; what it sees; seen by the model; "
     "prompt sent; why full; why is the context full; full context; context window; what is in the context; "
-    "token usage; tokens used; what fills the context; left out; what was left out; dropped; missing from the context; "
-    "forgotten; evicted; not sent; working memory",
+    "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
+    "missing from the context; forgotten; evicted; not sent; working memory",
     "summaries": "dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; "
     "what was summarised; nodes; levels; hierarchy",
     "search-everywhere": "what was said; who said; where was it said; find text; grep; search; look for; "
@@ -132,8 +132,8 @@ def match_phrases(asked: str, phrases: Collection[str]) -> float:
         said = " ".join(held)
         if typed == said:
             return 1.0
-        if set(held) <= set(words):
-            best = max(best, 0.92 + 0.01 * min(len(held), 6))
+        if set(held) <= set(words):  # one word among others may mean something else
+            best = max(best, 0.92 + 0.01 * min(len(held), 6) if len(held) > 1 else 0.84)
         elif set(words) <= set(held):
             best = max(best, 0.9)
         elif len(typed) > 2 and all(any(one.startswith(word) for one in held) for word in words):
