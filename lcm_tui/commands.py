@@ -48,7 +48,7 @@ _ALL = (
     Command(
         "previous",
         "p",
-        "Previous",
+        "Previous context",
         "Show the previous context that this summary was written with.",
         where="the summary DAG and the context",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.checks import Repetition, repetitions_of
@@ -15,7 +16,7 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.drafts import repair_action
-from lcm_tui.commands import Action, bindings
+from lcm_tui.commands import COMMANDS, Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside
@@ -55,6 +56,10 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history")
+    )
+    #: Beside "Fix", which needs no model, it says what it repairs.
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"repair": ("Repair summaries", COMMANDS["repair"].help)}
     )
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:

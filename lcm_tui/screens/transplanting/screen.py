@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.records import Conversation, ConversationId
@@ -41,6 +42,9 @@ before its first message, so the host's newest message stays in place. / filters
 column; enter opens a preview, and nothing changes before you apply it there.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"open": ("Choose", "Preview the copy into the selected conversation.")}
+    )
 
     def __init__(self, source: Conversation, done: Done) -> None:
         super().__init__()
