@@ -162,18 +162,21 @@ def test_colours(
     assert snap_compare(app, terminal_size=NARROW, run_before=ways_to(name))
 
 
-def test_help(home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_help(
+    size: tuple[int, int], home: DemoHome, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
         await settled(pilot)
         await pilot.press("question_mark")
         await settled(pilot)
 
-    assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=NARROW, run_before=walk)
+    assert snap_compare(app_on(home, "dark", monkeypatch), terminal_size=size, run_before=walk)
 
 
 TEXT = (heading("What is there"), Block("A text over a few lines. " * 12))
-#: Every dialog but the help, as some screen opens it.
+#: Every dialog but the help, as some screen opens it; the help of a dialog lies over one.
 DIALOGS: Mapping[str, Callable[[], Screen[Any]]] = {
     "AskAgain": lambda: AskAgain("Draft again", "extractive", Asked()),
     "BackupOffer": lambda: BackupOffer(Path("/srv/agents/lcm.db"), 3_800_000),
@@ -212,4 +215,4 @@ def test_every_dialog_has_its_pictures() -> None:
             for one in found
             if isinstance(one, type) and issubclass(one, ModalScreen) and one.__module__ == module.name
         }
-    assert named == {*DIALOGS, "HelpScreen"}
+    assert named == {*DIALOGS, "Dialog", "HelpScreen"}

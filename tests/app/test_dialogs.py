@@ -1,0 +1,142 @@
+"""Dialogs: what is seen beside them, their keys, their help; and the help where something is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widgets import Input
+
+from lcm_tui.anywhere import GoTo
+from lcm_tui.dialogs.ask_again import AskAgain
+from lcm_tui.dialogs.backup_offer import BackupOffer
+from lcm_tui.dialogs.dialog import Dialog, HelpScreen
+from lcm_tui.dialogs.question import Question
+from lcm_tui.dialogs.search_only import SearchOnly
+from lcm_tui.dialogs.two_texts import TwoTexts
+from lcm_tui.dialogs.whole import WholeScreen
+from lcm_tui.drafts import Asked
+from lcm_tui.frame import Prompt
+from lcm_tui.screens.editor.screen import EditScreen
+from lcm_tui.widgets.text import Block, TextView
+from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
+from tests.conftest import DatabaseFactory
+
+TEXT = (Block("A text over a few lines. " * 12),)
+#: How each is opened, the key of its help, and what its help says.
+DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str, str]] = {
+    "AskAgain": (lambda: AskAgain("Draft again", "extractive", Asked()), "f1", "Next field"),
+    "BackupOffer": (lambda: BackupOffer(Path("/srv/lcm.db"), 3_800_000), "question_mark", "No backup"),
+    "Question": (lambda: Question("Write 4?", TEXT, (("m", "choose a model"),)), "question_mark", "Choose a"),
+    "SearchOnly": (lambda: SearchOnly(["messages_fts"], []), "question_mark", "Rebuild the search tables."),
+    "TwoTexts": (lambda: TwoTexts(TEXT, TEXT), "question_mark", "Divider back"),
+    "WholeScreen": (lambda: WholeScreen(TEXT), "f1", "Scroll by a line."),
+}
+
+
+async def put(pilot: Pilot[int], dialog: Screen[Any]) -> None:
+    await settled(pilot)
+    await pilot.app.push_screen(dialog)
+    await wait_for(pilot, lambda: pilot.app.screen is dialog and dialog.is_mounted)
+    await settled(pilot)
+
+
+async def help_opens(pilot: Pilot[int], key: str, *said: str) -> None:
+    await pilot.press(key)
+    await wait_for(pilot, lambda: isinstance(pilot.app.screen, HelpScreen), "the help")
+    view = pilot.app.screen.query_one(TextView)
+    await wait_for(pilot, lambda: all(one in view.text for one in said), f"{said} in the help")
+    await pilot.press("escape")
+    await wait_for(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+
+
+@pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.long)])
+async def test_nothing_of_the_screen_below_is_seen_beside_a_dialog_and_its_keys_are_its_own(
+    database_file: DatabaseFactory, size: tuple[int, int]
+):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        for name, (make, key, said) in DIALOGS.items():
+            dialog = make()
+            await put(pilot, dialog)
+            box = dialog.query_one(".box").region
+            lines = shown_lines(pilot)
+            beside = [line[: box.x] + line.ljust(size[0])[box.right :] for line in lines[box.y : box.bottom]]
+            assert len(beside) == box.height > 2
+            assert not "".join(beside).strip(), name
+            bar = lines[-1]
+            assert ("F1 Help" if name == "AskAgain" else "? Help") in bar, name
+            assert "esc" in bar
+            assert "Context" not in bar, "keys of the screen below do nothing meanwhile"
+            assert lines[0].startswith(" Conversations"), "the title stays in sight"
+            await help_opens(pilot, key, "Keys of this dialog", said)
+            assert pilot.app.screen is dialog
+            await pilot.press("escape")
+            await wait_for(pilot, lambda dialog=dialog: pilot.app.screen is not dialog)
+
+
+async def test_without_colours_the_screen_below_is_dim(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        dialog = Question("Quit?", TEXT, (("q", "quit"),))
+        await put(pilot, dialog)
+        box = dialog.query_one(".box").region
+        strips = dialog._compositor.render_strips()
+        above = [segment for strip in strips[: box.y] for segment in strip if segment.text.strip()]
+        assert above
+        assert all(
+            one.style and one.style.dim and not one.style.bold and not one.style.reverse for one in above
+        )
+
+
+async def test_what_was_typed_is_there_after_the_help(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        form = AskAgain("Draft again", "extractive", Asked())
+        await put(pilot, form)
+        await pilot.press(*"openai?", "tab", *"http")
+        await help_opens(pilot, "f1", "Writer", "Server address")
+        assert form.query_one("#whom", Input).value == "openai?"
+        assert form.query_one("#address", Input).value == "http"
+        assert form.focused is form.query_one("#address", Input)
+        await pilot.press("escape")
+        await settled(pilot)
+        await pilot.press("slash", *"fer?")  # a filter
+        await wait_for_text(pilot, " enter Keep  F1 Help  esc Clear")
+        await help_opens(pilot, "f1", "Keys while you type", "only the rows that contain every word")
+        assert pilot.app.screen.query_one(Prompt).value == "fer?"
+        assert pilot.app.screen.asking
+        await pilot.press("escape", "c")
+        await settled(pilot)
+        await pilot.press("B", *"6?")  # a value
+        await wait_for_text(pilot, " enter Done  F1 Help  esc Cancel")
+        await help_opens(pilot, "f1", "e.g. 64k", "the line stays")
+        assert pilot.app.screen.query_one(Prompt).value == "6?"
+        await pilot.press("escape", "colon", *"why?")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, GoTo))
+        await wait_for_text(pilot, "F1 Help")
+        await help_opens(pilot, "f1", "in your own words")
+        assert pilot.app.screen.query_one(Input).value == "why?"
+        await pilot.press("escape")
+        await settled(pilot)
+        edited = EditScreen("sum_1", "one", lambda _: None)
+        await put(pilot, edited)
+        await pilot.press("question_mark")
+        await help_opens(pilot, "f1", "Keys of the editor", "Undo, redo")
+        assert edited.text == "?one"
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 5)])
+async def test_a_dialog_fits_a_tiny_terminal(database_file: DatabaseFactory, size: tuple[int, int]):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        for make, _, _ in DIALOGS.values():
+            dialog = make()
+            await put(pilot, dialog)
+            lines = dialog._compositor.render_strips()
+            assert {line.cell_length for line in lines} == {size[0]}
+            await pilot.press("escape")
+            await wait_for(pilot, lambda dialog=dialog: pilot.app.screen is not dialog)

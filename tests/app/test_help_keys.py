@@ -1,0 +1,107 @@
+"""Each key that the help of a screen names does something there, or says the reason that the help gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from lcm_tui.commands import COMMANDS
+from lcm_tui.dialogs.help import bound_keys
+from lcm_tui.frame import CommandScreen
+from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.scrolling import Moves, Scroller
+from lcm_tui.widgets.text import TextView
+from tests.app.screens import EVERY, walk_to
+from tests.app.support import NARROW, open_app, said, settled, shown
+from tests.support import sampled
+
+#: What may change nothing that is seen: it is so already, or another program would be started.
+UNSEEN = frozenset(
+    {"reload", "fold-all", "unfold-all", "elsewhere", "edit-outside", "pane", "mark-by-cleaner"}
+)
+#: Those that the database of the test has something for.
+SCREENS = [name for name in EVERY if name not in {"OperationScreen", "SnapshotScreen"}]
+#: What leaves the screen; their tests are elsewhere.
+LEAVING = frozenset({"back", "quit"})
+
+
+def state(pilot: Pilot[int], screen: CommandScreen) -> tuple[object, ...]:
+    """What an operator would see to have changed."""
+    selected = [view.selected for view in screen.query(LineView)]
+    tops = [view.scroll_offset.y for view in screen.query(Scroller)]
+    focus = screen.focused
+    return pilot.app.screen, shown(pilot), len(said(pilot)), selected, tops, focus, screen.asking
+
+
+async def again(pilot: Pilot[int], screen: CommandScreen, name: str) -> CommandScreen:
+    """Back on the screen; it is opened anew when it was left."""
+    for _ in range(4):
+        if pilot.app.screen is screen and not screen.asking:
+            return screen
+        if screen not in pilot.app.screen_stack:
+            break
+        await pilot.press("escape")
+        await settled(pilot)
+    while len(pilot.app.screen_stack) > 2:
+        await pilot.press("escape")
+        await settled(pilot)
+    found = await walk_to(pilot, name)
+    assert isinstance(found, CommandScreen)
+    return found
+
+
+@pytest.mark.parametrize("name", sampled(SCREENS, ["CoverageScreen"]))
+async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home: Path, name: str):
+    silent: list[str] = []
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:
+        screen = await walk_to(pilot, name)
+        if not isinstance(screen, CommandScreen):
+            return
+        for command in screen.commands:
+            if command in LEAVING | UNSEEN:
+                continue
+            if isinstance(screen.focused, Input):  # where letters are text
+                await pilot.press("tab")
+            reason, key = screen.why_not(command), COMMANDS[command].key.split(",")[0]
+            pilot.app.clear_notifications()
+            before = state(pilot, screen)
+            await pilot.press(key)
+            await settled(pilot)
+            words = said(pilot)[before[2] :]
+            if reason is not None:
+                assert reason in words, (command, words)
+            elif state(pilot, screen) == before:
+                silent.append(command)
+            assert not [one for one in words if "is not a key here" in one], command
+            screen = await again(pilot, screen, name)
+    assert not silent
+
+
+@pytest.mark.parametrize("name", sampled(SCREENS, ["CoverageScreen"]))
+async def test_each_moving_key_of_a_help_moves(openclaw_home: Path, name: str):
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home, size=NARROW) as pilot:
+        screen = await walk_to(pilot, name)
+        if not isinstance(screen, CommandScreen):
+            return
+        first = screen.moved_in()[0]
+        moves: Moves = getattr(first, "moves", ())
+        assert moves, "the help has nothing to say of the pane in front"
+        if isinstance(first, TextView) and first.virtual_size.height <= first.size.height:
+            moves = ()  # all of it is in sight
+        if isinstance(first, LineView) and len(first.keys) < 2:
+            moves = ()
+        still: list[str] = []
+        for ids, what in moves:
+            keys = [bound_keys(first)[one].split(",")[0] for one in ids]
+            before = state(pilot, screen)
+            moved = False
+            for key in (*reversed(keys), *keys):
+                await pilot.press(key)
+                await settled(pilot)
+                moved = moved or state(pilot, screen) != before
+            if not moved:
+                still.append(what)
+        assert not still
