@@ -150,6 +150,7 @@ class CommandScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.then: PastSession | None = None  #: shows the past; None: the present
+        self.moving = False  #: another moment was asked for, and is not shown yet
         self._left: list[PastSession] = []
         self._actions: dict[str, Action] | None = None  #: by command
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
@@ -328,6 +329,8 @@ class CommandScreen(Screen[None]):
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
+        if self.moving and command in CHANGING:
+            return f"another moment is being read: press {self.key_of(command)} again when it is shown"
         if self.then is not None and command in CHANGING:
             return f"the past cannot be changed; {self.key_of('hunk-next')} leads to the present"
         if command == self.HERE:

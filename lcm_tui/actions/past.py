@@ -51,7 +51,7 @@ class _Steps:
         """So many steps back; forward when they are negative."""
         self._pressed += steps
         if not self._taking:
-            self._taking = True
+            self._taking = self._screen.moving = True
             self._screen.work_on("past", self._take, exclusive=False)
 
     async def _take(self) -> None:
@@ -59,7 +59,9 @@ class _Steps:
             while self._pressed:
                 await self._take_all()
         finally:
-            self._taking = False
+            self._taking = self._screen.moving = False
+            if self._screen.is_attached:
+                self._screen.refresh_bars()
 
     async def _take_all(self) -> None:
         from lcm_core.past.point import Point, cut_at

@@ -140,10 +140,12 @@ def axis_line(coverage: Coverage, scale: Scale, *, plain: bool) -> Line:
     mark = "|" if plain else "╵"
     last = f"#{coverage.seqs[scale.end - 1]}{mark}"
     text = ""
+    before = None
     for cell, seq in axis_marks(coverage, scale):
         label = f"{mark}#{seq}"
-        if cell + len(label) + 1 + len(last) <= scale.width:
+        if seq != before and cell + len(label) + 1 + len(last) <= scale.width:
             text = text.ljust(cell) + label
+        before = seq
     return (Span(text.ljust(scale.width - len(last)) + last, "dim"),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,34 @@ async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory
         await settled(pilot)
         await pilot.press("[")
         await wait_for(pilot, lambda: any("no operation that changed" in one for one in said(pilot)))
+
+
+async def test_a_change_waits_until_the_other_moment_is_shown(
+    dissolved: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+):
+    path, operation = dissolved
+    rows = dump(path)
+    may_go_on = asyncio.Event()
+    fetch = ContextScreen.fetch
+
+    async def held_up(screen: ContextScreen) -> object:
+        await may_go_on.wait()
+        return await fetch(screen)
+
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        pilot.app.open_place(places.Context(conversation(pilot, OWNER)))
+        await settled(pilot)
+        screen = pilot.app.screen
+        monkeypatch.setattr(ContextScreen, "fetch", held_up)
+        for there in (True, False):  # to the past, and back
+            may_go_on.clear()
+            await pilot.press("[" if there else "]", "d")
+            await wait_for(pilot, lambda: any("another moment is being read" in one for one in said(pilot)))
+            assert pilot.app.screen is screen
+            may_go_on.set()
+            await wait_for(pilot, lambda: not screen.moving, "the other moment")
+            assert (operation in shown(pilot)) is there
+            pilot.app.clear_notifications()
+        assert "another moment" not in (screen.why_not("dissolve") or "")
+    assert dump(path) == rows

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,10 +33,11 @@ from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.conversations import list_conversations
+from lcm_core.store.coverage import linked_runs
 from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
-from tests.databases import building, new_database, reading
+from tests.databases import building, connect, new_database, reading
 from tests.support import VERSIONS
 
 NAMES = [SummaryId(f"sum_{number:x}") for number in range(8)]
@@ -361,3 +364,41 @@ async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):
         assert {
             name for name, block in one.marked(broken, ()).blocks.items() if block.state is State.BROKEN
         } == broken
+
+
+@pytest.mark.parametrize("holes", [False, True])
+async def test_links_are_read_as_what_they_name(tmp_path: Path, holes: bool):
+    """Rows of ids, holes in them, messages of others, values that are no ids."""
+    rng = random.Random(7)
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.conversation(1)
+        rows.conversation(2)
+        others = [rows.message(2, "first") for _ in range(3)]
+        mine = [rows.message(1, str(at)) for at in range(9)]
+        others += [rows.message(2, "between") for _ in range(2 if holes else 0)]
+        mine += [rows.message(1, str(at)) for at in range(9)]
+        others += [rows.message(2, "last") for _ in range(3)]
+        names = [rows.summary(1, f"sum_{at}") and f"sum_{at}" for at in range(40)]
+    linked: dict[str, set[int]] = {}
+    with connect(path) as connection:
+        for name in names:
+            every = sorted([*mine, *others])
+            first, last = sorted(rng.sample(range(len(every)), 2))
+            chosen = set(every[first : last + 1]) - set(rng.sample(every, rng.choice([0, 0, 1, 2])))
+            values: list[object] = [
+                *chosen,
+                *rng.choice([[], [], [mine[3] + 0.5], ["no id"], [b"x", 10**18]]),
+            ]
+            rng.shuffle(values)
+            linked[name] = {mine.index(one) for one in chosen if one in mine}
+            connection.executemany(
+                "INSERT INTO summary_messages VALUES (?, ?, ?)",
+                [(name, one, at) for at, one in enumerate(values)],
+            )
+    async with await Database.open(path) as database:
+        found = await database.read(linked_runs, ConversationId(1))
+    assert list(found.seqs) == list(range(1, 19))
+    assert [found.place_of(one) for one in [*mine, *others]] == [*range(18), *[None] * len(others)]
+    places = {name: {at for run in runs for at in range(*run)} for name, runs in found.links.items()}
+    assert places == {name: some for name, some in linked.items() if some}

@@ -18,8 +18,6 @@ from tests.operations.test_every_operation import OPERATIONS, Make, path
 from tests.past.states import state_now, state_then
 
 __all__ = ["path"]  # a fixture
-#: Rows of messages that came since are not hidden (docs/past.md, "What is said").
-NOT_HIDDEN = ("messages", "message_parts")
 
 
 def tables_of(path: Path) -> list[str]:
@@ -31,15 +29,17 @@ def tables_of(path: Path) -> list[str]:
         if "VIRTUAL" not in str(sql).upper()
         and not name.startswith(("sqlite_", "lcm_tui_"))
         and "_fts" not in name
-        and name not in NOT_HIDDEN
     ]
 
 
 async def rows_in(reader: Reader, tables: list[str], owner: int) -> dict[str, list[str]]:
-    """All rows, but of contexts only those of one conversation: what it was is what is asked for."""
+    """All rows, but of contexts and messages those of one conversation: what that was is asked for."""
+    mine = f"WHERE conversation_id = {owner}"
+    parts = f"WHERE message_id IN (SELECT message_id FROM messages {mine})"
+    few = {"context_items": mine, "messages": mine, "message_parts": parts}
     found = {}
     for table in tables:
-        only = f"WHERE conversation_id = {owner}" if table == "context_items" else ""
+        only = few.get(table, "")
         rows = [dict(row) for row in await reader.stored(f"SELECT * FROM {table} {only}")]
         for row in rows:
             row.pop("rowid", None)

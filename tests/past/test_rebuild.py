@@ -23,19 +23,20 @@ from lcm_core.past.database import Past
 from lcm_core.past.point import Point
 from lcm_core.past.rebuild import Doubt
 from lcm_core.records import ConversationId
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 from lcm_core.summarize.source import Rendering
 from lcm_core.times import parse_utc
 
 from tests.change.host import Host
 from tests.change.support import REAL, dissolvable, planned
 from tests.change.test_sequences import CONVERSATIONS, Sequence, starting, steps
+from tests.cli.support import run
 from tests.databases import column, connect, value
 from tests.operations.test_merge import OLD, split
 from tests.past.states import BASE, MINUTE, Times, after, before, said, state_now, state_then
-from tests.test_earlier_files import unpacked
+from tests.test_earlier_files import earlier, unpacked
 
-__all__ = ["split", "starting"]  # fixtures
+__all__ = ["earlier", "split", "starting"]  # fixtures
 RULES = next(reversed(NAMED.values()))
 
 
@@ -352,3 +353,47 @@ async def test_no_row_of_then_reaches_a_disk(long_one: Path):
     async with await past.open(long_one) as database:
         store, laid = await database.read(kept)
     assert (store, laid > 0) == (2, True)
+
+
+def test_the_journal_of_the_first_version_is_taken_back(earlier: Path):
+    """A dissolve, its undo, its redo, and a deletion whose rows are in an exported file."""
+    path, later = earlier / "lcm.db", earlier / "later.db"
+    ids = column(path, "SELECT id FROM lcm_tui_operations ORDER BY rowid")
+    dissolved, undone, redone, deleted = ids
+    shutil.copyfile(path, later)
+    assert run("history", "undo", deleted, "--apply", "--yes", "--db", later).code == 0
+    with_it = state_now(later, 4)
+    assert run("history", "undo", dissolved, "--apply", "--yes", "--db", later).code == 0
+    without = state_now(later, 4)
+    assert with_it["context"] != without["context"] != []
+    points = [before(one) for one in (deleted, redone, undone, dissolved)]
+    for (then, statements), was in zip(
+        state_then(path, 4, *points), (with_it, without, with_it, without), strict=True
+    ):
+        assert unlike(was, then) == []
+        assert statements == ()
+
+
+async def messages_of(path: Path, owner: int, past: Past | None = None) -> list[tuple[Any, ...]]:
+    async with await (Database.open if past is None else past.open)(path) as database:
+        return await database.read(
+            lambda reader: reader.tuples(
+                """SELECT m.message_id, m.seq, m.content, count(l.summary_id) FROM messages AS m
+                LEFT JOIN summary_messages AS l ON l.message_id = m.message_id
+                WHERE m.conversation_id = ? GROUP BY m.message_id ORDER BY m.seq""",
+                owner,
+            )
+        )
+
+
+async def test_messages_that_came_since_are_in_no_list_and_no_count(long_one: Path):
+    times, owner = Times(long_one), 3
+    was = await messages_of(long_one, owner)
+    times.next()
+    summary = next(name for one, name in dissolvable(long_one) if one == owner)
+    commit(long_one, await planned(long_one, plan_dissolve, owner, [summary]))
+    [first] = times.note()
+    by_host(long_one, owner, times, "append", "compact", "append")
+    assert len(await messages_of(long_one, owner)) > len(was)
+    point = before(first)
+    assert await messages_of(long_one, owner, Past(ConversationId(owner), point)) == was

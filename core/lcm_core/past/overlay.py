@@ -11,7 +11,7 @@ by this connection.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,9 +21,10 @@ from lcm_core.past.rebuild import Earlier, RowKey
 from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.schema import JOURNAL, Schema
 
-#: Tables whose rows are copied for one conversation instead of viewed: SQLite puts no index below a view that
-#: stands in a join, and would read every message of the file.
-COPIED: Final = ("messages", "message_parts")
+#: Tables whose rows are copied for one conversation where some were otherwise: SQLite puts no index below a
+#: view of two parts that stands in a join, and would read every message of the file.
+MESSAGES: Final = "messages"
+COPIED: Final = (MESSAGES, "message_parts")
 #: Tables whose rows go with a summary that was made later.
 _OF_SUMMARIES: Final = ("summaries", "summary_parents", "summary_messages")
 CONTEXT: Final = "context_items"
@@ -93,11 +94,12 @@ def _lay(connection: sqlite3.Connection, schema: Schema, earlier: Earlier) -> No
     for table in _OF_SUMMARIES:
         if earlier.later and schema.has(table, "summary_id"):
             by_table.setdefault(table, {})
+    if earlier.arrived and schema.has(MESSAGES):
+        by_table.setdefault(MESSAGES, {})
     if earlier.items is not None and schema.has(CONTEXT):
         _lay_context(connection, _columns(connection, CONTEXT), earlier)
     for table, rows in by_table.items():
-        later = earlier.later if table in _OF_SUMMARIES else frozenset()
-        _lay_table(connection, table, rows, later, earlier.conversation_id)
+        _lay_table(connection, table, rows, earlier)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
@@ -145,36 +147,41 @@ def _lay_table(
     connection: sqlite3.Connection,
     table: str,
     rows: Mapping[RowKey, Cells | None],
-    later: Iterable[str],
-    conversation_id: int,
+    earlier: Earlier,
 ) -> None:
     """Hide the rows that were otherwise, and add those that they were."""
     columns = _columns(connection, table)
-    put = [row for row in rows.values() if row is not None]
-    if table in COPIED and not put:
-        return  # messages that came since are in no context and below no summary of then
+    copied = table in COPIED and any(row is not None for row in rows.values())
     names, name = ", ".join(map(quoted, columns)), quoted(table)
     gone = f"temp.{_PREFIX}gone_{table}"
     connection.execute(f"CREATE TEMP TABLE {_PREFIX}gone_{table} (place INTEGER PRIMARY KEY)")
     places = {key: found for key in rows if (found := _place(connection, name, key)) is not None}
     hidden = {(place,) for place in places.values()}
-    for summary_id in later:
+    for summary_id in earlier.later if table in _OF_SUMMARIES else ():
         made = connection.execute(f"SELECT rowid FROM main.{name} WHERE summary_id = ?", (summary_id,))
         hidden |= {(row[0],) for row in made}
     connection.executemany(f"INSERT OR IGNORE INTO {gone} VALUES (?)", hidden)
-    if table in COPIED:
-        kept = _copy(connection, table, columns, gone, conversation_id)
+    if table == MESSAGES:
+        connection.executemany(
+            f"INSERT OR IGNORE INTO {gone} SELECT rowid FROM main.{name} WHERE message_id = ?",
+            [(message_id,) for message_id in earlier.arrived],
+        )
+    remaining = (
+        f"SELECT rowid AS rowid, {names} FROM main.{name} WHERE rowid NOT IN (SELECT place FROM {gone})"
+    )
+    if table in COPIED and not copied:  # a view of one part, below which SQLite uses every index
+        connection.execute(f"CREATE TEMP VIEW {name} AS {remaining}")
+        return
+    if copied:
+        kept = _copy(connection, table, columns, gone, earlier.conversation_id)
     else:
         kept = _table(connection, table, columns)
     _put(connection, table, kept, columns, rows, places)
-    shown = f"SELECT rowid AS rowid, {names} FROM {kept}"
-    if table not in COPIED:
+    if not copied:
         # No index by conversation: with it SQLite takes the view for a few rows, and reads it once for each
         # row of whatever it is joined with.
-        connection.execute(
-            f"CREATE TEMP VIEW {name} AS SELECT rowid AS rowid, {names} FROM main.{name} "
-            f"WHERE rowid NOT IN (SELECT place FROM {gone}) UNION ALL {shown}"
-        )
+        shown = f"SELECT rowid AS rowid, {names} FROM {kept}"
+        connection.execute(f"CREATE TEMP VIEW {name} AS {remaining} UNION ALL {shown}")
 
 
 def _put(

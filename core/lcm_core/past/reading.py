@@ -30,6 +30,9 @@ from lcm_core.times import iso_z, parse_utc
 #: Kinds whose operations change conversations besides the one that they are noted under.
 SEVERAL: Final = frozenset({"merge", "transplant"})
 
+#: Messages that are looked at beyond the last one that was stored later.
+ROWS_BEHIND: Final = 500
+
 #: Edits that have been read, by operation: they never change.
 Read = dict[str, Taken]
 
@@ -180,7 +183,9 @@ def _present(
     may_be_later |= {ref for some in sources.values() for ref in some if isinstance(ref, int)}
     said = {ref: when for ref, when in _said(db, may_be_later).items() if when >= seconds}
     keys = dict.fromkeys(key for one in taken for key in row_keys(one.edits))
-    return Present(conversation_id, context, added, _rows(db, tables, keys), made, sources, said, known)
+    rows = _rows(db, tables, keys)
+    arrived = _arrived(db, tables, conversation_id, seconds)
+    return Present(conversation_id, context, added, rows, made, sources, said, arrived, known)
 
 
 def _day_of(seconds: int) -> str:
@@ -235,6 +240,34 @@ def _sources(
         new = (ref for sources in below.values() for ref in sources)
         again = (ref for ref in dict.fromkeys(new) if isinstance(ref, str) and ref in made)
         wanted = [ref for ref in again if ref not in found]
+    return found
+
+
+def _arrived(db: Rows, tables: Tables, conversation_id: int, seconds: int) -> dict[int, tuple[str, ...]]:
+    """The messages that were stored later, and the summaries that are linked to each.
+
+    They are looked for from the newest on, until of `ROWS_BEHIND` in a row none is later: the time is behind
+    the text, and reading it of all messages takes as long as reading them.
+    """
+    if "created_at" not in tables.get("messages", ()):
+        return {}
+    found: dict[int, tuple[str, ...]] = {}
+    behind, parameters = "", [conversation_id]
+    while True:
+        rows = db.tuples(
+            f"""SELECT seq, message_id, CAST(strftime('%s', created_at) AS INTEGER) FROM main.messages
+            WHERE conversation_id = ? {behind} ORDER BY seq DESC, message_id DESC LIMIT {ROWS_BEHIND}""",
+            parameters,
+        )
+        later = [name for _, name, when in rows if when is not None and when > seconds]
+        found |= dict.fromkeys(later, ())
+        if not later or len(rows) < ROWS_BEHIND:
+            break
+        behind, parameters = "AND (seq, message_id) < (?, ?)", [conversation_id, *rows[-1][:2]]
+    if "summary_messages" in tables:
+        linked = "SELECT summary_id, message_id FROM main.summary_messages WHERE message_id IN (?*)"
+        for summary_id, message_id in db.rows_in(linked, found):
+            found[message_id] += (summary_id,)
     return found
 
 

@@ -34,6 +34,7 @@ from lcm_core.past.point import seconds_of
 RowKey = tuple[str, Cells]
 
 SUMMARIES: Final = "summaries"
+LINKS: Final = "summary_messages"
 #: Ids of one kind that a statement names.
 _NAMED: Final = 3
 
@@ -87,6 +88,8 @@ class Present:
     made: Mapping[str, int]
     sources: Mapping[str, tuple[Ref, ...]]  #: of the summaries in `made`, in order
     said: Mapping[int, int]  #: when a message was stored; only of those that may be newer than the point
+    #: messages that were stored after the point, and the summaries that are linked to each
+    arrived: Mapping[int, tuple[str, ...]]
     #: what operations before the point put into the context in its very second
     known: frozenset[Ref] = frozenset()
 
@@ -108,6 +111,7 @@ class Earlier:
     items: tuple[Item, ...] | None = field(repr=False)  #: the context; None: as it is now
     rows: Mapping[RowKey, Cells | None] = field(repr=False)  #: those that were otherwise; None: not there
     later: frozenset[str]  #: summaries that somebody else made since
+    arrived: frozenset[int]  #: messages that somebody else stored since
     statements: tuple[Statement, ...]
     there: frozenset[RowKey] = field(repr=False)  #: those of `rows` that are there now
     refs_now: tuple[Ref, ...] = field(repr=False)  #: what the context of now stands for
@@ -124,12 +128,13 @@ def rebuild(present: Present, taken: Sequence[Taken], seconds: int) -> Earlier:
     for one in taken:
         back.take(one)
     back.cut_at(seconds, frozenset(), at_the_point=True)
-    rows = back.changed()
+    rows, later = back.changed(), back.made_since(seconds)
     return Earlier(
         present.conversation_id,
         back.items(),
         rows,
-        back.made_since(seconds),
+        later,
+        back.arrived_since(later),
         tuple(back.statements()),
         frozenset(key for key in rows if key in present.rows),
         tuple(present.context.refs),
@@ -194,6 +199,20 @@ class _Back:
             name
             for name, made in self.present.made.items()
             if made > seconds and name not in shown and name not in self._untimed
+        )
+
+    def arrived_since(self, later: frozenset[str]) -> frozenset[int]:
+        """The messages that somebody else stored later, but for those that something of then names."""
+        named = {ref for ref in (*self.context.refs, *self._untimed) if isinstance(ref, int)}
+        gone = {key[1].cells[0] for key, row in self.rows.items() if key[0] == SUMMARIES and row is None}
+        gone |= later
+        for (table, _), row in self.rows.items():
+            if table == LINKS and row is not None and isinstance(ref := row.get("message_id"), int):
+                named.add(ref)
+        return frozenset(
+            message
+            for message, summaries in self.present.arrived.items()
+            if message not in named and gone.issuperset(summaries)
         )
 
     def statements(self) -> Iterator[Statement]:
