@@ -13,7 +13,8 @@ from lcm_core.errors import FileMissingError, NotFoundError, RefusedError, Usage
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.drafting.draft import MANUAL, Draft, DraftOrigin, storable
 from lcm_core.operations.drafting.items import BatchItem, ItemState
-from lcm_core.operations.drafting.saved import DamagedError, item_from_json, item_to_json, text_member
+from lcm_core.operations.drafting.members import DamagedError, text_member
+from lcm_core.operations.drafting.saved import item_from_json, item_to_json
 from lcm_core.records import SummaryId
 from lcm_core.settings import Json, JsonObject
 from lcm_core.summarize.acceptance import judge_text

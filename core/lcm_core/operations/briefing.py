@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,13 @@ from lcm_core.dag.focus import FocusInput, FocusSource, Watermark
 from lcm_core.errors import FileMissingError, RefusedError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.operations.drafting.draft import MANUAL, storable
+from lcm_core.operations.drafting.members import (
+    DamagedError,
+    number_member,
+    objects_member,
+    text_member,
+    texts_member,
+)
 from lcm_core.operations.focus import BriefText, FocusKind, FocusWish, new_brief_id
 from lcm_core.private_files import drafts_folder, make_private, read_limited, reason_of, write_private
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
@@ -270,7 +277,7 @@ def read_draft(path: Path) -> BriefDraft:
         raise RefusedError(
             f"The draft {path} cannot be read ({reason_of(error)}).", code="DRAFT_INVALID"
         ) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, DamagedError, RecursionError):
         raise RefusedError(
             f"{path} is not a draft of a focus brief. Nothing was changed.", code="DRAFT_INVALID"
         ) from None
@@ -281,8 +288,8 @@ def _draft_of(document: Json, path: Path) -> BriefDraft:
         raise ValueError("format")
     if document.get("version") != _VERSION:
         raise ValueError("version")
-    sources = tuple(map(_source_of, _list(document, "madeFrom")))
-    wanted = frozenset(one for one in _list(document, "wanted") if isinstance(one, str))
+    sources = tuple(map(_source_of, objects_member(document, "madeFrom")))
+    wanted = frozenset(texts_member(document, "wanted"))
     latest, seq = document.get("coveredLatestAt"), document.get("coveredMessageSeq")
     made_from = FocusInput(
         sources,
@@ -291,74 +298,56 @@ def _draft_of(document: Json, path: Path) -> BriefDraft:
         ),
     )
     wish = FocusWish(
-        ConversationId(_number(document, "conversationId")),
-        FocusKind(_text(document, "kind")),
-        storable(_text(document, "prompt")),
+        ConversationId(number_member(document, "conversationId")),
+        FocusKind(text_member(document, "kind")),
+        storable(text_member(document, "prompt")),
         made_from,
         tuple(one for one in sources if one.summary_id in wanted),
     )
     if wish.kind not in (FocusKind.CREATE, FocusKind.REFOCUS):
         raise ValueError("kind")
     text = BriefText(
-        storable(_text(document, "text")),
+        storable(text_member(document, "text")),
         _writer_of(document),
-        tuple(_texts(document, "citedSummaryIds")),
-        tuple(_texts(document, "expandedSummaryIds")),
-        tuple(_texts(document, "irrelevantSummaryIds")),
+        _ids(document, "citedSummaryIds"),
+        _ids(document, "expandedSummaryIds"),
+        _ids(document, "irrelevantSummaryIds"),
         document.get("truncated") is True,
-        storable(_text(document, "confidenceNotes")),
+        storable(text_member(document, "confidenceNotes")),
     )
     return BriefDraft(
-        wish, text, _text(document, "database"), _text(document, "madeAt"), _text(document, "batch"), path
+        wish,
+        text,
+        text_member(document, "database"),
+        text_member(document, "madeAt"),
+        text_member(document, "batch"),
+        path,
     )
 
 
 def _writer_of(document: Mapping[str, Json]) -> str:
     """Who wrote the text: a person, when it is no longer the one that was written to the file."""
-    as_written = document.get("textHash") == _hash_of(_text(document, "text"))
-    return storable(_text(document, "writer")) or MANUAL if as_written else MANUAL
+    as_written = document.get("textHash") == _hash_of(text_member(document, "text"))
+    return storable(text_member(document, "writer")) or MANUAL if as_written else MANUAL
 
 
 def _hash_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _source_of(document: Json) -> FocusSource:
-    if not isinstance(document, dict):
-        raise TypeError("madeFrom")
+def _ids(document: Mapping[str, Json], name: str) -> tuple[str, ...]:
+    return tuple(map(storable, texts_member(document, name)))
+
+
+def _source_of(document: JsonObject) -> FocusSource:
     latest, seq = document.get("latestAt"), document.get("ownLastSeq")
     return FocusSource(
-        _number(document, "ordinal"),
-        SummaryId(_text(document, "summaryId")),
-        _text(document, "kind"),
-        _number(document, "depth"),
-        _number(document, "tokens"),
+        number_member(document, "ordinal"),
+        SummaryId(text_member(document, "summaryId")),
+        text_member(document, "kind"),
+        number_member(document, "depth"),
+        number_member(document, "tokens"),
         Timestamp(latest) if isinstance(latest, str) else None,
-        Timestamp(_text(document, "createdAt")),
+        Timestamp(text_member(document, "createdAt")),
         seq if isinstance(seq, int) else None,
     )
-
-
-def _list(document: Mapping[str, Json], name: str) -> Sequence[Json]:
-    value = document[name]
-    if not isinstance(value, list):
-        raise TypeError(name)
-    return value
-
-
-def _texts(document: Mapping[str, Json], name: str) -> Iterable[str]:
-    return (storable(one) for one in _list(document, name) if isinstance(one, str))
-
-
-def _text(document: Mapping[str, Json], name: str) -> str:
-    value = document[name]
-    if not isinstance(value, str):
-        raise TypeError(name)
-    return value
-
-
-def _number(document: Mapping[str, Json], name: str) -> int:
-    value = document[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(name)
-    return value

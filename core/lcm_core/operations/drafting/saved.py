@@ -23,6 +23,13 @@ from lcm_core.ingest.jsonl import open_regular
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.operations.drafting.draft import Draft, DraftBase, DraftOrigin
 from lcm_core.operations.drafting.items import SETTLED, BatchItem, ItemState
+from lcm_core.operations.drafting.members import (
+    DamagedError,
+    number_member,
+    objects_member,
+    text_member,
+    texts_member,
+)
 from lcm_core.private_files import make_private
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.summarize.acceptance import DraftCaution, DraftFault, DraftVerdict
@@ -30,10 +37,6 @@ from lcm_core.summarize.cost import NOTHING_SPENT, Spent
 from lcm_core.summarize.request import Usage
 
 # -- items and drafts as JSON ---------------------------------------------------------------------------
-
-
-class DamagedError(Exception):
-    """A document that is not what it should be: the name of what is wrong."""
 
 
 def item_to_json(item: BatchItem) -> JsonObject:
@@ -91,7 +94,7 @@ def spent_from_json(document: Mapping[str, Json]) -> Spent:
         return NOTHING_SPENT
     if not isinstance(spent, dict):
         raise DamagedError("spent")
-    return Spent(_number(spent, "calls"), _usage_from(spent))
+    return Spent(number_member(spent, "calls"), _usage_from(spent))
 
 
 def item_from_json(document: Mapping[str, Json]) -> BatchItem:
@@ -107,15 +110,15 @@ def item_from_json(document: Mapping[str, Json]) -> BatchItem:
         raise DamagedError("state") from None
     return BatchItem(
         summary_id,
-        ConversationId(_number(document, "conversationId")),
-        _number(document, "depth"),
-        _number(document, "tokens"),
+        ConversationId(number_member(document, "conversationId")),
+        number_member(document, "depth"),
+        number_member(document, "tokens"),
         text_member(document, "reason"),
-        tuple(map(SummaryId, _texts(document, "after"))),
+        tuple(map(SummaryId, texts_member(document, "after"))),
         state,
         text_member(document, "why"),
-        tuple(draft_from_json(summary_id, one) for one in _objects(document, "drafts")),
-        _number(document, "chosen") if document.get("chosen") is not None else None,
+        tuple(draft_from_json(summary_id, one) for one in objects_member(document, "drafts")),
+        number_member(document, "chosen") if document.get("chosen") is not None else None,
         None,
         text_member(document, "operation") if document.get("operation") is not None else None,
     )
@@ -132,28 +135,28 @@ def draft_from_json(summary_id: SummaryId, document: Mapping[str, Json]) -> Draf
         raise DamagedError("usage")
     try:
         verdict = DraftVerdict(
-            _number(document, "tokens"),
-            tuple(map(DraftFault, _texts(document, "faults"))),
-            tuple(map(DraftCaution, _texts(document, "cautions"))),
-            tuple(_texts(document, "sentences")),
+            number_member(document, "tokens"),
+            tuple(map(DraftFault, texts_member(document, "faults"))),
+            tuple(map(DraftCaution, texts_member(document, "cautions"))),
+            tuple(texts_member(document, "sentences")),
         )
         origin = DraftOrigin(text_member(document, "origin"))
     except ValueError:
         raise DamagedError("verdict") from None
     return Draft(
-        number=_number(document, "number"),
+        number=number_member(document, "number"),
         summary_id=summary_id,
         origin=origin,
         text=text_member(document, "text"),
         model=text_member(document, "model"),
         verdict=verdict,
-        source_tokens=_number(document, "sourceTokens"),
-        target_tokens=_number(document, "targetTokens"),
+        source_tokens=number_member(document, "sourceTokens"),
+        target_tokens=number_member(document, "targetTokens"),
         usage=_usage_from(usage),
         base=DraftBase(text_member(document, "base"), text_member(document, "sourceDigest")),
         made_at=text_member(document, "madeAt"),
-        previous=tuple(_texts(document, "previous")),
-        gone=_number(document, "gone"),
+        previous=tuple(texts_member(document, "previous")),
+        gone=number_member(document, "gone"),
     )
 
 
@@ -170,36 +173,9 @@ def _usage_from(document: Mapping[str, Json]) -> Usage:
     cost = document.get("costUsd")
     known = float(cost) if isinstance(cost, int | float) else None
     exact = document.get("exact") is not False  # files from before it was noted do not say
-    return Usage(_number(document, "inputTokens"), _number(document, "outputTokens"), known, exact)
-
-
-def text_member(document: Mapping[str, Json], key: str) -> str:
-    """A text of a document. Raises DamagedError where there is none."""
-    value = document.get(key)
-    if not isinstance(value, str):
-        raise DamagedError(key)
-    return value
-
-
-def _number(document: Mapping[str, Json], key: str) -> int:
-    value = document.get(key)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise DamagedError(key)
-    return value
-
-
-def _texts(document: Mapping[str, Json], key: str) -> list[str]:
-    value = document.get(key)
-    if not isinstance(value, list):
-        raise DamagedError(key)
-    return [one for one in value if isinstance(one, str)]
-
-
-def _objects(document: Mapping[str, Json], key: str) -> list[JsonObject]:
-    value = document.get(key)
-    if not isinstance(value, list):
-        raise DamagedError(key)
-    return [one for one in value if isinstance(one, dict)]
+    return Usage(
+        number_member(document, "inputTokens"), number_member(document, "outputTokens"), known, exact
+    )
 
 
 # -- files ----------------------------------------------------------------------------------------------
