@@ -82,6 +82,8 @@ def text_document(work: BriefWork, keys: Mapping[str, str]) -> Document:
         )
     else:
         lines.append(f"{keys['apply']}: {work.author.words} writes it, at most {TARGET_TOKENS:,} tokens.")
+    if work.failed is not None:
+        lines.append(f"{keys['choice-2']}: record the failed call as a failed brief, as the engine does.")
     lines.append(f"{keys['edit']}: write it here. {keys['edit-outside']}: write it in $EDITOR.")
     return tuple(Block(line, "dim") for line in ("There is no text yet.", *lines))
 

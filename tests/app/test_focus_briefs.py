@@ -232,3 +232,32 @@ async def test_a_hostile_question_is_drawn_as_text(path: Path):
         await draft.work.take("\x1b]0;owned\x07 \u202e [red]text")
         await wait_for_text(pilot, "[red]text")
     assert value(path, "SELECT count(*) FROM focus_briefs WHERE conversation_id = 1") == 0
+
+
+async def test_a_failed_call_can_be_recorded_as_the_engine_does(
+    path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = dump(path)
+    with MessagesApi(Fail(401, "authentication_error")) as server:
+        ask(settings, server, monkeypatch)
+        async with open_app(path, size=NARROW) as pilot:
+            await briefs_of(pilot, 1)
+            draft = await new_brief(pilot)
+            assert draft.why_not("choice-2") == "no call has failed"
+            await pilot.press("1")
+            await settled(pilot)
+            await pilot.press("a")
+            await wait_for(pilot, lambda: draft.work.failed is not None and not draft.work.busy)
+            await wait_for_text(pilot, "2: record the failed call as a failed brief")
+            assert dump(path) == before
+            await pilot.press("2")
+            await in_front(pilot, PlanScreen)
+            await wait_for_text(pilot, "focus_brief_sources +4; focus_briefs +1")
+            await pilot.press("a")
+            await in_front(pilot, BriefDraftScreen)
+            await wait_for_text(pilot, "The failed call is recorded.")
+            assert draft.why_not("choice-2") == "no call has failed"
+    assert statuses(path, 1) == ["failed"]
+    [done] = await reading(path, lambda reader: reader.run(operations, limit=1))
+    await asyncio.to_thread(undo, path, done.id)
+    assert dump(path) == before

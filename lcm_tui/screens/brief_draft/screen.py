@@ -154,7 +154,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         step = self._step()
         bar.note = self.work.busy or ("reading …" if self._outlook is None else states[step])
         self.head.again()
-        keys = {name: self.key_of(name) for name in ("apply", "edit", "edit-outside")}
+        keys = {name: self.key_of(name) for name in ("apply", "edit", "edit-outside", "choice-2")}
         self.text.show(text_document(self.work, keys), keep_place=True)
         self.refresh_bars()
 
@@ -243,7 +243,8 @@ paths, ids, numbers and names that are in no text the model was shown.
     def _recorded(self, done: Sequence[Committed]) -> None:
         if done:
             self.work.failed = None
-            self.refresh_bars()
+            self._failure = "The failed call is recorded."
+            self._say()
 
     def _why_not_recorded(self) -> str | None:
         return self._why_busy() or ("no call has failed" if self.work.failed is None else None)
