@@ -141,7 +141,7 @@ def test_what_does_not_come_back_is_listed(described: list[dict[str, Any]], seed
 
 
 @pytest.mark.long
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(st.lists(_conversations(), min_size=2, max_size=4), st.integers(0, 10**6), st.integers(1, 12))
 def test_what_does_not_come_back_is_listed_many_times(
     described: list[dict[str, Any]], seed: int, number: int
