@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.commit import commit
+from lcm_core.change.undo import plan_undo
 from lcm_core.engine_rules import NAMED
 from lcm_core.errors import NotFoundError
 from lcm_core.operations.dissolve import plan_dissolve
@@ -397,3 +398,27 @@ async def test_messages_that_came_since_are_in_no_list_and_no_count(long_one: Pa
     assert len(await messages_of(long_one, owner)) > len(was)
     point = before(first)
     assert await messages_of(long_one, owner, Past(ConversationId(owner), point)) == was
+
+
+def test_the_order_of_the_history_holds_where_a_clock_was_wrong(long_one: Path):
+    """One operation of the future, and one without a time, among three."""
+    times = Times(long_one)
+    states = []
+    for _ in range(3):
+        times.next()
+        states.append(state_now(long_one, 3))
+        if len(states) % 2:
+            last = dissolve(long_one, 3)
+        else:
+            commit(long_one, asyncio.run(planned(long_one, plan_undo, last)))
+        times.note()
+    now = state_now(long_one, 3)
+    first, second, _ = times.seen
+    by_hand(
+        long_one, "UPDATE lcm_tui_operations SET created_at = '2999-01-01T00:00:00Z' WHERE id = ?", second
+    )
+    by_hand(long_one, "UPDATE lcm_tui_operations SET created_at = 'soon' WHERE id = ?", first)
+    for when, state in ((BASE + 4 * MINUTE, now), (BASE + 2.5 * MINUTE, states[1]), (BASE, states[1])):
+        [(then, statements)] = state_then(long_one, 3, Point(when=when))
+        assert unlike(state, then) == []
+        assert statements == ()

@@ -79,8 +79,7 @@ def cut_at(point: Point, operations: tuple[Operation, ...]) -> Cut:
     """
     if point.operation_id is None:
         when = point.when or datetime.now(UTC)
-        taken = tuple([one for one in operations if _later(one, when)])
-        return Cut(point, taken, int(when.timestamp()), None)
+        return Cut(point, operations[: _number_after(when, operations)], int(when.timestamp()), None)
     wanted = point.operation_id
     found = [one for one in operations if one.id == wanted] or [
         one for one in operations if one.id.startswith(wanted)
@@ -103,9 +102,19 @@ def cut_at(point: Point, operations: tuple[Operation, ...]) -> Cut:
     return Cut(Point(one.id, point.side), operations[:place], seconds_of(one.created_at), one)
 
 
-def _later(operation: Operation, when: datetime) -> bool:
-    made = parse_utc(operation.created_at)
-    return made is not None and made > when
+def _number_after(when: datetime, operations: tuple[Operation, ...]) -> int:
+    """How many of *operations* came after a time: their order holds, and a clock that was wrong says nothing.
+
+    What is older in the history than an operation of then is of then, too, whatever its own time is.
+    """
+    number = 0
+    for place, one in enumerate(operations, 1):
+        if (made := parse_utc(one.created_at)) is None:
+            continue
+        if made <= when:
+            break
+        number = place
+    return number
 
 
 def seconds_of(stored: str | None) -> int:

@@ -159,7 +159,8 @@ class _Back:
         """Take one operation back."""
         named = operation_name(one.operation)
         if one.problem is not None:
-            text = f"{named} cannot be read, so what it changed is not reversed: {one.problem}"
+            lost = "cannot be read, so what it changed is not reversed"
+            text = f"Operation {one.operation.id} {lost}: {one.problem}"
             self._doubts.append(Statement(Doubt.UNREADABLE, text, one.operation.id))
             return
         owner = self.present.conversation_id
