@@ -63,9 +63,9 @@ class ShownContext:
 
 
 def show(run: Run, named: Selector, budget: int | None) -> Answer:
-    """What stands in a context; *budget* None means the configured one."""
+    """What is in a context; *budget* None means the configured one."""
     found = run.read(load_context, run, named, budget)
-    machine = run.presentation.json or run.presentation.engine_table
+    machine = run.presentation.prints_data
     blocks = [] if machine else _blocks(run, found, named)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
     # Each takes a while for hundreds of thousands of items, and only one of the two is printed.
@@ -88,7 +88,7 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     key = conversation.conversation_id
     items = await context_items(reader, key)
     entries = await context_entries(reader, list(items))
-    machine = run.presentation.json or run.presentation.engine_table
+    machine = run.presentation.prints_data
     first = 0 if machine else max(0, len(entries) - MOST_LISTED)  # the others are only counted
     entries[first:] = [as_text(entry) for entry in entries[first:]]
     settings = run.settings

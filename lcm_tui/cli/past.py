@@ -99,5 +99,5 @@ def _since_document(changed: Since, then: int, now: int) -> Document:
 
 
 def _ids(refs: Sequence[Ref]) -> list[Json]:
-    """Items by what they stand for: message ids, and the ids of summaries."""
+    """Items by what they represent: message ids, and the ids of summaries."""
     return [ref for ref in refs if isinstance(ref, int | str)]

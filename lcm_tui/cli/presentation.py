@@ -22,3 +22,8 @@ class Presentation:
     def for_programs(self) -> bool:
         """Whether it is a form of the engine's command, which scripts read: JSON or its table."""
         return self.json or self.engine_table
+
+    @property
+    def prints_data(self) -> bool:
+        """Whether the data of an answer is printed, not its blocks."""
+        return self.for_programs or self.form == "csv"

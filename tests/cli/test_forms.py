@@ -148,6 +148,8 @@ def rows_of(text: str) -> list[dict[str, str]]:
         ("messages", "list", "2", "--include-content"),
         ("summaries", "list", "--limit", "500"),
         ("files", "list"),
+        ("context", "show", "1"),
+        ("context", "show", "1", "--assembled"),
     ],
     ids=" ".join,
 )

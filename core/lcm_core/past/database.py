@@ -14,7 +14,7 @@ from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database
 from lcm_core.store.schema import Schema
 
-#: How often the rows of then are worked out at most while somebody writes to the file.
+#: How often the rows of then are computed at most while another process writes to the file.
 TRIES = 3
 
 
@@ -62,7 +62,7 @@ class Past:
             found = read_past(rows, schema.tables, self.conversation_id, point, self._read)
             lay_over(connection, schema, found.earlier, found.cut.taken)
             self.found = found
-            # What is temporary lasts only when it is committed, and then somebody may write.
+            # Temporary tables last only when committed, and then another process may write.
             connection.execute("COMMIT")
             connection.execute("BEGIN")
             with self._lock:

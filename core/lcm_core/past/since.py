@@ -14,10 +14,10 @@ from lcm_core.past.rebuild import SUMMARIES, Earlier
 class Since:
     """What came, went and changed between a point and now."""
 
-    left: tuple[Ref, ...]  #: what the context stood for then and does not now, in the order of then
-    joined: tuple[Ref, ...]  #: what it stands for now and did not then, in the order of now
+    left: tuple[Ref, ...]  #: what the context represented then and does not now, in the order of then
+    joined: tuple[Ref, ...]  #: what it represents now and did not then, in the order of now
     made: tuple[str, ...]  #: summaries that were not there
-    gone: tuple[str, ...]  #: summaries that are not there any more
+    gone: tuple[str, ...]  #: summaries that no longer exist
     changed: tuple[str, ...]  #: summaries of which some column is another one
 
     def __bool__(self) -> bool:

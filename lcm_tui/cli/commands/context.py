@@ -46,6 +46,7 @@ Export: TypeAlias = Annotated[
 
 @command(
     "context show",
+    forms=("csv",),
     examples=(
         *("context show 1 --budget 200k", "context show 1 --assembled --export json"),
         "context show 1 --at 2026-03-02T10:00:00Z",

@@ -44,7 +44,7 @@ PreviousFile: TypeAlias = Annotated[
 ]
 
 
-@command("prompts list")
+@command("prompts list", forms=("csv",))
 def list_(run: Run, *, prompt_dir: PromptFolder = None) -> Answer:
     """List the prompts, their versions, and which of them are yours."""
     from lcm_tui.cli import prompts
