@@ -219,7 +219,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The answers of all checks that were asked for, in order of id."""
+    """The answers of all requested checks, in order of id."""
 
     conversation_id: ConversationId | None  #: None: the whole file
     started_at: datetime
@@ -232,7 +232,7 @@ class Report:
             yield from (one for one in result.findings if not confidences or one.confidence in confidences)
 
     def result(self, check_id: str) -> CheckResult:
-        """The result of one check. Raises KeyError when it was not asked for."""
+        """The result of one check. Raises KeyError if it was not requested."""
         for result in self.results:
             if result.check.id == check_id:
                 return result
@@ -245,7 +245,7 @@ class Report:
 
     @property
     def not_run(self) -> tuple[CheckResult, ...]:
-        """The checks that could not be asked, or not of everything."""
+        """The checks that could not run, or did not cover everything."""
         return tuple(result for result in self.results if result.state is CheckState.NOT_RUN)
 
 

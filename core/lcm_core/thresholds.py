@@ -43,7 +43,7 @@ class RuntimeModel:
 
     @property
     def ref(self) -> str | None:
-        """``provider/model``; a model that names its provider stands for itself."""
+        """``provider/model``; a model that names its provider is its own reference."""
         if self.model is None or self.provider is None or "/" in self.model:
             return self.model
         return f"{self.provider}/{self.model}"

@@ -311,7 +311,10 @@ class ListTime(Kind[Stamp]):
 
     def read(self, name: str, value: str) -> Stamp:
         """The time."""
-        return Stamp(Moment().read(name, value), value, bool(_ENGINE_TIME.fullmatch(value)))
+        moment = parse_utc(value)
+        if moment is None:
+            raise invalid_time(name, "must be a time such as 2026-03-02T14:30:00Z", value)
+        return Stamp(moment, value, bool(_ENGINE_TIME.fullmatch(value)))
 
 
 class Moment(Kind[datetime]):
@@ -332,7 +335,9 @@ class Period(Kind[tuple[Stamp, Stamp]]):
         """Both times."""
         first, dots, last = value.partition("..")
         if not (first.strip() and dots and last.strip()):
-            raise invalid_time(name, "must be two times such as 2026-03-02..2026-03-09", value)
+            raise invalid_time(
+                name, "must be two times such as 2026-03-02T00:00:00Z..2026-03-09T00:00:00Z", value
+            )
         start, end = ListTime().read(name, first), ListTime().read(name, last)
         if start.moment >= end.moment:
             raise invalid_time(name, "must name the earlier time first", value)

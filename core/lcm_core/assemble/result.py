@@ -236,7 +236,7 @@ class Assembled:
 
     @property
     def has_cue(self) -> bool:
-        """Whether the recall cue stands first; it is in none of the `shares`."""
+        """Whether the recall cue comes first; it is in none of the `shares`."""
         return bool(self.messages) and self.messages[0].origin.kind is OriginKind.CUE
 
     @property

@@ -226,7 +226,7 @@ class Keeping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A change that nobody has made yet. An update that gives a row what it holds is none of its edits."""
+    """A change that has not been applied. An update that would not alter its row is not among its edits."""
 
     kind: str  #: dissolve, transplant, fix, undo ...
     title: str  #: one line for people

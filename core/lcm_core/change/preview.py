@@ -99,7 +99,7 @@ class Preview:
 
     @property
     def leaving(self) -> tuple[Shifted, ...]:
-        """What goes out of a context."""
+        """What leaves a context."""
         return tuple(one for one in self.shift if one.new is None)
 
     @property

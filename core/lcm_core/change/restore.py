@@ -137,7 +137,7 @@ def restore(
 
     Raises:
         RefusedError: the backup is damaged, or is the database.
-        DatabaseBusyError: somebody has the database open; says who, as far as this machine tells.
+        DatabaseBusyError: another process has the database open; the error names it if this machine can tell.
         DiskFullError: there is no room.
         ReadOnlyError: the database or its folder cannot be written.
         DatabaseError: one of the two cannot be read or written; the database is as it was.

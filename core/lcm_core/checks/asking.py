@@ -26,7 +26,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where the files that a database refers to lie on this machine; None: not known."""
+    """Where the files that a database refers to are on this machine; None: not known."""
 
     large_files: Path | None = None
     state: Path | None = None

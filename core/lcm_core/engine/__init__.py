@@ -120,7 +120,7 @@ class Engine:
         """Open a database of any version; a missing one is made with the present schema if *create* says so.
 
         *snapshots* are kept of each conversation's newest assemblies; 0: none, and what was kept stays.
-        *model* answers ``lcm_expand_query``; it is closed by whoever made it. None: nobody is asked.
+        *model* answers ``lcm_expand_query``; its maker closes it. None: no model is called.
 
         Raises:
             DatabaseError: it cannot be opened, or not made.

@@ -110,15 +110,15 @@ class Earlier:
     conversation_id: int
     items: tuple[Item, ...] | None = field(repr=False)  #: the context; None: as it is now
     rows: Mapping[RowKey, Cells | None] = field(repr=False)  #: those that were otherwise; None: not there
-    later: frozenset[str]  #: summaries that somebody else made since
-    arrived: frozenset[int]  #: messages that somebody else stored since
+    later: frozenset[str]  #: summaries that another writer made since
+    arrived: frozenset[int]  #: messages that another writer stored since
     statements: tuple[Statement, ...]
     there: frozenset[RowKey] = field(repr=False)  #: those of `rows` that are there now
-    refs_now: tuple[Ref, ...] = field(repr=False)  #: what the context of now stands for
+    refs_now: tuple[Ref, ...] = field(repr=False)  #: messages and summaries that today's context represents
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """What the context stood for."""
+        """The messages and summaries that the context represented."""
         return self.refs_now if self.items is None else tuple([item.ref for item in self.items])
 
 
@@ -152,7 +152,7 @@ class _Back:
         #: what an operation names that was there before its own time, if its time were right
         self._untimed: set[Ref] = set()
         self._appended = 0
-        self._opened: list[Ref] = []  #: summaries of the host that gave way to their sources
+        self._opened: list[Ref] = []  #: summaries of the host that were replaced by their sources
         self._doubts: list[Statement] = []
 
     def take(self, one: Taken) -> None:
@@ -194,7 +194,7 @@ class _Back:
         }
 
     def made_since(self, seconds: int) -> frozenset[str]:
-        """The summaries that somebody else made after the point, but for those that the context shows."""
+        """The summaries that another writer made after the point, except those that the context shows."""
         shown = set(self.context.refs)
         return frozenset(
             name
@@ -203,7 +203,7 @@ class _Back:
         )
 
     def arrived_since(self, later: frozenset[str]) -> frozenset[int]:
-        """The messages that somebody else stored later, but for those that something of then names."""
+        """The messages that another writer stored later, except those that something of then names."""
         named = {ref for ref in (*self.context.refs, *self._untimed) if isinstance(ref, int)}
         gone = {key[1].cells[0] for key, row in self.rows.items() if key[0] == SUMMARIES and row is None}
         gone |= later
@@ -333,7 +333,7 @@ class _Back:
             yield Statement(Doubt.MADE_LATER, text)
 
     def _compacted_later(self, seconds: int) -> int | None:
-        """The place of a summary that somebody else made later, and whose sources are known.
+        """The place of a summary that another writer made later, and whose sources are known.
 
         Each is opened once: in a damaged file one can be below itself.
         """
@@ -370,7 +370,7 @@ class _Back:
         context.rows[at : at + 1] = rows
 
     def _row(self, ref: Ref, ordinal: int) -> Cells:
-        """An item of which only that is known what it stands for."""
+        """An item of which only its message or summary is known."""
         is_summary = isinstance(ref, str)
         row: dict[str, Cell] = {
             "conversation_id": self.present.conversation_id,
@@ -384,7 +384,7 @@ class _Back:
 
 
 def _mentioned(splices: Iterable[Splice]) -> Iterator[Ref]:
-    """What stood in the context when an operation had been committed, as far as it says so."""
+    """What was in the context when an operation had been committed, as far as it says so."""
     for splice in splices:
         yield from (ref_of(row) for row in splice.inserted)
         yield from (one.ref for one in (splice.after, splice.before) if one is not None)

@@ -14,7 +14,7 @@ _FENCE: Final = re.compile(r"```(?:json)?[^\S\n]*\n?(.*?)```", re.DOTALL | re.IG
 
 
 class Model(Protocol):
-    """Somebody who can be asked; `ModelSummarizer` is one."""
+    """A model that can be called; `ModelSummarizer` is one."""
 
     @property
     def name(self) -> str:

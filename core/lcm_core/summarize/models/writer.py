@@ -465,7 +465,7 @@ def open_model(
 def named_model(
     settings: SummarySettings, environ: Mapping[str, str], state_dir: Path
 ) -> ModelSummarizer | None:
-    """The model that an operator's settings name, to be asked and closed (``aclose``); None: they name none.
+    """The model that an operator's settings name, to be called and closed (``aclose``); None: they name none.
 
     Its key comes from *environ*, or from the host's profiles below *state_dir*. A key alone names no model.
 
