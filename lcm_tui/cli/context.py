@@ -199,7 +199,7 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
     parts = f"{counted(summaries, 'summary', 'summaries')}, {counted(messages, 'message', 'messages')}"
     where = "nothing is protected" if tail.first_ordinal is None else f"from ordinal {tail.first_ordinal}"
     facts: list[tuple[str, Cell]] = [
-        ("Conversation", f"{found.conversation.conversation_id}  {found.conversation.lane}"),
+        ("Conversation", found.conversation.called),
         ("Items", f"{len(found.entries):,}: {parts}"),
         ("Tokens", f"{found.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
         *_composition(found),
@@ -266,5 +266,5 @@ def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
             entry.tokens,
             run.time(entry.said_at),
             "; ".join(notes),
-            preview(entry.preview),
+            preview(entry.beginning),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lcm_core.dag.gist import beginning
 from lcm_core.dag.previous import PreviousChoice, PreviousContext
 from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, Message, MessageId, Summary
@@ -66,6 +67,7 @@ def list_(run: Run, named: Selector, window: Window, filters: Filters) -> Answer
         whole or [_table(run, page.items, empty="No summary matches.")],
         paging=Paging("summaries", window.limit, len(page.items), page.next),
         not_recorded=[f"items.{name}" for name in documents.not_recorded(schema, "summaries")],
+        more_columns=["content"] if filters.whole else (),
     )
 
 
@@ -214,7 +216,7 @@ def _table(run: Run, items: Sequence[ListedSummary], *, title: str = "", empty: 
             run.time(item.covers_until),
             item.consumers,
             item.sources + item.source_messages,
-            preview(item.content),
+            preview(beginning(item.content)),
         )
         for item in items
     ]

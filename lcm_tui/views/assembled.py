@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lcm_core.assemble.export import spoken
+from lcm_core.assemble.export import beginning
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
@@ -18,7 +18,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     """What is sent, what is not and why; *asked* is the budget before any cap."""
     meta = one.metadata
     facts: list[tuple[str, Cell]] = [
-        ("Conversation", f"{owner.conversation_id}  {owner.lane}"),
+        ("Conversation", owner.called),
         ("Source", _source(one)),
         ("Rules", one.rules),
         ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
@@ -137,7 +137,7 @@ def _messages_table(one: Assembly) -> Table:
                 weight,
                 origin.stored_tokens,
                 ", ".join(notes),
-                preview(spoken(message)),
+                preview(beginning(message)),
             )
         )
     return Table(columns, rows, "Sent", empty="Nothing is sent.")

@@ -22,6 +22,7 @@ from lcm_core.change.planning import Planned
 from lcm_core.change.preview import Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
+from lcm_core.dag.gist import beginning
 from lcm_core.store.context import ContextEntry
 from lcm_core.store.focus import BRIEFS
 from lcm_core.text import cell_width
@@ -277,10 +278,11 @@ def _details(ref: Ref, entry: ContextEntry | None, held: Held | None, width: int
     if entry is not None and not entry.dangling:
         style = depth_style(entry.depth) if entry.is_summary else role_style(entry.role)
         kind = kind_name(entry.kind or "", entry.depth or 0) if entry.is_summary else entry.role or ""
-        return _cells(kind, style, entry.tokens, entry.preview, width)
+        return _cells(kind, style, entry.tokens, entry.beginning, width)
     if held is not None:
         style = role_style(held.role) if held.role is not None else depth_style(held.depth)
-        return _cells(held.kind, style, held.tokens, held.text, width)
+        text = held.text if held.role is not None else beginning(held.text)
+        return _cells(held.kind, style, held.tokens, text, width)
     if entry is not None and ref is not None:
         return {"kind": Span("no row", "error")}
     return {"kind": Span(PENDING if ref is not None else "", "dim")}

@@ -16,6 +16,7 @@ from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import age, parse_utc
 from lcm_core.tokens import TokenCheck, Verdict
 
+from lcm_tui.views.summary import SHORT_ID_CELLS
 from lcm_tui.widgets.spans import (
     Column,
     Layout,
@@ -57,19 +58,23 @@ _NUMBERS = (
 _ID = Column("id", "id", len(WIDEST_ID), keep=90)
 _PREVIEW = Column("preview", "preview", 12, grows=True, keep=60)
 #: Below this a preview would be a word or two, and the text stands beside the list.
-PREVIEW_FROM = 78
+PREVIEW_FROM = 67
+#: Below this ids are shortened, for the preview tells items apart; `y` copies the whole id.
+WHOLE_IDS_FROM = 96
 #: From here on two token counts have room beside each other, however large.
 ROOMY_FROM = 110
 
 
 @lru_cache(maxsize=8)
 def columns(width: int) -> Layout:
-    """The columns for a list of *width* cells."""
-    if width < PREVIEW_FROM:
-        return lay_out((*_PLACES, replace(_ID, grows=True), *_NUMBERS), width)
-    tokens, *others = _NUMBERS
-    tokens = replace(tokens, width=20) if width >= ROOMY_FROM else tokens
-    return lay_out((*_PLACES, _ID, tokens, *others, _PREVIEW), width)
+    """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
+    if width >= WHOLE_IDS_FROM:
+        tokens, *others = _NUMBERS
+        tokens = replace(tokens, width=20) if width >= ROOMY_FROM else tokens
+        return lay_out((*_PLACES, _ID, tokens, *others, _PREVIEW), width)
+    few = [column for column in _NUMBERS if column.name != "total"]
+    text = (_PREVIEW,) if width >= PREVIEW_FROM else ()
+    return lay_out((*_PLACES, replace(_ID, width=SHORT_ID_CELLS), *few, *text), width)
 
 
 def item_line(
@@ -166,20 +171,24 @@ def _mark(
 
 
 def kind_cell(item_type: str, weight: Weight | None, entry: ContextEntry | None) -> Span:
-    """``L``, ``D2`` or a role; the type of the item while nothing more is known."""
+    """``leaf``, ``D2`` or a role; the type of the item while nothing more is known."""
     if entry is not None and entry.kind is not None:
         return Span(kind_name(entry.kind, entry.depth or 0), depth_style(entry.depth))
     if weight is None:
         return Span(item_type, "dim")
     if weight.role is not None:
         return Span(weight.role, role_style(weight.role))
-    return Span(depth_name(weight.depth or 0), depth_style(weight.depth))
+    return Span(
+        kind_name("leaf" if not weight.depth else "condensed", weight.depth or 0), depth_style(weight.depth)
+    )
 
 
 def kind_name(kind: str, depth: int) -> str:
     """The short name of a summary's kind and depth; one that does not fit the other is written out."""
     fits = (kind == "leaf") == (depth == 0)
-    return depth_name(depth) if fits else f"{kind[:4]} {depth}"
+    if not fits:
+        return f"{kind[:4]} {depth}"
+    return kind if depth == 0 else depth_name(depth)
 
 
 def kind_words(kind: str, depth: int) -> str:
@@ -258,7 +267,7 @@ def _preview(
     findings: list[Found],
     fate: ItemOutcome | None,
 ) -> Span:
-    text = PENDING if entry is None and item not in known.weights else entry.preview if entry else ""
+    text = PENDING if entry is None and item not in known.weights else entry.beginning if entry else ""
     if findings:
         return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
     if mended := repairs_text(fate):

@@ -9,6 +9,7 @@ from lcm_core.checks import CHECKS, FAMILIES, Repetition
 from lcm_core.findings import CheckResult, Confidence, Finding, RowRef, Severity
 from lcm_core.store.found_rows import FoundRow
 from lcm_core.text import clip, safe_line
+from lcm_core.wording import counted
 
 from lcm_tui.views.examination import NOT_RUN, SEVERITIES, SIGNS, Examination, Group, fix_word
 from lcm_tui.views.findings import REPEATING, can_fix, repetition_kind, seqs_text
@@ -71,13 +72,16 @@ def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) 
     broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
     left = len(known.not_run)
     fixable = sum(map(can_fix, known.findings.values()))
+    summaries = known.broken_summaries
+    of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
     spans = [
-        Span(f" {len(known.results) - left} checks: ", "dim"),
-        Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken", "error" if broken else "dim"),
+        Span(" Findings: ", "dim"),
+        Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),
         Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
         *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,}")) if fixable else ()),
-        Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
         Span(f"  – {left:,} skipped", "text" if left else "dim"),
+        Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
+        Span(f"  of {len(known.results):,} checks", "dim"),
     ]
     if known.results and not broken and not doubtful:
         spans.insert(0, Span(" no damage found", "ok"))
@@ -155,7 +159,7 @@ def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line
         *head,
         Span(f"  {kind}", style),
         Span(f"  {entry.tokens or 0:,} tok  ", "dim"),
-        Span(clip(safe_line(entry.preview), longest)),
+        Span(clip(safe_line(entry.beginning), longest)),
     )
 
 

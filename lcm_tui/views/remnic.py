@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lcm_core.dag.gist import beginning
 from lcm_core.remnic.exporting import Exported
 from lcm_core.remnic.journal import Import
 from lcm_core.remnic.reading import Contents
@@ -99,7 +100,7 @@ def session_blocks(when: When, held: StoredSession, limit: int) -> list[Block]:
         ("Imported conversations", len(held.records)),
     ]
     node_rows: list[tuple[Cell, ...]] = [
-        (one.id, one.depth, one.parent_id, f"{one.start}-{one.end}", one.tokens, preview(one.text))
+        (one.id, one.depth, one.parent_id, f"{one.start}-{one.end}", one.tokens, preview(beginning(one.text)))
         for one in nodes[:limit]
     ]
     turn_rows: list[tuple[Cell, ...]] = [

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from lcm_core.assemble.export import spoken
+from lcm_core.assemble.export import beginning, spoken
 from lcm_core.assemble.ledger import ItemOutcome, Ledger
 from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
@@ -171,9 +171,13 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
         begin = "" if ordinal is None else f"ordinal {ordinal} · "
         said = f"{begin}{why_text(fate.step, fate.why)}"
         return (Span(f" {clip(said, width - 1)}", "warn"),)
-    reasons = _reasons(ledger)
+    reasons, one = _reasons(ledger), ledger.assembled
     if not reasons:
-        return ()
+        if not one.over_budget:
+            return ()
+        tail = f"fresh tail: {_counted(one.tail.items, 'item')}, {one.tail.tokens:,} tokens as sent"
+        said = f"{tail}; the engine sends all of it, also beyond a budget of {one.budget:,}"
+        return (Span(f" {clip(said, width - 1)}", "warn"),)
     words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
     first: Line = (Span(clip(words[0], width - 1), "warn"),)
     return fitted([first, *((Span(more, "warn"),) for more in words[1:])], width)
@@ -242,7 +246,7 @@ def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: in
     message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
     repairs = ledger.repairs_of(message)
     made_up = origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
-    said = preview(spoken(message))
+    said = preview(beginning(message))
     mended = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
     shown = Span(f"{mended} · {said}", "warn") if mended else Span(said)
     sign: tuple[str, StyleName] = ("+", "warn") if made_up else ("~", "warn") if repairs else ("", "text")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lcm_core.assemble.export import spoken
+from lcm_core.assemble.export import beginning
 from lcm_core.records import Conversation
 from lcm_core.snapshots import RebuiltSnapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot
@@ -75,7 +75,7 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[Block]:
     one, found = shown.snapshot, shown.found
     reason = one.metadata.get("fallbackReason")
     facts: list[tuple[str, Cell]] = [
-        ("Conversation", f"{shown.conversation.conversation_id}  {shown.conversation.lane}"),
+        ("Conversation", shown.conversation.called),
         ("Snapshot", f"{safe_text(one.id)}, {when(one.created_at)}"),
         ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
         ("Authoritative", _said(one, "promptAuthoritative")),
@@ -105,7 +105,7 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[Block]:
             str(message.role),
             message.origin.name,
             message.origin.ordinal,
-            preview(spoken(message)),
+            preview(beginning(message)),
         )
         for at, message in enumerate(found.messages, 1)
     ]

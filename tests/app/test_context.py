@@ -606,13 +606,16 @@ def test_counts_that_are_not_there():
     assert (number(9_999_999, 9), number(20_000_000, 9)) == ("9,999,999", "20000000")
 
 
-@pytest.mark.parametrize("width", [20, 40, 66, 77, 78, 96, 109, 110, 160])
+@pytest.mark.parametrize("width", [20, 40, 66, 67, 80, 95, 96, 109, 110, 160])
 def test_the_columns_fill_the_list(width: int):
     layout = columns(width)
-    assert sum(layout.widths) + len(layout.widths) - 1 == width
-    assert layout.shows("id")
-    assert layout.shows("preview") == (width >= 78)
-    assert layout.shows("total") == (width >= 96 or width == 77)
+    taken = sum(layout.widths) + len(layout.widths) - 1
+    shown_at = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
+    assert taken == width if layout.shows("preview") else taken <= width
+    assert layout.shows("id") == (width >= 40)
+    assert shown_at.get("id", 13) == (20 if width >= 96 else 13), "what is left belongs to the preview"
+    assert layout.shows("preview") == (width >= 67)
+    assert layout.shows("total") == (width >= 96)
 
 
 @pytest.mark.long

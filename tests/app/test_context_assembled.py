@@ -112,7 +112,7 @@ async def test_why_an_item_is_left_out_is_said_above_the_list_and_on_its_own_scr
 ):
     async with open_sound_app(database_file("0.15.3"), size=NARROW, budget=1_500) as pilot:
         await assembled(pilot, 1)
-        before = "ordinal 0 · budget: the protected tail uses the whole budget (2,339 of 1,500)"
+        before = "ordinal 0 · budget: the fresh tail alone takes 2,339 of 1,500 tokens"
         assert shown_lines(pilot)[6].strip() == before
         await pilot.press("end", "enter")
         await wait_for_text(pilot, "not sent hard limit: an answer cannot come last", "budget   1,500 tokens")

@@ -416,7 +416,7 @@ def test_filling_stops_at_the_first_that_does_not_fit():
 def test_a_tail_over_the_budget_is_sent_and_told():
     found = sent([message(0, "user", "a"), message(1, "user", "x" * 4000)], budget=50, fresh_tail_count=1)
     assert found.over_budget
-    assert found.evicted[0].why == "the protected tail uses the whole budget (1,000 of 50)"
+    assert found.evicted[0].why == "the fresh tail alone takes 1,000 of 50 tokens"
 
 
 def test_dangling_items_are_skipped_and_told():

@@ -9,6 +9,7 @@ from typing import Final
 
 from lcm_core.assemble.message import Block, BlockKind, OriginKind, Role, SentMessage
 from lcm_core.assemble.result import Assembled
+from lcm_core.dag import gist
 from lcm_core.javascript import Json, JsonObject, stringify
 
 #: What the API takes in the id of a tool call; others are written with underscores.
@@ -78,6 +79,12 @@ def spoken(message: SentMessage) -> str:
         if block.text or block.kind is BlockKind.TOOL_CALL
     ]
     return " ".join(words)
+
+
+def beginning(message: SentMessage) -> str:
+    """What tells a message from others in a list: of a summary, behind what summaries open with."""
+    said = spoken(message)
+    return gist.beginning(said) if message.origin.kind is OriginKind.SUMMARY else said
 
 
 # -- the API ---------------------------------------------------------------------------------------------

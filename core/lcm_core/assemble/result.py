@@ -272,7 +272,7 @@ def left_out(choice: Fill, budget: int, tail: Tail) -> Iterator[Evicted]:
     step = AssemblyStep.PROMPT if by_prompt else AssemblyStep.BUDGET
     for item in choice.evicted:
         if choice.remaining == 0:
-            why = f"the protected tail uses the whole budget ({tail.tokens:,} of {budget:,})"
+            why = f"the fresh tail alone takes {tail.tokens:,} of {budget:,} tokens"
         elif by_prompt:
             share = choice.scores.get(item.ordinal, 0.0)
             why = f"the prompt names {share:.1%} of its words; what says more of it, or is newer, came first"

@@ -17,6 +17,7 @@ from typing import TypeAlias, cast
 from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.context_items import ContextItems, ItemId
+from lcm_core.dag.gist import beginning
 from lcm_core.records import (
     ContextItem,
     ConversationId,
@@ -75,6 +76,11 @@ class ContextEntry:
     def is_summary(self) -> bool:
         """Whether the item is a summary."""
         return self.item.summary_id is not None
+
+    @property
+    def beginning(self) -> str:
+        """What tells it from others in a list: of a summary, its preview behind what summaries open with."""
+        return beginning(self.preview) if self.is_summary else self.preview
 
     @property
     def dangling(self) -> bool:

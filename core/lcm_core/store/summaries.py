@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lcm_core.dag.gist import gist
 from lcm_core.dag.graph import Node, PlainNode, SummaryGraph
 from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
@@ -46,6 +47,11 @@ class SummaryEntry:
     source_summaries: int
     source_messages: int
     ordinals: tuple[int, ...]  #: its places in its conversation's context
+
+    @property
+    def beginning(self) -> str:
+        """What tells it from others in a list: its preview behind what summaries open with."""
+        return gist(self.preview)
 
 
 @dataclass(frozen=True, slots=True)

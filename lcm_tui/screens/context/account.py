@@ -36,7 +36,9 @@ class Account:
         yield shares_line(self.ledger, self.distance, width)
         if self.prompt or not self.clamps:
             yield asked_line(self.ledger, self.prompt, clamps=self.clamps, width=width)
-        if self.ledger is not None and self.ledger.assembled.evicted_items:
+        if self.ledger is not None and (
+            self.ledger.assembled.evicted_items or self.ledger.assembled.over_budget
+        ):
             yield why_line(self.ledger, self.ordinal, self.fate, width)
 
 

@@ -169,7 +169,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def where(self) -> str:
         """Whose context."""
-        return f"Context {self.conversation.conversation_id}  {self.conversation.lane}"
+        return f"Context {self.session.called(self.conversation)}"
 
     def main_widget(self) -> LineView[RowKey]:
         """The list of items, or of messages: their keys look alike."""

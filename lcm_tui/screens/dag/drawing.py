@@ -153,7 +153,7 @@ class Painter:
             "time": Span(time_range(summary.earliest_at, summary.latest_at, self.zone)),
             "model": Span(model_text(summary), "dim"),
             "broken": self._broken_cell(place, entry),
-            "preview": Span(safe_line(entry.preview), "dim"),
+            "preview": Span(safe_line(entry.beginning), "dim"),
         }
 
     def _repeat(self, place: Place) -> Span:
