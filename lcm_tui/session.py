@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import date, datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -17,7 +17,7 @@ from lcm_tui.remembered import Remembered, remembered_path
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
     from lcm_core.past.point import Point
-    from lcm_core.records import ConversationId
+    from lcm_core.records import Conversation, ConversationId
     from lcm_core.summarize.wrappers import ReplyCache
 
     from lcm_tui.host_watch import HostWatch
@@ -56,7 +56,17 @@ class Session:
         self.key_at = 0.0  #: when a key was last pressed, monotonic
         self.acted_at = 0.0  #: when what a key is bound to was last done, monotonic
         self.pressed_at: float | None = None  #: when the key that acts just now was pressed, monotonic
+        self.names: Mapping[Any, str] = {}  #: what the first list calls each conversation, by id
+        self.left: dict[tuple[str, int], Any] = {}  #: how screens were left, by their name and an id
         self.missing = False  #: the file is gone; what is shown is the last that was read
+
+    def name_of(self, conversation: Conversation) -> str:
+        """What a conversation is called on every screen: as the first list calls it, where that knows it."""
+        return self.names.get(conversation.conversation_id) or conversation.name
+
+    def called(self, conversation: Conversation) -> str:
+        """Number and name of a conversation, for titles."""
+        return f"{conversation.conversation_id}  {self.name_of(conversation)}"
 
     def until_calm(self, now: float) -> float:
         """Seconds after *now* (monotonic) until no key is to be expected; 0: other work may begin."""

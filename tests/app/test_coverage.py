@@ -81,6 +81,24 @@ async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_fi
         assert len(pilot.app.screen_stack) == depth - 1
 
 
+async def test_the_tree_is_as_it_was_left_after_the_map_and_others(database_file: DatabaseFactory):
+    """What is unfolded, the cursor and its line on the screen."""
+    async with open_app(database_file("0.15.3")) as pilot:
+        tree = await go_to(pilot, DagScreen(conversation(pilot, 1)))
+        await wait_for(pilot, tree.lines.surveyed.is_set, "the whole graph")
+        await press(pilot, "down", "down", "right", "down", "right", "down", "right", "down", "down")
+        before, stood = shown_lines(pilot)[1:], tree.lines.selected
+        assert stood is not None
+        assert stood.level == 4
+        for keys in (("m", "m"), ("escape", "s"), ("c", "escape")):
+            for key in keys:
+                await press(pilot, key)
+            back = pilot.app.screen
+            assert isinstance(back, DagScreen)
+            await wait_for(pilot, lambda back=back: back.lines.selected is stood, "where the cursor stood")
+            await wait_for(pilot, lambda: shown_lines(pilot)[1:] == before, "the same screen")
+
+
 async def test_arrows_zoom_and_the_mouse_choose_a_block(database_file: DatabaseFactory):
     async with map_of(database_file("0.15.3"), select=D1) as (pilot, screen):
         rows = screen.rows

@@ -12,6 +12,7 @@ from lcm_core.store.lineage import SourceMessage
 from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.screens.dag.drawing import Painter
+from lcm_tui.screens.dag.folding import Folding
 from lcm_tui.screens.dag.known import Known, Match, Survey
 from lcm_tui.screens.dag.tree import Place, Section, Tree, Way
 from lcm_tui.widgets.lines import LineView
@@ -32,6 +33,7 @@ class SummaryTree(LineView[Place]):
         self.surveyed = asyncio.Event()  #: the whole graph is known
         self._painter = Painter(self.known, self.unfolding, None, marks)
         self._sections: set[Section] = set()  #: headings that were there before
+        self._returning: tuple[Way, int] | None = None  #: to where the cursor stood, and in which row
 
     # -- what is selected ----------------------------------------------------------------------------------
 
@@ -48,14 +50,52 @@ class SummaryTree(LineView[Place]):
 
     # -- what it shows -------------------------------------------------------------------------------------
 
+    def left_as(self) -> Folding:
+        """What is unfolded, and where the cursor stands."""
+        way = self.selected.path if self.selected is not None else ()
+        return Folding(self.unfolding, self._sections, way, self._offset(self._cursor) - self._top)
+
+    def return_to(self, left: Folding, *, stand: bool) -> None:
+        """Unfold what was left unfolded; *stand*: the cursor goes where it stood, as soon as that is read."""
+        self.unfolding, self._sections = left.tree, left.sections
+        self._painter = replace(self._painter, tree=left.tree)
+        self._returning = (left.way, left.row) if stand and left.way else None
+
+    def _place_on(self, way: Way) -> Place | None:
+        """As far on a way as is known, unfolded; None: nothing of it is there."""
+        at, place = self.known.tops, self.unfolding.top
+        for step in way:
+            if step not in at:
+                break
+            place = place.to(step)
+            at = list(self.known.below(step))
+        if place is self.unfolding.top:
+            return None
+        self.unfolding.unfold_above(place)
+        return place
+
     def lay_rows(self, select: Place | None = None) -> None:
         """Compute all rows again, from what is known and unfolded; the cursor stays on its summary."""
+        if select is not None:
+            self._returning = None
+        returning = self._returning
+        if returning is not None:
+            select = self._place_on(returning[0])
         rows = self.unfolding.rows(self.known.tops, self.known.below)
         if select is None and self.selected is not None and self.selected not in rows:
             select = self._place_now(self.selected)
             rows = self.unfolding.rows(self.known.tops, self.known.below)
         self.replace(rows, select=select, changed=False)
+        if returning is not None and select is not None:
+            self._show_from(self._offset(self._cursor) - returning[1])
+            if select.path == returning[0]:
+                self._returning = None
         self.redraw()
+
+    def _move_to(self, place: int, *, reveal: bool = True) -> None:
+        """Whoever moves the cursor does not want to return any more."""
+        self._returning = None
+        super()._move_to(place, reveal=reveal)
 
     def _place_now(self, place: Place) -> Place | None:
         """Where what stood at a place stands now, unfolded to; None when it stands nowhere any more."""

@@ -25,6 +25,7 @@ from lcm_tui.screens.dag.behind import ReadBehind
 from lcm_tui.screens.dag.detail import detail_of
 from lcm_tui.screens.dag.drawing import columns_for
 from lcm_tui.screens.dag.finding import TreeFinder
+from lcm_tui.screens.dag.folding import Folding, key_of
 from lcm_tui.screens.dag.panes import SummaryTree
 from lcm_tui.screens.dag.reads import Reading, read_all, read_opening, read_stale
 from lcm_tui.screens.dag.tree import Place, Section
@@ -116,7 +117,8 @@ focus (tab); n and N go to the next and the previous match.
     # -- what it is made of --------------------------------------------------------------------------------
 
     def compose_body(self) -> ComposeResult:
-        """The tree under its heading, and the detail."""
+        """The tree under its heading, and the detail; the tree as it was left."""
+        self._return()
         tree = Rows(Heading(columns_for, id="heading"), self.lines, id="tree-pane")
         yield TwoPanes(tree, self.text, shares=(2 / 3, 0.6), beside=WIDE)
 
@@ -126,7 +128,7 @@ focus (tab); n and N go to the next and the previous match.
 
     def where(self) -> str:
         """Whose summaries."""
-        return f"Summary DAG of {self.conversation_id}  {self.conversation.lane}"
+        return f"Summary DAG of {self.session.called(self.conversation)}"
 
     def main_widget(self) -> SummaryTree:
         """The tree."""
@@ -171,6 +173,22 @@ focus (tab); n and N go to the next and the previous match.
             Action("fold-all", self._fold_all),
             Action("unfold-all", self._unfold_all),
         )
+
+    # -- coming back -------------------------------------------------------------------------------------
+
+    def _return(self) -> None:
+        """Unfold what was unfolded when this tree was left, and stand where the cursor stood."""
+        left = self.session.left.get(key_of(self.conversation_id)) if self.then is None else None
+        if isinstance(left, Folding):
+            stand = self._wanted in (None, left.summary)
+            self.lines.return_to(left, stand=stand)
+            if stand:
+                self._wanted = None
+
+    def on_screen_suspend(self) -> None:
+        """Another screen comes to the front, perhaps in place of this one."""
+        if self.then is None:
+            self.session.left[key_of(self.conversation_id)] = self.lines.left_as()
 
     # -- the tree ----------------------------------------------------------------------------------------
 
