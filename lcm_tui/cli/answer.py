@@ -43,6 +43,7 @@ class Answer:
     #: SQL that was asked for: it alone goes to standard output, and what is said for people beside it
     script: Sequence[str] | None = None
     text: str | None = None  #: in the form of the command's own that was asked for
+    more_columns: Sequence[str] = ()  #: that the items of a list have besides the usual ones
 
     @property
     def envelope(self) -> JsonObject:
@@ -130,6 +131,7 @@ class Run:
         *,
         paging: Paging | None = None,
         not_recorded: Sequence[str] = (),
+        more_columns: Sequence[str] = (),
     ) -> Answer:
         """An answer that names the files it was read from."""
         from lcm_tui.views.blocks import Note
@@ -147,7 +149,8 @@ class Run:
         if paging is None:
             return Answer(command, data, blocks, meta)
         more = [Note(f"More follow: --cursor {paging.cursor}")] if paging.cursor else []
-        return Answer(command, data, [*blocks, *more], meta, paging.document)
+        whole = [*blocks, *more]
+        return Answer(command, data, whole, meta, paging.document, more_columns=more_columns)
 
     def line(self, *words: str) -> str:
         """A command line that means the same database; it is named when the command line said where it is."""

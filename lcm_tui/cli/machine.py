@@ -57,16 +57,17 @@ def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
     return text
 
 
-def csv_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
+def csv_text(envelope: JsonObject, names: Sequence[str] = (), *, for_terminal: bool = False) -> str:
     """The items of a list as CSV (RFC 4180): a row of names, then a row for each; nothing but the items.
 
     None is an empty field, what has items or names of its own is JSON. A text that a spreadsheet would take
-    for a formula gets a ``'`` before it: it comes from whoever talked to the agent.
+    for a formula gets a ``'`` before it: it comes from whoever talked to the agent. An empty list has its row
+    of *names* too.
     """
     data = envelope["data"]
     items = data["items"] if isinstance(data, Mapping) else ()
     rows = [item for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys([*names, *(name for row in rows for name in row)]))
     written = io.StringIO()
     table = csv.writer(written)
     if names:

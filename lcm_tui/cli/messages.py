@@ -59,6 +59,7 @@ def list_(
         blocks,
         paging=Paging("messages", window.limit, len(items), found.page.next),
         not_recorded=_not_recorded(found.schema, "conversation", "items"),
+        more_columns=["content"] if include_content else (),
     )
 
 

@@ -38,7 +38,11 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
     elif presentation.engine_table:
         text = table_text(answer.envelope, for_terminal=terminal)
     elif presentation.form == "csv":
-        write(sys.stdout, csv_text(answer.envelope, for_terminal=terminal), utf8=True)
+        from lcm_tui.cli.list_columns import COLUMNS
+
+        listed = answer.pagination is not None  # one item of the same command has other names
+        names = (*COLUMNS.get(answer.command, ()), *answer.more_columns) if listed else ()
+        write(sys.stdout, csv_text(answer.envelope, names, for_terminal=terminal), utf8=True)
         if answer.pagination and (cursor := answer.pagination["nextCursor"]):
             write(sys.stderr, f"More follow: --cursor {cursor}\n", utf8=False)
         return

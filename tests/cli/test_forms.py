@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lcm_tui.cli.list_columns import COLUMNS
 from lcm_tui.cli.machine import json_text
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
@@ -164,6 +165,32 @@ def test_csv_holds_the_items_of_a_list(words: tuple[str, ...], database_file: Da
         for name, value in item.items():
             shown = json_text(value) if not isinstance(value, str) else value
             assert row[name].removeprefix("'") == ("" if value is None else shown)
+
+
+@pytest.mark.parametrize("command", COLUMNS)
+def test_csv_of_an_empty_list_has_the_names_of_a_full_one(
+    command: str, database_file: DatabaseFactory, openclaw_home: Path
+) -> None:
+    path, words = database_file("0.15.3"), command.split(".")
+    owner = ["8"] if command in ("messages.list", "context.snapshots") else []
+    nothing = {
+        "conversations.list": ["--after", "2099-01-01T00:00:00Z"],
+        "messages.list": ["--after", "2099-01-01T00:00:00Z"],
+        "summaries.list": ["--after", "2099-01-01T00:00:00Z"],
+        "files.list": ["--after", "2099-01-01T00:00:00Z"],
+        "sessions.list": ["--after", "2099-01-01T00:00:00Z"],
+    }.get(command, [])
+    whole = [*words, *owner, "--db", path, "--openclaw-dir", openclaw_home]
+    result = run(*whole, *nothing, "--format", "csv")
+    assert (result.code, result.out) == (0, ",".join(COLUMNS[command]) + "\r\n")
+    if items := run(*whole, "--json").data["items"]:  # history and snapshots have none here
+        assert tuple(items[0]) == COLUMNS[command]
+
+
+def test_csv_of_an_empty_list_names_what_was_asked_for_besides(database_file: DatabaseFactory) -> None:
+    words = ("summaries", "list", "--include-content", "--after", "2099-01-01T00:00:00Z", "--format", "csv")
+    result = run(*words, "--db", database_file("0.15.3"))
+    assert result.out.endswith(",preview,content\r\n")
 
 
 def test_csv_says_on_the_other_stream_that_more_follow(database_file: DatabaseFactory) -> None:
