@@ -33,7 +33,7 @@ from lcm_tui.views.conversation_rows import (
 )
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Column, Layout, Span, lay_out_in_turn
+from lcm_tui.widgets.spans import Column, Layout, Sorting, Span, lay_out_in_turn
 
 if TYPE_CHECKING:  # sessions on disk are looked for behind the first rows
     from lcm_core.host.listing import HostSession
@@ -61,8 +61,14 @@ class ConversationList(ListPane[RowKey]):
         none: str,
         columns: Sequence[Column] = COLUMNS,
         marked: Container[object] = (),
+        named: Callable[[Mapping[RowKey, str]], None] | None = None,
+        known: Callable[[], Mapping[RowKey, str]] = dict,
     ) -> None:
-        """*none* stands there when there is no row at all; *changed*: filter or order list other rows."""
+        """*none* stands there when there is no row at all; *changed*: filter or order list other rows.
+
+        *named* is given what each row is called, whenever that has changed; *known*: what another list calls
+        them, which has read more of them.
+        """
         super().__init__(changed=changed)
         self.table.also_moves("the columns at the left, at the right, where they do not all fit")
         self.none = none
@@ -73,6 +79,8 @@ class ConversationList(ListPane[RowKey]):
         self.turned = False  #: whether it is in the other direction than usual
         self._columns = tuple(columns)
         self._marked = marked
+        self._named = named
+        self._known = known
         self._words = RowFilter()
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
         self._sessions: Collection[HostSession] = ()
@@ -148,7 +156,10 @@ class ConversationList(ListPane[RowKey]):
     def names(self) -> Mapping[RowKey, str]:
         """What a person tells each row by, as far as it is known."""
         if self._names is None:
-            self._names = names_of(self.rows)
+            known = self._known()
+            self._names = {key: known.get(key, name) for key, name in names_of(self.rows).items()}
+            if self._named is not None:
+                self._named(self._names)
         return self._names
 
     @property
@@ -164,7 +175,11 @@ class ConversationList(ListPane[RowKey]):
         if self.sorted_by == "activity" and not self.turned:
             return ""
         title = next(column.title for column in COLUMNS if column.name == self.sorted_by)
-        return f"by {title} {'↓' if ORDERS[self.sorted_by][1] != self.turned else '↑'}"
+        return f"by {title} {self.sorting().arrow}"
+
+    def sorting(self) -> Sorting:
+        """The column, and whether its largest value is on top."""
+        return Sorting(self.sorted_by, ORDERS[self.sorted_by][1] != self.turned)
 
     # -- what is selected --------------------------------------------------------------------------------
 
@@ -199,8 +214,7 @@ class ConversationList(ListPane[RowKey]):
         """Sort by a column; by the same one again: in the other direction."""
         self.turned = self.sorted_by == name and not self.turned
         self.sorted_by = name
-        self._in_order = None
-        self.filter_changed()
+        self._reorder()
 
     def sort_by_next(self) -> None:
         """Sort by the next column that is shown."""
@@ -211,8 +225,12 @@ class ConversationList(ListPane[RowKey]):
     def turn(self) -> None:
         """Turn the order round."""
         self.turned = not self.turned
+        self._reorder()
+
+    def _reorder(self) -> None:
         self._in_order = None
         self.filter_changed()
+        self.heading.refresh_changed()
 
     @on(Heading.Clicked)
     def _heading_clicked(self, event: Heading.Clicked) -> None:

@@ -18,7 +18,7 @@ from lcm_tui.panes.finding import Filter, Finder, TextFinder
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
-from lcm_tui.widgets.spans import Column, Layout, Line, Span, lay_out, row_of
+from lcm_tui.widgets.spans import Column, Layout, Line, Sorting, Span, lay_out, row_of
 from lcm_tui.widgets.text import TextView
 
 K = TypeVar("K", bound=Hashable)
@@ -53,7 +53,7 @@ class ListPane(Vertical, Generic[K]):
         super().__init__(id=id)
         self._changed = changed
         self.table = LineView[K](self.draw, empty=self.READING, id="list")
-        self.heading = Heading(self.layout_at, beyond=self.beyond, id="heading")
+        self.heading = Heading(self.layout_at, beyond=self.beyond, sorting=self.sorting, id="heading")
         self.filter = Filter(self.FILTER, self.filter_changed, self.filter_begun)
 
     def compose(self) -> ComposeResult:
@@ -86,6 +86,10 @@ class ListPane(Vertical, Generic[K]):
     def beyond(self, width: int) -> str:
         """The sign of columns that stand at a side of those that have room."""
         return ""
+
+    def sorting(self) -> Sorting | None:
+        """By which column it is sorted; None: it has one order only."""
+        return None
 
     def layout_at(self, width: int) -> Layout:
         """The columns that have room."""

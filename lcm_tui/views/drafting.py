@@ -73,12 +73,18 @@ def why_text(item: BatchItem) -> str:
     return f"{more}{draft.model}" + (", " + draft.verdict.sentences[0] if draft.verdict.sentences else "")
 
 
+def whole_text(item: BatchItem) -> str:
+    """All that a row says in words: why the summary is in the batch, and why it is as far as it is."""
+    return " · ".join(filter(None, (f"{reason_text(item)}, {item.state.value}".lstrip(", "), why_text(item))))
+
+
 @dataclass(frozen=True, slots=True)
 class BatchState:
     """What is known of a batch."""
 
     who: str  #: who is asked
     key: str  #: with which key, masked
+    broken: int  #: broken summaries that are listed, as the first screen and the checks count them
     marked: int  #: summaries
     contaminated: int  #: summaries that were made from broken ones and are not marked
     estimate: str  #: what it takes, before it begins
@@ -96,12 +102,8 @@ def head_lines(state: BatchState) -> Iterator[Line]:
     cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
     yield (Span(f" {state.key}{cost}", "dim"),)
     if progress is None:
-        apart = (
-            f" · {state.contaminated:,} more depend on broken ones (unmarked; 1 marks them)"
-            if state.contaminated
-            else ""
-        )
-        yield (Span(f" {state.marked:,} marked", "title"), Span(apart, "warn"))
+        apart = f" · {state.contaminated:,} more depend on them (1 marks them)" if state.contaminated else ""
+        yield (Span(f" {_chosen(state)}", "title"), Span(apart, "warn"))
         yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
         yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)
         return
@@ -113,6 +115,14 @@ def head_lines(state: BatchState) -> Iterator[Line]:
         yield (Span(f" Rule in force, new drafts too: {state.rule.removeprefix('accept when ')}.", "warn"),)
     else:
         yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
+
+
+def _chosen(state: BatchState) -> str:
+    """How many are broken, and how many are marked."""
+    if not state.broken:
+        return f"{state.marked:,} marked"
+    marked = "all" if state.marked == state.broken else f"{state.marked:,}"
+    return f"{counted(state.broken, 'broken summary')}, {marked} marked"
 
 
 def _bar(progress: BatchProgress) -> Line:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from lcm_tui.widgets.drawn import Drawn
-from lcm_tui.widgets.spans import Layout, Line, Span, heading_of, strip_of
+from lcm_tui.widgets.spans import Layout, Line, Sorting, Span, heading_of, strip_of
 
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22
@@ -90,14 +90,17 @@ class TitleBar(_Bar):
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)
-        # The end of a long name says less than a note: what is longer than half the line gives way to one.
-        needed = min(cell_width(where), width // 2 if note else SHORTEST_PLACE) + noted
+        # The end of a long name says less than a note, or than the place in the list.
+        needed = min(cell_width(where), width * 2 // 5 if note else SHORTEST_PLACE) + noted
         position = self._position()
         placed = (Span(position, "dim"), Span("  ")) if position else ()
         shorter = [(*placed, *line) for line in self.live]
-        right = next((line for line in shorter if _width(line) + needed + 3 <= width), self.live[-1])
+        right = next((line for line in shorter if _width(line) + needed + 3 <= width), None)
+        if right is None:
+            least = min(cell_width(where), SHORTEST_PLACE) + 3
+            right = shorter[-1] if _width(shorter[-1]) + least + noted <= width else self.live[-1]
         room = max(width - _width(right) - 3, 8)
-        where = clip(where, max(room - noted, min(room, width // 2)) if note else room)
+        where = clip(where, max(room - noted, min(room, width * 2 // 5)) if note else room)
         note = clip(note, room - cell_width(where))
         space = " " * (width - _width(right) - cell_width(where) - cell_width(note) - 2)
         begins = width - 1 - _width(right)
@@ -192,16 +195,21 @@ class Heading(_Bar):
         layout: Callable[[int], Layout],
         *,
         beyond: Callable[[int], str] | None = None,
+        sorting: Callable[[], Sorting | None] | None = None,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """*beyond*: the sign of columns at a side of those that are shown, for the width of the list."""
+        """*beyond*: the sign of columns at a side of those that are shown, for the width of the list.
+
+        *sorting* says by which column the list is sorted; None where lists have one order only.
+        """
         super().__init__(id=id)
         self._columns = layout
         self._beyond = beyond
+        self._sorting = sorting
 
     def compose_line(self, width: int) -> Line:
         """The titles where the list has its columns; above its scroll bar, which takes one cell, the sign."""
-        line = heading_of(self._columns(width - 1))
+        line = heading_of(self._columns(width - 1), self._sorting() if self._sorting is not None else None)
         sign = self._beyond(width - 1) if self._beyond is not None else ""
         return (*line, Span(" " * (width - 1 - _width(line))), Span(sign, "key")) if sign else line
 

@@ -210,6 +210,37 @@ def row_of(layout: Layout, cells: Mapping[str, Span], gap: int = 1) -> Line:
     return tuple(spans)
 
 
-def heading_of(layout: Layout) -> Line:
-    """The titles of the columns as a row."""
-    return row_of(layout, {column.name: Span(column.title, "heading") for column in layout.columns})
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """By which column a list is sorted."""
+
+    column: str
+    descending: bool
+
+    @property
+    def arrow(self) -> str:
+        """The sign beside its title: downwards where the largest value is on top."""
+        return "↓" if self.descending else "↑"
+
+
+def heading_of(layout: Layout, sorting: Sorting | None = None) -> Line:
+    """The titles of the columns as a row; an arrow beside the one that the list is sorted by.
+
+    The arrow takes a blank beside the title, so that every title stays whole.
+    """
+    spans: list[Span] = []
+    for column, width in zip(layout.columns, layout.widths, strict=True):
+        title = clip(column.title, width)
+        space = " " * (width - cell_width(title))
+        ahead, behind = " " if spans else "", ""
+        if column.right:
+            ahead += space
+        else:
+            behind = space
+        if sorting is not None and sorting.column == column.name:
+            if column.right and ahead:
+                ahead, title = ahead[:-1], f"{sorting.arrow}{title}"
+            elif len(behind) > 1:
+                title, behind = f"{title} {sorting.arrow}", behind[2:]
+        spans += [Span(ahead), Span(title, "heading"), Span(behind)]
+    return tuple(spans)

@@ -31,13 +31,20 @@ from lcm_tui.drafts import Wanted, Work, forecast_sentence, forecast_text, key_t
 from lcm_tui.frame import DONE_SECONDS, DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
+from lcm_tui.panes.whole_row import WholeRow
 from lcm_tui.screens.drafting.panes import ItemList
 from lcm_tui.screens.drafting.preparation import Preparation
 from lcm_tui.screens.drafting.reads import Found, find, summaries_in_contexts
-from lcm_tui.views.drafting import BatchState, head_lines, rule_sentences, tokens_sentence
+from lcm_tui.views.drafting import (
+    BatchState,
+    head_lines,
+    rule_sentences,
+    tokens_sentence,
+    whole_text,
+)
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Line
+from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.text import Block, Document
 
 #: How often rate and remaining time are drawn.
@@ -92,15 +99,17 @@ Paid drafts are saved on disk: leave at any time and continue later.
         self.preparation = Preparation(self, wanted, self._choice_changed)
         self.list = ItemList(self._item_of, self.preparation.marks, self._say)
         self.head = Head(self.head_lines)
+        self.foot = WholeRow(self.whole_row)
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
         self._pausing = False
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
 
     def compose_body(self) -> ComposeResult:
-        """How far it is, and every item."""
+        """How far it is, every item, and the selected one in whole sentences."""
         yield self.head
         yield self.list
+        yield self.foot
 
     def actions(self) -> Sequence[Action]:
         """Choosing what is in the batch, running it, and deciding on its drafts."""
@@ -212,6 +221,13 @@ Paid drafts are saved on disk: leave at any time and continue later.
         """How far the batch is; None: it has not begun."""
         return None if self.work is None else self.work.batch.progress()
 
+    def whole_row(self) -> Line:
+        """What the selected row says, also where its columns have no room for it."""
+        item = self.list.item
+        if item is None:
+            return ()
+        return (Span(item.summary_id, "key"), Span(f"  {whole_text(item)}", "dim"))
+
     def head_lines(self) -> Sequence[Line]:
         """Who is asked, how far it is, what it cost, and what is accepted by itself."""
         ready, work = self.preparation, self.work
@@ -224,6 +240,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
         state = BatchState(
             who=ready.author.words,
             key=key_text(ready.author),
+            broken=len(ready.items) - len(ready.contaminated) if self.wanted.kind == "repair" else 0,
             marked=len(ready.marks),
             contaminated=sum(one not in ready.marks for one in ready.contaminated),
             estimate=estimate,
@@ -265,10 +282,10 @@ Paid drafts are saved on disk: leave at any time and continue later.
     def _say(self) -> None:
         if not self.is_mounted:
             return
-        item = self.list.item
         note = self.list.count_text or ("not started" if self.work is None else "")
-        self.query_one(TitleBar).note = item.why if item is not None and item.why else note
+        self.query_one(TitleBar).note = note
         self.head.refresh()
+        self.foot.refresh()
         self.refresh_bars()
 
     @on(LineView.Highlighted)

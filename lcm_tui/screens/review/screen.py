@@ -12,6 +12,7 @@ from lcm_core.diff import compare_sentences
 from lcm_core.operations.drafting.draft import Draft, Material, text_below
 from lcm_core.operations.drafting.items import BatchItem, ItemState
 from lcm_core.records import SummaryId
+from lcm_core.wording import counted
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -199,9 +200,8 @@ The truncated source is never accepted automatically.
         bar.note = self.drafter.busy
         if not self.drafter.busy and diff is not None and self.subject.pair is not None:
             count = len(diff.hunks)
-            where = "" if hunk is None else f"change {hunk + 1:,} of {count:,} · "
-            left = f"{len(self.view.left):,} skipped" if self.view.left else "all included"
-            said = f"{where}{left}" if count else "no differences"
+            where = counted(count, "change") if hunk is None else f"change {hunk + 1:,} of {count:,}"
+            said = where if count else "no differences"  # how many are included, the head says
             bar.note = f"{self._place_text()}{'applied' if self.subject.applied else said}"
         self.head.refresh()
         self.refresh_bars()
