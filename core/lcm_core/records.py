@@ -7,7 +7,7 @@ of the engine. Text is kept as stored (invalid UTF-8 as surrogate escapes): make
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Final, NewType
 
 from lcm_core.frozen import dataclass
 
@@ -18,6 +18,9 @@ FileId = NewType("FileId", str)
 
 #: A stored time in either of the engine's two formats (docs/format.md, "Times"); `times.parse_utc` reads it.
 Timestamp = NewType("Timestamp", str)
+
+#: Characters of a title that a name has: a title may be of any length.
+LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,31 @@ class Conversation:
         if len(parts) == 3 and parts[0] == "agent":
             return parts[2]
         return self.session_key or self.session_id
+
+    @property
+    def channel(self) -> str:
+        """Agent and lane as the session key has them; empty without a key."""
+        if not self.session_key:
+            return ""
+        return self.lane if self.agent in (None, self.lane) else f"{self.agent} {self.lane}"
+
+    @property
+    def name(self) -> str:
+        """What a person tells it by, on every screen and in every table: title, else agent and channel.
+
+        Without either it is the session's id; a list that has read the first words of the user shows them.
+        """
+        return self.told_title or self.channel or self.session_id
+
+    @property
+    def told_title(self) -> str:
+        """The title as a name: without blanks around it, and no more of it than a line has."""
+        return (self.title or "").strip()[:LONGEST_TITLE]
+
+    @property
+    def called(self) -> str:
+        """Number and name, as in titles: ``3  Why the nightly export fails``."""
+        return f"{self.conversation_id}  {self.name}"
 
 
 @dataclass(frozen=True, slots=True)

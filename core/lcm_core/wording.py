@@ -9,6 +9,7 @@ from lcm_core.records import ConversationId
 
 _PLURALS: Final = {
     "summary": "summaries",
+    "broken summary": "broken summaries",
     "leaf": "leaves",
     "copied summary": "copied summaries",
     "entry": "entries",

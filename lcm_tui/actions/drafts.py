@@ -35,7 +35,7 @@ def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
         if answer:
             open_repair(screen, conversation if answer == "enter" else None)
 
-    here = f"only conversation {conversation.conversation_id} ({conversation.lane})"
+    here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
     said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
     answers = (("enter", here), ("a", "every conversation of the database"))
     question = Question("Repair broken summaries", (said,), answers, decides=False)
@@ -66,7 +66,7 @@ def open_repair(screen: CommandScreen, conversation: Conversation | None) -> Non
     wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
     where = "the whole database"
     if conversation is not None:
-        where = f"conversation {conversation.conversation_id}  {conversation.lane}"
+        where = f"conversation {screen.session.called(conversation)}"
     screen.open(places.Drafting(wanted, f"Repair {where}"))
 
 

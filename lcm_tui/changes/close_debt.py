@@ -53,5 +53,5 @@ def closing_debt(conversation: Conversation) -> Change:
     async def plan(reader: Reader) -> Plan:
         return await plan_close_debt(reader, owner)
 
-    title = f"Close the debt of conversation {owner}  {conversation.lane}"
+    title = f"Close the debt of conversation {conversation.called}"
     return Change(plan, title, ABOUT, around=_Backed())

@@ -34,5 +34,5 @@ def dissolving(
             reader, owner, chosen, levels=LEVELS[levels.value], keep=keep.on, budget=budget
         )
 
-    title = f"Dissolve, conversation {owner}  {conversation.lane}"
+    title = f"Dissolve, conversation {conversation.called}"
     return Change(plan, title, ABOUT, (keep, levels), then)

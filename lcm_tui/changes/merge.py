@@ -37,5 +37,5 @@ def merging(conversation: Conversation, budget: int, done: Callable[[Conversatio
     def then(_: tuple[Committed, ...]) -> None:
         done(into[0])
 
-    title = f"Merge the session of conversation {conversation.conversation_id}  {conversation.lane}"
+    title = f"Merge the session of conversation {conversation.called}"
     return Change(plan, title, ABOUT, (assume,), then)

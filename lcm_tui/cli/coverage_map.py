@@ -54,7 +54,7 @@ def show(run: Run, named: Selector, width: int | None, svg: Path | None, *, lett
         )
     from lcm_tui.cli.coverage_svg import drawing
 
-    title = f"Conversation {conversation.conversation_id}  {safe_line(conversation.lane)}"
+    title = f"Conversation {safe_line(conversation.called)}"
     written = write_private(svg, drawing(coverage, title), never=[run.settings.database.value])
     facts = Facts([("Picture", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
     return run.answer("summaries.map", {**data, "svg": str(written)}, [facts])
@@ -81,7 +81,7 @@ async def _load(reader: Reader, run: Run, named: Selector) -> tuple[Conversation
 def _blocks(conversation: Conversation, coverage: Coverage, width: int, *, plain: bool) -> list[Printed]:
     lines = [text_of(line).rstrip() for line in picture(coverage, width, plain=plain)]
     lines += ["", *(text_of(line) for line in wrapped(legend(coverage, plain=plain), width))]
-    head = f"Conversation {conversation.conversation_id}  {safe_line(conversation.lane)} · {sums(coverage)}"
+    head = f"Conversation {safe_line(conversation.called)} · {sums(coverage)}"
     scale = [] if not coverage.messages else [Note(f"{scale_text(scale_of(coverage, width))}.")]
     blocks: list[Printed] = [Note(head), Verbatim("\n".join(lines)), *scale]
     if found := notes(coverage):

@@ -15,6 +15,7 @@ from lcm_core.times import format_local, parse_utc, sort_key
 
 from lcm_tui.views.host_session import ON_DISK, session_name, session_state
 from lcm_tui.views.units import bar_text, size_text
+from lcm_tui.widgets.composition import share_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
@@ -33,14 +34,14 @@ COLUMNS = (
     Column("bytes", "bytes", 13, right=True, keep=72),
     Column("context", "context", 7, right=True, keep=55),
     Column("context_tokens", "ctx tokens", 10, right=True, keep=52),
-    Column("share", "of budget", 10, right=True, keep=75),
+    Column("share", "of budget", 11, right=True, keep=75),
     Column("broken", "broken", 6, right=True, keep=80),
     Column("activity", "last activity", 16, keep=85),
 )
 #: Columns whose values are read behind the first page.
 COUNTED = frozenset({"messages", "tokens", "bytes", "depths", "context", "context_tokens", "share", "broken"})
-#: Cells of the bar beside a number.
-BAR = 4
+#: Cells of the bar beside a number, and beside a share.
+BAR, SHARE_BAR = 4, 3
 
 #: A context above this share of the budget is about to be compacted (``contextThreshold`` is 0.75).
 HIGH_SHARE = 0.7
@@ -133,21 +134,13 @@ def _name(row: Row, titles: Mapping[str | None, int]) -> str:
     one = row.conversation
     if one is None:
         return session_name(row.session) if row.session is not None else ""
-    title, words = (one.title or "").strip(), row.words or ""
+    title, words = one.told_title, row.words or ""
     if title and titles[one.title] == 1:
         return title
-    known = title or channel_of(one)
+    known = title or one.channel
     if not known:
         return f"“{words}”" if words else one.session_id
     return f"{known}  “{words}”" if words else known
-
-
-def channel_of(conversation: Conversation) -> str:
-    """Agent and channel as the session key has them; empty without a key."""
-    if not conversation.session_key:
-        return ""
-    agent, lane = conversation.agent, conversation.lane
-    return lane if agent in (None, lane) else f"{agent} {lane}"
 
 
 def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale()) -> Mapping[str, Span]:
@@ -158,7 +151,7 @@ def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale
     return {
         "id": Span(str(conversation.conversation_id), "key"),
         "agent": Span(conversation.agent or UNRECORDED),
-        "name": Span(name or channel_of(conversation), "dim" if conversation.active is False else "text"),
+        "name": Span(name or conversation.name, "dim" if conversation.active is False else "text"),
         "session": Span(conversation.lane, "dim"),
         "state": Span(f"{row.newer:,} newer", "error") if row.newer else _state(conversation),
         "messages": Span(_number(counts.messages if counts else None)),
@@ -217,7 +210,7 @@ def _share(sums: ConversationSums | None, budget: int) -> Span:
         return Span(PENDING)
     share = sums.context_tokens / budget
     style: StyleName = "error" if share > 1 else "warn" if share > HIGH_SHARE else "text"
-    return Span(f"{bar_text(share, BAR)} {share:>5.0%}", style)
+    return Span(f"{bar_text(share, SHARE_BAR)} {share_text(share):>7}", style)
 
 
 def _depths(counts: ConversationCounts | None) -> str:
@@ -310,7 +303,7 @@ ORDERS: Mapping[str, tuple[Order, bool]] = {
     "id": (lambda entry, _: entry.conversation.conversation_id, False),
     "agent": (_text(lambda conversation: conversation.agent or ""), False),
     "session": (_text(lambda conversation: conversation.lane), False),
-    "name": (_text(lambda conversation: conversation.title or channel_of(conversation)), False),
+    "name": (_text(lambda conversation: conversation.name), False),
     "state": (_text(lambda conversation: _state(conversation).text), False),
     "messages": (_count(lambda row: row.counts.messages if row.counts else None), True),
     "tokens": (_count(lambda row: row.sums.message_tokens if row.sums else None), True),

@@ -58,7 +58,7 @@ def conversations_table(when: When, schema: Schema, rows: tuple[CountedConversat
         (
             row.conversation.conversation_id,
             row.conversation.agent,
-            row.conversation.title or row.conversation.lane,
+            row.conversation.name,
             _state(schema, row.conversation),
             row.counted.messages.count,
             row.counted.messages.tokens,

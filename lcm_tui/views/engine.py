@@ -94,7 +94,7 @@ def prepared_blocks(texts: Sequence[PreparedText]) -> list[Block]:
 
 def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [
-        ("Conversation", str(one.conversation_id)),
+        ("Conversation", one.conversation.called),
         ("Session key", one.conversation.session_key),
         ("Active", Mark.NOT_RECORDED if one.conversation.active is None else one.conversation.active),
         ("Needs attention", NEEDS[one.need]),

@@ -18,7 +18,7 @@ from lcm_core.findings import (
     finding_key,
 )
 
-from lcm_tui.views.findings import SEVERITY_WORDS, can_fix, in_order
+from lcm_tui.views.findings import SEVERITY_WORDS, can_fix, in_order, is_broken_summary
 
 #: What stands before a word of confidence, or for it.
 SIGNS: Final[Mapping[Confidence, str]] = {
@@ -125,6 +125,11 @@ class Examination:
     def count(self, confidence: Confidence) -> int:
         """Findings of one confidence."""
         return sum(one.confidence is confidence for one in self.findings.values())
+
+    @property
+    def broken_summaries(self) -> int:
+        """How many of the broken findings are broken summaries."""
+        return sum(map(is_broken_summary, self.findings.values()))
 
     @property
     def not_run(self) -> list[CheckResult]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lcm_core.checks import CHECKS, Repetition
+from lcm_core.checks import BROKEN_SUMMARIES, CHECKS, Repetition
 from lcm_core.findings import Confidence, Finding, FixId, Report, Severity
 from lcm_core.records import ConversationId
 
@@ -42,8 +42,10 @@ def summary_of(report: Report) -> str:
     if report.clean:
         asked = len(report.results) - len(report.not_run)
         return f"{where} is clean: none of {asked} checks finds damage.{not_run}"
+    summaries = sum(map(is_broken_summary, report.findings()))
+    of_them = f" ({counted(summaries, 'broken summary', 'broken summaries')})" if summaries else ""
     return (
-        f"{where} has {counted(broken, 'finding', 'findings')} of damage and "
+        f"{where} has {counted(broken, 'finding', 'findings')} of damage{of_them} and "
         f"{suspicious:,} that may be.{not_run}"
     )
 
@@ -60,6 +62,11 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
             one.conversation_id or 0,
         ),
     )
+
+
+def is_broken_summary(finding: Finding) -> bool:
+    """Whether it is a broken summary, as the first screen counts them and a repair lists them."""
+    return finding.confidence is Confidence.BROKEN and finding.check in BROKEN_SUMMARIES
 
 
 def can_fix(finding: Finding) -> bool:

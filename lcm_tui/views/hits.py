@@ -29,7 +29,7 @@ def conversation_line(
     conversation_id: ConversationId, conversation: Conversation | None, hits: int, width: int
 ) -> Line:
     """The heading above the hits of a conversation."""
-    name = "" if conversation is None else conversation.title or conversation.lane
+    name = "" if conversation is None else conversation.name
     said = f"Conversation {conversation_id}  {safe_line(name)}  {counted(hits, 'hit')}"
     return (Span(clip(said, width), "heading"),)
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from lcm_core.text import cell_width, clip, safe_line
 
-from lcm_tui.views.units import bar_text, size_text
+from lcm_tui.views.units import bar_text, size_text, tokens_text
+from lcm_tui.widgets.composition import share_text
 from lcm_tui.widgets.spans import Line, Span, StyleName
 
 #: Contexts, conversations and operations that are listed one below the other where there is room.
@@ -48,12 +49,13 @@ class PanelKey:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the quick checks said."""
+    """What the checks of the structure said; Health runs the others too."""
 
     checks: int  #: that were run
     skipped: int
-    broken: int  #: findings
+    broken: int  #: findings; a broken summary is none of the structure
     suspicious: int
+    known: int  #: checks that there are
     outdated: bool = False  #: the file was changed since
     fixable: int = 0  #: findings with a fix that needs no model
 
@@ -65,11 +67,17 @@ class Filled:
     conversation_id: int
     name: str
     tokens: int
+    budget: int  #: tokens, the whole of every share of a context on any screen
     threshold: int  #: tokens at which it is compacted
 
     @property
     def share(self) -> float:
-        """Of what sets compaction off."""
+        """Of the budget."""
+        return self.tokens / max(self.budget, 1)
+
+    @property
+    def nearness(self) -> float:
+        """To compaction: 1 and more sets it off."""
         return self.tokens / max(self.threshold, 1)
 
 
@@ -204,16 +212,14 @@ def _state(outlook: Outlook) -> Line:
         return (Span("checking …  ", "dim"), *named)
     said = []
     if verdict.broken:
-        said.append(Span(f"✗ {verdict.broken:,} broken ", "error"))
+        said.append(Span(f"✗ {_some(verdict.broken, 'structure finding', 'structure findings')} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
-    counted = f"{verdict.checks} quick checks"
+    counted = f"{verdict.checks} of {verdict.known} checks"
     if verdict.fixable:
         counted += f", {verdict.fixable:,} fixable"
     if verdict.outdated:
         counted += ", before the last change"
-    if key := outlook.keys.get(Subject.STATE):
-        counted += f"; {key} runs all"
     return (*(said or [Span("✓ structure sound ", "ok")]), Span(f"({counted})  ", "dim"), *named)
 
 
@@ -221,8 +227,8 @@ def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
     spans: list[Span] = []
     held = [one for one in found if isinstance(one, Filled)][: max(1, width // ENTRY)]
     for one in held:
-        style: StyleName = "error" if one.share >= 1 else "warn" if one.share > 0.9 else "ok"
-        said = f"{one.share:.0%} of {one.threshold // 1000:,}k"
+        style: StyleName = "error" if one.nearness >= 1 else "warn" if one.nearness > 0.9 else "ok"
+        said = f"{share_text(one.share)} of {tokens_text(one.budget)}"
         spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
     return tuple(spans)
 

@@ -20,6 +20,11 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} GB"
 
 
+def tokens_text(tokens: int) -> str:
+    """A round number of tokens, such as a budget, in few cells: ``128k``; others as they are."""
+    return f"{tokens // 1000:,}k" if tokens >= 1000 and tokens % 1000 == 0 else f"{tokens:,}"
+
+
 def moment_text(stored: str | None, zone: tzinfo | None) -> str:
     """A stored time in the zone that is shown; as it is written in the database where it cannot be read."""
     return format_local(parse_utc(stored), zone) or stored or "–"

@@ -90,7 +90,7 @@ def flooded(path: Path) -> Path:
             ("messages", "content", "conversation_id = 3 AND seq > 120"),
             ("large_files", "exploration_summary", "conversation_id = 3"),
             ("focus_briefs", "content", "conversation_id = 3"),
-            ("conversations", "title", "conversation_id > 2"),
+            ("conversations", "title", "conversation_id > 3"),
         ):
             rows = database.execute(f"SELECT rowid FROM {table} WHERE {where}").fetchall()
             for (rowid,), piece in zip(rows[::2], HUGE, strict=False):

@@ -23,8 +23,9 @@ from lcm_tui.screens.conversations.counting import Counting
 from lcm_tui.screens.conversations.outlook import Outlooker
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from lcm_tui.views.conversation_rows import COLUMNS, ORDERS, channel_of
+from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
 from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.composition import share_text
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (
@@ -55,7 +56,7 @@ BARS = " █▏▎▍▌▋▊▉"
 
 def heading_of(pilot: Pilot[int]) -> str:
     """The line of the headings, below the panel."""
-    return next(line for line in shown_lines(pilot) if line.startswith("   id "))
+    return next(line for line in shown_lines(pilot) if line.startswith(("   id ", "  ↑id ", "  ↓id ")))
 
 
 def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
@@ -162,7 +163,7 @@ async def test_every_number_is_that_of_plain_sql(database_file: DatabaseFactory,
                 f"D{depth}·{count}" if depth else f"leaf·{count}" for depth, count in depths
             )
             assert drawn["broken"] == (f"✗{broken}" if broken else "")
-            assert drawn["share"] == f"{int(drawn['context_tokens'].replace(',', '')) / 10_000:.0%}"
+            assert drawn["share"] == share_text(int(drawn["context_tokens"].replace(",", "")) / 10_000)
 
 
 async def test_agent_session_and_state_come_from_the_database(database_file: DatabaseFactory):
@@ -359,7 +360,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     row = screen_of(pilot).list.rows[key]
     assert row.conversation is not None
     one = row.conversation
-    whole = {"agent": one.agent, "session": one.lane, "name": one.title or channel_of(one)}
+    whole = {"agent": one.agent, "session": one.lane, "name": one.name}
     if column in whole:
         return (whole[column] or "").casefold()
     if column == "bytes":
@@ -397,13 +398,27 @@ async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(da
         layout = screen.list.layout_at(screen.list.table.scrollable_content_region.width)
         at = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):
-            shown_title = heading_of(pilot).ljust(80)[at : at + width].strip()
+            shown_title = heading_of(pilot).ljust(80)[at : at + width].strip(" ↑↓")
             assert column.title.startswith(shown_title.rstrip("…"))
-            screen.list.sorted_by = ""
+            screen.list.sorted_by = "id" if column.name != "id" else "name"
             await pilot.click(Heading, offset=(at, 0))
             await pilot.pause()
             assert screen.list.sorted_by == column.name
             at += width + 1
+
+
+async def test_the_heading_says_which_column_sorts_and_which_way(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = screen_of(pilot)
+        await settled(pilot)
+        assert "last activity ↓" in heading_of(pilot)
+        await pilot.press("I")
+        await wait_for(pilot, lambda: "last activity ↑" in heading_of(pilot))
+        for name, heading in (("id", "↑id"), ("name", "conversation ↑"), ("broken", "↓broken")):
+            screen.list.sort_by(name)
+            await wait_for(pilot, lambda heading=heading: heading in heading_of(pilot), heading)
+            assert sum(map(heading_of(pilot).count, "↑↓")) == 1
+            assert "broken" in heading_of(pilot), "no title loses a letter"
 
 
 async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_file: DatabaseFactory):

@@ -42,13 +42,13 @@ QUIET = Outlook("lcm.db", "0.15.3")
 BUSY = Outlook(
     "lcm.db",
     "0.15.3",
-    verdict=Verdict(68, 4, 2, 1),
+    verdict=Verdict(68, 4, 2, 1, 124),
     broken=3,
     broken_in=1,
     drafts=2,
     ingesting=(Span("✗ 6 messages missing"),),
     sessions=1,
-    nearest=(Filled(1, "main", 90_000, 96_000), Filled(2, "ops", 10_000, 96_000)),
+    nearest=(Filled(1, "main", 90_000, 128_000, 96_000), Filled(2, "ops", 10_000, 128_000, 96_000)),
     largest=(Sized(1, "main", 3_000_000), Sized(2, "ops", 1_000_000)),
     total_bytes=4_000_000,
     changes=(Changed("op_1", "Dissolve sum_a", "03-06 12:00", True), Changed("op_0", "Repair", "x", False)),
@@ -91,14 +91,16 @@ def test_a_line_is_as_wide_as_its_room(width: int):
 
 def test_a_line_says_what_it_is_about():
     said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 8)}
-    assert "✗ 2 broken ? 1 suspicious (68 quick checks)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
+    assert (
+        "✗ 2 structure findings ? 1 suspicious (68 of 124 checks)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
+    )
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]
-    assert "94%" in said[Subject.NEAREST]
+    assert "70.3 % of 128k" in said[Subject.NEAREST], "the same share as on the screen of the context"
     assert "3.0 MB 75%" in said[Subject.LARGEST]
     assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]
-    sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0))
-    assert "✓ structure sound (72 quick checks)" in text_of(panel_line(sound, PanelKey(Subject.STATE), 120))
+    sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0, 124))
+    assert "✓ structure sound (72 of 124 checks)" in text_of(panel_line(sound, PanelKey(Subject.STATE), 120))
 
 
 # -- in the app --------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from lcm_core.checks.check import Limits
 from lcm_core.checks.messages import repetitions_of
 from lcm_core.checks.repeats import Repetition
 from lcm_core.checks.running import CHECKS, FAMILIES, STRUCTURE, TEXTS, WHOLE_FILE, choose, run_checks
+from lcm_core.checks.summaries import BROKEN_SUMMARIES
 
 __all__ = [
+    "BROKEN_SUMMARIES",
     "CHECKS",
     "FAMILIES",
     "STRUCTURE",

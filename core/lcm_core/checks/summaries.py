@@ -225,6 +225,10 @@ _NO_HINT: Final = _fault("do not say what can be expanded", BY_DESIGN)
 _ORDERS: Final = _fault("contain text that a model could read as instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
+#: The checks whose broken findings are the broken summaries: what the first screen counts, and what a repair
+#: lists (`dag/markers.py`).
+BROKEN_SUMMARIES: Final = frozenset({"C1", "C2", "C3", "C4", "C7"})
+
 #: Asked of one text after the other.
 TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
     TextRule(

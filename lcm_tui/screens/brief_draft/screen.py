@@ -110,8 +110,7 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def where(self) -> str:
         """Whose brief."""
-        conversation = self.work.conversation
-        return f"Focus brief {conversation.conversation_id}  {conversation.lane}"
+        return f"Focus brief {self.session.called(self.work.conversation)}"
 
     def on_mount(self) -> None:
         """Follow the work."""

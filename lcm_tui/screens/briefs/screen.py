@@ -94,7 +94,7 @@ context: the passes are shown with their cost, and belong to the same batch.
 
     def where(self) -> str:
         """Whose briefs."""
-        return f"Focus briefs {self.conversation.conversation_id}  {self.conversation.lane}"
+        return f"Focus briefs {self.session.called(self.conversation)}"
 
     def main_widget(self) -> LineView[str]:
         """The list."""

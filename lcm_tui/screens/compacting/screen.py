@@ -154,7 +154,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def where(self) -> str:
         """Whose context it is."""
-        return f"Compact {self.conversation.conversation_id}  {self.conversation.lane}"
+        return f"Compact {self.session.called(self.conversation)}"
 
     def selected_id(self) -> str | None:
         """The summary that was made; else the first source of the pass."""

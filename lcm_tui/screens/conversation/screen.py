@@ -119,7 +119,7 @@ D compares the conversation with the Codex session that it was held in, if the h
 
     def where(self) -> str:
         """Whose messages these are."""
-        return f"Conversation {self.conversation.conversation_id}  {self.conversation.lane}"
+        return f"Conversation {self.session.called(self.conversation)}"
 
     @property
     def messages(self) -> MessageList:

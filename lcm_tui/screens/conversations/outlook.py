@@ -135,7 +135,13 @@ class Outlooker:
         known = [(row.conversation, row.sums) for row in rows if row.sums is not None]
         broken = [sums.broken for _, sums in known if sums is not None and sums.broken]
         filled = [
-            Filled(one.conversation_id, self._name(one.conversation_id), sums.context_tokens, self._threshold)
+            Filled(
+                one.conversation_id,
+                self._name(one.conversation_id),
+                sums.context_tokens,
+                self._screen.session.budget,
+                self._threshold,
+            )
             for one, sums in known
             if one is not None and sums is not None and one.active is not False and sums.context_tokens
         ]
@@ -229,7 +235,7 @@ class Outlooker:
         return busy_at + REST_SECONDS - time.monotonic()
 
     async def _check(self) -> None:
-        """Ask the quick checks."""
+        """Ask the checks of the structure."""
         session = self._screen.session
         try:
             await self._at_rest()
@@ -272,6 +278,7 @@ async def _recent(reader: Reader) -> list[tuple[Operation, bool]]:
 
 def verdict_of(report: Report) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run."""
+    from lcm_core.checks import CHECKS
     from lcm_core.findings import CheckState, Confidence
 
     from lcm_tui.views.findings import can_fix
@@ -280,4 +287,5 @@ def verdict_of(report: Report) -> Verdict:
     fixable = sum(can_fix(one) for result in report.results for one in result.findings)
     skipped = sum(result.state is CheckState.NOT_RUN for result in report.results)
     ran = len(report.results) - skipped
-    return Verdict(ran, skipped, found[Confidence.BROKEN], found[Confidence.SUSPICIOUS], fixable=fixable)
+    broken, suspicious = found[Confidence.BROKEN], found[Confidence.SUSPICIOUS]
+    return Verdict(ran, skipped, broken, suspicious, len(CHECKS), fixable=fixable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
@@ -43,11 +43,11 @@ class ConversationsScreen(DataScreen[list[ConversationEntry]]):
     """All conversations, newest activity first."""
 
     HELP = """
-The lines above the list show the state of the database: whether the quick checks found anything, how many
-summaries are broken, whether the engine keeps up with its host ("ingesting"), which contexts are nearest to
-compaction, which conversations are largest, what was changed last, and what waits for you. A click opens a
-line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews undoing the newest
-change, or the one in the selected line.
+The lines above the list show the state of the database: what the checks of its structure found (H runs the
+checks of texts too), how many summaries are broken, whether the engine keeps up with its host ("ingesting"),
+which contexts are nearest to compaction, which conversations are largest, what was changed last, and what
+waits for you. A click opens a line, or tab, an arrow and enter; the key at the end of a line opens the same.
+u previews undoing the newest change, or the one in the selected line.
 
 Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
 agent and channel and the first words of its user. "12 newer" instead of a state: the host has 12 messages
@@ -60,7 +60,8 @@ items in the context, "ctx tokens" their stored tokens, "of budget" their share 
 counts the texts. "broken" counts summaries that carry one of the engine's failure markers or are empty.
 Expensive columns fill in after a moment (…). – means that this version of the engine did not record it.
 / filters over all columns; a row must contain every word. If a narrow screen cannot show all columns, the
-heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown.
+heading ends in ›: l shows the others, h goes back. S sorts by the next column that is shown, I reverses the
+order; the arrow in the heading is beside the column that sorts (↓: the largest value is on top).
 
 t copies the summaries of the selected conversation to the front of another one's context. V rejoins a session
 that a rollover split. space marks conversations (esc unmarks all): K archives the marked ones (no data is
@@ -107,7 +108,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     def __init__(self, first: list[ConversationEntry] | None = None) -> None:
         super().__init__(first)
         self.marks = Marks[ConversationId](self._marks_changed)
-        self.list = ConversationList(self._listed_otherwise, none=f"{NONE}.", marked=self.marks)
+        self.list = ConversationList(
+            self._listed_otherwise, none=f"{NONE}.", marked=self.marks, named=self._take_names
+        )
         self.outlooker = Outlooker(self, self.list, self._say_outlook, self._operated)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
@@ -148,6 +151,10 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         """As many lines and columns as have room."""
         if self.panel is not None and self.panel.is_mounted:
             self.panel.fit(*event.size)
+
+    def _take_names(self, names: Mapping[Any, str]) -> None:
+        """Other screens call conversations as this list does."""
+        self.session.names = names
 
     def where(self) -> str:
         """The first place."""

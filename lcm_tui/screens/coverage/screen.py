@@ -117,7 +117,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
 
     def where(self) -> str:
         """Whose summaries."""
-        return f"Coverage map of {self.conversation_id}  {self.conversation.lane}"
+        return f"Coverage map of {self.session.called(self.conversation)}"
 
     def main_widget(self) -> CoverageRows:
         """The rows."""

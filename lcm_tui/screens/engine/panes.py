@@ -15,7 +15,7 @@ from lcm_tui.widgets.spans import Column, Span, StyleName
 COLUMNS = (
     Column("mark", "", 1, keep=99),
     Column("id", "conv", 5, right=True, keep=98),
-    Column("lane", "session", 12, grows=True, keep=97),
+    Column("lane", "conversation", 12, grows=True, keep=97),
     Column("need", "needs a look", 38, keep=90),
     Column("debt", "debt", 10, keep=80),
     Column("prepared", "prepared", 8, keep=70),
@@ -102,7 +102,7 @@ class WorkList(ListPane[ConversationId]):
         return {
             "mark": Span(" " if one.need is Need.NOTHING else "!", "warn"),
             "id": Span(str(key), "key"),
-            "lane": Span(one.conversation.lane),
+            "lane": Span(one.conversation.name),
             "need": Span(need or "–", "warn" if need else "dim"),
             "debt": Span(words, style),
             "prepared": _prepared(one),

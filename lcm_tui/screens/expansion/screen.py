@@ -113,7 +113,7 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
         }
         self.list.show(data)
         self._fit_levels()
-        self.query_one(TitleBar).note = f"{self._conversation.lane} · read only"
+        self.query_one(TitleBar).note = f"{self.session.name_of(self._conversation)} · read only"
         self._show_level(again=bool(before))
 
     def _fit_levels(self) -> None:

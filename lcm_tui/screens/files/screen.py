@@ -66,7 +66,7 @@ pane (tab) it finds text.
         """Whose files."""
         if self._conversation is None:
             return "Files of all conversations"
-        return f"Files of conversation {self._conversation.conversation_id}  {self._conversation.lane}"
+        return f"Files of conversation {self.session.called(self._conversation)}"
 
     def main_widget(self) -> LineView[FileId]:
         """The list."""

@@ -104,7 +104,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
     def where(self) -> str:
         """Whose health."""
         if self.list.narrowed and self.conversation is not None:
-            return f"Health of {self.conversation.conversation_id}  {self.conversation.lane}"
+            return f"Health of {self.session.called(self.conversation)}"
         return "Health of the database"
 
     def main_widget(self) -> LineView[HealthKey]:

@@ -71,7 +71,7 @@ T switches between this conversation and all of them. / filters.
     def where(self) -> str:
         """Whose history."""
         if self.list.narrowed and self.conversation is not None:
-            return f"History of {self.conversation.conversation_id}  {self.conversation.lane}"
+            return f"History of {self.session.called(self.conversation)}"
         return "History"
 
     def finder(self) -> Finder:

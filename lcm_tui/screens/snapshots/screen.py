@@ -70,7 +70,7 @@ two marked (space), the older one (-) with the newer one (+).
 
     def where(self) -> str:
         """Whose snapshots."""
-        return f"Snapshots {self.conversation.conversation_id}  {self.conversation.lane}"
+        return f"Snapshots {self.session.called(self.conversation)}"
 
     def main_widget(self) -> LineView[str]:
         """The list."""

@@ -51,7 +51,12 @@ column; enter opens a preview, and nothing changes before you apply it there.
         self._source = source
         self._done = done
         self._stood = False  #: on the first row that is proposed
-        self.list = ConversationList(self._say_count, none="No other conversations.", columns=SHOWN)
+        self.list = ConversationList(
+            self._say_count,
+            none="No other conversations.",
+            columns=SHOWN,
+            known=lambda: self.session.names,
+        )
 
     def compose_body(self) -> ComposeResult:
         """The list alone."""
@@ -63,8 +68,7 @@ column; enter opens a preview, and nothing changes before you apply it there.
 
     def where(self) -> str:
         """What is copied."""
-        source = self._source
-        return f"Transplant {source.conversation_id}  {source.lane}: choose the target"
+        return f"Choose the target for {self.session.called(self._source)}"
 
     def main_widget(self) -> LineView[RowKey]:
         """The list."""
