@@ -91,7 +91,7 @@ class TitleBar(_Bar):
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)
         # The end of a long name says less than a note, or than the place in the list.
-        needed = min(cell_width(where), width * 2 // 5 if note else SHORTEST_PLACE) + noted
+        needed = min(cell_width(where), width * 7 // 20 if note else SHORTEST_PLACE) + noted
         position = self._position()
         placed = (Span(position, "dim"), Span("  ")) if position else ()
         shorter = [(*placed, *line) for line in self.live]
@@ -100,7 +100,7 @@ class TitleBar(_Bar):
             least = min(cell_width(where), SHORTEST_PLACE) + 3
             right = shorter[-1] if _width(shorter[-1]) + least + noted <= width else self.live[-1]
         room = max(width - _width(right) - 3, 8)
-        where = clip(where, max(room - noted, min(room, width * 2 // 5)) if note else room)
+        where = clip(where, max(room - noted, min(room, width * 7 // 20)) if note else room)
         note = clip(note, room - cell_width(where))
         space = " " * (width - _width(right) - cell_width(where) - cell_width(note) - 2)
         begins = width - 1 - _width(right)

@@ -1,0 +1,36 @@
+"""Lines that say all of what they say, whatever the width."""
+
+from __future__ import annotations
+
+from lcm_tui.panes.head import whole_lines
+from lcm_tui.widgets.bars import TitleBar
+from lcm_tui.widgets.spans import Column, Sorting, Span, heading_of, lay_out, text_of
+
+
+def test_a_line_of_a_head_that_is_too_long_goes_on_below_and_loses_nothing():
+    line = (Span(" draft 1 of 4", "title"), Span(" · 306 tokens (target 315) from a 900-token source", "dim"))
+    assert [text_of(one) for one in whole_lines([(Span(" cost: nothing"),), line], 42)] == [
+        " cost: nothing",
+        " draft 1 of 4 · 306 tokens (target 315)",
+        "   from a 900-token source",
+    ]
+
+
+def test_the_place_in_a_list_stays_in_the_title_beside_a_long_name_and_a_note():
+    bar = TitleBar(lambda: "7 of 11")
+    bar.where, bar.note = (
+        "Summary DAG of 1  Schema migration before Friday",
+        "63 summaries · 4 in the context",
+    )
+    bar.live = ((Span("live · idle · 3.8 MB"),), (Span("live · 3.8 MB"),), (Span("live"),))
+    said = text_of(bar.compose_line(80))
+    assert "7 of 11  live" in said
+    assert "63 summaries · 4 in the context" in said
+    assert "Summary DAG of 1  Schema mi" in said
+
+
+def test_an_arrow_beside_a_title_takes_no_letter_of_it():
+    layout = lay_out((Column("name", "name", 8, grows=True), Column("broken", "broken", 6, right=True)), 16)
+    assert text_of(heading_of(layout)) == "name      broken"
+    assert text_of(heading_of(layout, Sorting("name", descending=False))) == "name ↑    broken"
+    assert text_of(heading_of(layout, Sorting("broken", descending=True))) == "name     ↓broken"
