@@ -94,7 +94,7 @@ def test_the_picture_is_one_document_and_never_replaces_a_file(path: Path, tmp_p
     assert done.code == 0
     root = ElementTree.fromstring(to.read_text(encoding="utf-8"))
     said = [text.text or "" for text in root.iter(f"{SVG}text")]
-    assert said[0].startswith("Conversation 1  <b>&")
+    assert said[0].startswith("Conversation 1  main <b>&")
     assert "\x1b" not in "".join(said)
     assert {"D1  1", "leaf  5", "context"} <= set(said)
     assert run("summaries", "map", 1, "--db", path, "--svg", to).code != 0
