@@ -30,7 +30,8 @@ from lcm_core.text import cell_width
 from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
 from lcm_tui.views.preview import effect_text, items_text, rows_text
-from lcm_tui.widgets.composition import before_and_after, changes_line, share_text
+from lcm_tui.widgets.composition import before_and_after, changes_line
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import (
     Column,
     Layout,

@@ -15,7 +15,7 @@ from lcm_core.times import format_local, parse_utc, sort_key
 
 from lcm_tui.views.host_session import ON_DISK, session_name, session_state
 from lcm_tui.views.units import bar_text, size_text
-from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn

@@ -13,7 +13,7 @@ from typing import Final
 from lcm_core.text import cell_width, clip, safe_line
 
 from lcm_tui.views.units import bar_text, size_text, tokens_text
-from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Line, Span, StyleName
 
 #: Contexts, conversations and operations that are listed one below the other where there is room.

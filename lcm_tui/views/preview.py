@@ -9,7 +9,8 @@ from lcm_core.change.plan import RowCount, Symbol
 from lcm_core.change.preview import Preview, Shifted, Tokens
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
-from lcm_tui.widgets.composition import before_and_after, changes_line, share_text
+from lcm_tui.widgets.composition import before_and_after, changes_line
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import text_of
 
 #: Cells of a bar that shows what a context is made of.

@@ -17,7 +17,7 @@ from lcm_core.operations.compaction.forecast import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
 
 from lcm_tui.views.context import NO_VALUE, PENDING, WIDEST_ID, number
-from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, row_of, text_of
 from lcm_tui.widgets.text import Block, Document, field, heading
 

@@ -21,6 +21,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Line, Span, StyleName, depth_style, role_style, strip_of, text_of
 
 #: A gauge shorter than this says nothing.
@@ -186,13 +187,6 @@ def numbers_line(measured: Measured, width: int) -> Line:
     if room >= LEAST_GAUGE:
         spans += gauge(share, room)
     return tuple(spans)
-
-
-def share_text(share: float) -> str:
-    """A share as people write it: ``2.6 %``, and never ``0.0 %`` of something."""
-    if 0 < share < 0.0005:
-        return "<0.1 %"
-    return f"{share * 100:,.1f} %"
 
 
 def gauge(share: float, width: int) -> list[Span]:

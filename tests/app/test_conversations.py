@@ -25,7 +25,7 @@ from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
 from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
 from lcm_tui.widgets.bars import Heading
-from lcm_tui.widgets.composition import share_text
+from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (
