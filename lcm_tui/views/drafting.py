@@ -58,8 +58,10 @@ def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]
     change = sum(changes)
     verb = "adds" if change >= 0 else "takes"
     to = "to" if change >= 0 else "from"
+    one = len(changes) == 1
+    which, them = ("replaces a summary", "it") if one else ("replace summaries", "all of these")
     return (
-        f"Of the drafts to review, {len(changes):,} replace summaries of a context: accepting all of these "
+        f"Of the drafts to review, {len(changes):,} {which} of a context: accepting {them} "
         f"{verb} {abs(change):,} tokens {to} the contexts."
     )
 

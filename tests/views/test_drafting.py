@@ -36,7 +36,10 @@ def test_the_tokens_of_a_rule_are_those_of_drafts_to_review_that_replace_summari
         "to the contexts."
     )
     shorter = (item("sum_a", ItemState.REVIEW, 1_700, 200),)
-    assert "accepting all of these takes 1,500 tokens from the contexts." in tokens_sentence(shorter, CONTEXT)
+    assert (
+        "1 replaces a summary of a context: accepting it takes 1,500 tokens from the contexts."
+        in tokens_sentence(shorter, CONTEXT)
+    )
     assert tokens_sentence(BATCH, ()) == ""
     assert tokens_sentence(BATCH[3:], CONTEXT) == ""
 

@@ -55,7 +55,7 @@ TYPING_KEYS: Mapping[str, str] = MappingProxyType(
 
 #: What the screen says of its keys as long as nothing is typed.
 HINTS: Final = (
-    ("narrow", "to messages, summaries, briefs, files, a conversation (3), a time (7d)"),
+    ("narrow", "to messages, summaries, briefs, files, conversation 3, the last 7d"),
     ("ask", "the typed text as a question: evidence, and an answer if you agree"),
     ("expand", "the summary of the selected hit, level by level"),
 )
