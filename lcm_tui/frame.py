@@ -341,8 +341,8 @@ class CommandScreen(Screen[None]):
         if command in {"divider-back", "divider-on"}:
             return self._why_no_divider()
         finder = self.finder()
-        if finder is not None and command in {"next", "previous-match"}:
-            return finder.why_not_next()
+        if command in {"next", "previous-match"}:
+            return "nothing to find in here" if finder is None else finder.why_not_next()
         if finder is not None and command == "search":
             return finder.why_not_search()
         return None

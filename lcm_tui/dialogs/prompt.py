@@ -16,7 +16,7 @@ def prompt_document(label: str, explained: str, finder: Finder | None, keys: tup
         escape = key_row("esc", "Cancel", "Close the line; nothing is done.")
     elif isinstance(finder, Filter):
         about = "A filter of the list: it shows only the rows that contain every word typed."
-        enter = key_row("enter", "Keep", f"Keep the filter, and go to the list; {through}.")
+        enter = key_row("enter", "Keep", "Keep the filter, and go to the list.")
         escape = key_row("esc", "Clear", "Show all rows again.")
     else:
         about = "Finds as you type, and ignores case."

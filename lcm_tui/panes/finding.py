@@ -92,7 +92,7 @@ class Filter:
 
     def why_not_next(self) -> str | None:
         """As `go`."""
-        return None
+        return f"a list has no next match: {'only matches are shown' if self.needle else '/ filters it'}"
 
     def leave(self) -> bool:
         """Take the filter away."""
