@@ -41,8 +41,8 @@ what the model receives.
 
 ctrl+n writes a new brief about a question that you type, with a model or by hand; r rewrites the active one
 with newer summaries. * makes an older brief active, K deactivates the active one and keeps it, X deletes one.
-Each is previewed first, and can be undone. Before a new brief, and after clearing, the engine sweeps the
-context: the passes are shown with their cost, and belong to the same batch.
+Each is previewed first, and can be undone. Before it writes a brief, and after clearing, the engine sweeps
+the context: the passes are shown with their cost, and belong to the same batch.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
