@@ -192,36 +192,78 @@ async def context_entries(reader: Reader, items: Sequence[ContextItem]) -> list[
 
 
 async def check_tokens(reader: Reader, item: ItemId) -> TokenCheck | None:
-    """Count again what an item refers to and compare (docs/engine/tokens.md, "What is counted"); None when
-    the row is gone.
+    """Count again what an item refers to, as `checked_tokens`; None when the row is gone."""
+    return (await checked_tokens(reader, [item])).get(item)
 
-    Reads the whole text of one message or summary.
+
+async def checked_tokens(reader: Reader, items: Iterable[ItemId]) -> dict[ItemId, TokenCheck]:
+    """Count again what items refer to and compare (docs/engine/tokens.md, "What is counted").
+
+    A row that is gone is left out. Reads the whole texts of the messages and summaries.
     """
-    if isinstance(item, str):
-        return await _check_summary(reader, item)
-    row = await reader.row(
-        """SELECT CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
-        FROM messages WHERE message_id = ?""",
-        item,
+    wanted = list(dict.fromkeys(items))
+    messages = await _checked_messages(reader, [item for item in wanted if isinstance(item, int)])
+    summaries = await _checked_summaries(reader, [item for item in wanted if isinstance(item, str)])
+    return {**messages, **summaries}
+
+
+async def _checked_messages(reader: Reader, items: Sequence[MessageId]) -> dict[ItemId, TokenCheck]:
+    if not items:
+        return {}
+    rows = await reader.rows_in(
+        """SELECT message_id, CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
+        FROM messages WHERE message_id IN (?*)""",
+        items,
     )
-    if row is None:
-        return None
-    metadata: list[str | None] = []
+    metadata: dict[int, list[str | None]] = {row["message_id"]: [] for row in rows}
     if reader.schema.has("message_parts"):
-        parts = await reader.rows(
-            f"""SELECT {reader.schema.select("message_parts", ("metadata",), "p")}
-            FROM message_parts AS p WHERE p.message_id = ? ORDER BY p.ordinal""",
-            item,
-        )
-        metadata = [part["metadata"] if isinstance(part["metadata"], str) else None for part in parts]
-    content, stored = row["content"] or "", row["tokens"] or 0
-    check = await asyncio.to_thread(check_message_tokens, stored, content, metadata)
-    if check.verdict is Verdict.DIFFERS and isinstance(item, int):
-        for message, whole in await whole_messages(reader, [item]):
-            sent = await asyncio.to_thread(tokens_as_sent, message, whole)
-            if sent == stored:
-                return TokenCheck(Verdict.FITS, Estimator.WEIGHTED, weighted=sent)
-    return check
+        for part in await reader.rows_in(
+            f"""SELECT p.message_id, {reader.schema.select("message_parts", ("metadata",), "p")}
+            FROM message_parts AS p WHERE p.message_id IN (?*) ORDER BY p.message_id, p.ordinal""",
+            list(metadata),
+        ):
+            told = part["metadata"]
+            metadata[part["message_id"]].append(told if isinstance(told, str) else None)
+    counted = [
+        (MessageId(row["message_id"]), row["tokens"] or 0, row["content"] or "", metadata[row["message_id"]])
+        for row in rows
+    ]
+    found = await asyncio.to_thread(_check_messages, counted)
+    stored = {item: tokens for item, tokens, _, _ in counted if found[item].verdict is Verdict.DIFFERS}
+    for message, parts in await whole_messages(reader, list(stored)) if stored else ():
+        sent = await asyncio.to_thread(tokens_as_sent, message, parts)
+        if sent == stored[message.message_id]:
+            found[message.message_id] = TokenCheck(Verdict.FITS, Estimator.WEIGHTED, weighted=sent)
+    return found
+
+
+def _check_messages(
+    counted: Iterable[tuple[MessageId, int, str, Sequence[str | None]]],
+) -> dict[ItemId, TokenCheck]:
+    return {
+        item: check_message_tokens(stored, content, metadata) for item, stored, content, metadata in counted
+    }
+
+
+async def _checked_summaries(reader: Reader, items: Sequence[SummaryId]) -> dict[ItemId, TokenCheck]:
+    if not items or not reader.schema.has("summaries"):
+        return {}
+    rows = await reader.rows_in(
+        """SELECT summary_id, CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
+        FROM summaries WHERE summary_id IN (?*)""",
+        items,
+    )
+    counted = [(SummaryId(row["summary_id"]), row["tokens"] or 0, row["content"] or "") for row in rows]
+    return await asyncio.to_thread(_check_summaries, counted)
+
+
+def _check_summaries(counted: Iterable[tuple[SummaryId, int, str]]) -> dict[ItemId, TokenCheck]:
+    found: dict[ItemId, TokenCheck] = {}
+    for item, stored, content in counted:
+        estimator = estimator_of(content, stored)
+        verdict = Verdict.DIFFERS if estimator is None else Verdict.FITS
+        found[item] = TokenCheck(verdict, estimator, weighted=estimate_weighted(content))
+    return found
 
 
 # -- items -----------------------------------------------------------------------------------------------
@@ -339,28 +381,6 @@ async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, s
 
 
 # -- tokens ----------------------------------------------------------------------------------------------
-
-
-async def _check_summary(reader: Reader, summary_id: SummaryId) -> TokenCheck | None:
-    if not reader.schema.has("summaries"):
-        return None
-    row = await reader.row(
-        """SELECT CAST(token_count AS INTEGER) AS tokens, CAST(content AS TEXT) AS content
-        FROM summaries WHERE summary_id = ?""",
-        summary_id,
-    )
-    if row is None:
-        return None
-    content, stored = row["content"] or "", row["tokens"] or 0
-    if len(content) < LONG:
-        return _checked(content, stored)
-    return await asyncio.to_thread(_checked, content, stored)
-
-
-def _checked(content: str, stored: int) -> TokenCheck:
-    estimator = estimator_of(content, stored)
-    verdict = Verdict.DIFFERS if estimator is None else Verdict.FITS
-    return TokenCheck(verdict, estimator, weighted=estimate_weighted(content))
 
 
 # -- what assembly reads: the end of a context, whole --------------------------------------------------

@@ -134,7 +134,6 @@ class Assembly:
 
     async def _assemble_once(self) -> None:
         from lcm_core.assembly import assembly_basis
-        from lcm_core.recall.cueing import with_cue
 
         settings, basis = self._settings(), self._basis
         if (
@@ -152,6 +151,8 @@ class Assembly:
             basis = read
         assembled = await asyncio.to_thread(basis.assembled, settings)
         if settings.prompt is not None:
+            from lcm_core.recall.cueing import with_cue  # with no prompt, nobody pays for it
+
             now = datetime.now(UTC)
             assembled = await self._desk.session.read(
                 with_cue, self._conversation_id, assembled, settings.prompt, basis.rules, now

@@ -43,6 +43,8 @@ PAGE: Final = 1_000
 VERIFIED: Final = 400
 #: Entries that are kept.
 KEPT: Final = 3_000
+#: Stored tokens of the items whose texts are counted again at a time.
+CHECKED_TOKENS: Final = 20_000
 #: The pause between pages that only verify what is known.
 VERIFY_SECONDS: Final = 0.02
 #: Items whose text is read at a time for a search.
@@ -302,15 +304,29 @@ class ItemList(LineView[RowKey]):
         await self._read_lines(self._in_sight())
         # Paging finds its lines read.
         await self._read_lines(self._in_sight(pages=1))
-        for key, item, _ in self._in_sight():
-            entry = self.entries.get(item)
-            known = self._checks.get(item)
-            if entry is None or entry.dangling or (known is not None and _same_text(known[0], entry)):
-                continue
-            check = await self._desk.session.read(store.check_tokens, item)
-            self._checks[item] = (entry, check)
-            if check != (known[1] if known else None):
-                self.redraw([key])
+        await self._check_counts()
+
+    async def _check_counts(self) -> None:
+        """Count the texts of the lines in sight again, as many at a time as are read at once."""
+        unchecked = {
+            item: entry
+            for _, item, _ in self._in_sight()
+            if (entry := self.entries.get(item)) is not None and not entry.dangling
+            if (known := self._checks.get(item)) is None or not _same_text(known[0], entry)
+        }
+        while unchecked:
+            batch: dict[ItemId, ContextEntry] = {}
+            while unchecked and sum(entry.tokens or 0 for entry in batch.values()) < CHECKED_TOKENS:
+                item = next(iter(unchecked))
+                batch[item] = unchecked.pop(item)
+            found = await self._desk.session.read(store.checked_tokens, batch)
+            changed: list[ItemId] = []
+            for item, entry in batch.items():
+                known, check = self._checks.get(item), found.get(item)
+                self._checks[item] = (entry, check)
+                if check != (known[1] if known else None):
+                    changed.append(item)
+            self.redraw([key for key, item, _ in self._in_sight() if item in changed])
 
     async def _read_lines(self, lines: Sequence[tuple[RowKey, ItemId, int]]) -> None:
         """Read the previews of these lines, as far as they are not known."""
