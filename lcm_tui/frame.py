@@ -27,10 +27,10 @@ from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import ScreenResume, Unmount
+from textual.events import Idle, ScreenResume, Unmount
 from textual.geometry import Size
 from textual.message import Message
-from textual.reactive import Reactive, reactive
+from textual.reactive import reactive
 from textual.screen import UPDATE_PERIOD, Screen
 from textual.strip import Strip
 from textual.widget import Widget
@@ -44,8 +44,9 @@ from lcm_tui.places import Place
 from lcm_tui.session import PastSession, Session
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import KeyBar, KeyHint, Part, TitleBar, refresh_bars
-from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.drawn import Drawn, Still
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.painter import Painter
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.past_bar import PastBar
 from lcm_tui.widgets.spans import Line, Span, strip_of
@@ -87,14 +88,13 @@ CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compa
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
 
-class Prompt(Input):
+class Prompt(Input, Still):
     """One line of input above the key bar; it belongs to whoever asked."""
 
     DEFAULT_CSS = """
     Prompt { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
     Prompt:focus { border: none; }
     """
-    virtual_size = Reactive(Size(0, 0), layout=False)  # one line, however long: a letter moves nothing else
 
 
 class PromptLine(Drawn):
@@ -132,7 +132,7 @@ class Host(Protocol):
         """Take away what a screen that is left said in passing."""
 
 
-class CommandScreen(Screen[None]):
+class CommandScreen(Screen[None], Still):
     """A screen whose keys come from the registry of commands.
 
     It says in `actions` what each of its commands does, and may name the pane that `/` searches (`finder`).
@@ -149,6 +149,7 @@ class CommandScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._compositor = Painter()
         self.then: PastSession | None = None  #: shows the past; None: the present
         self.moving = False  #: another moment was asked for, and is not shown yet
         self._left: list[PastSession] = []
@@ -163,6 +164,7 @@ class CommandScreen(Screen[None]):
         self._explained = ""  #: of what the prompt asks for
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
+        self._letter_at = 0.0  #: the time of the last letter of the prompt that has listed, monotonic
         self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
 
     @property
@@ -451,7 +453,7 @@ class CommandScreen(Screen[None]):
         refresh_bars(self)
         self.call_after_refresh(self._note_painted)
 
-    def on_idle(self) -> None:
+    async def on_idle(self, event: Idle) -> None:
         """Paint what a key has changed at once.
 
         Else it waits for the next beat of Textual's clock, up to 17 ms when a reload has just taken one. Keys
@@ -460,15 +462,21 @@ class CommandScreen(Screen[None]):
         the keys took more than 0.96 times as long, one in twenty 91 ms in place of 47 (88 keys each); while
         another process committed 20 times a second 1.05 times, one in ten 44 ms in place of 35 (44 keys).
 
-        A letter of a prompt is painted first, and what it lists at once behind it.
+        A letter of a prompt is painted together with what it lists, which tells of itself a turn later; what
+        it lists behind that at once.
         """
         if self.held_back:
             return
-        acted = self.session.acted_at
-        lists = self._typed is not None and time.monotonic() - self.session.key_at < LISTED_SECONDS
-        if (lists or acted - self._answered_at >= UPDATE_PERIOD) and (
-            self._dirty_widgets or self._scroll_required
-        ):
+        pressed, acted = self.session.key_at, self.session.acted_at
+        lists = self._typed is not None and time.monotonic() - pressed < LISTED_SECONDS
+        if not (self._dirty_widgets or self._scroll_required):
+            return
+        if lists and self._letter_at != pressed:
+            self._letter_at = pressed
+            event.prevent_default()  # Textual's clock
+            await asyncio.sleep(0)
+            self.check_idle()
+        elif lists or acted - self._answered_at >= UPDATE_PERIOD:
             self._answered_at = acted
             self._on_timer_update()
 
@@ -828,7 +836,27 @@ class DataScreen(CommandScreen, Generic[D]):
     def _paint_from_now(self) -> None:
         if self._held_back:
             self._held_back = False
+            self._lay_out_first()
             self.check_idle()
+
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        """Lay out; for the first time just before the first paint.
+
+        Textual does so as soon as a screen comes to the front, again when that has told the screen its size,
+        and again when its widgets were styled.
+        """
+        if self._size or not self._held_back:
+            super()._refresh_layout(size, scroll)
+
+    def _lay_out_first(self) -> None:
+        if not self._size:
+            self._layout_required = False
+            super()._refresh_layout(self.app.size)
+
+    def _screen_resized(self, size: Size) -> None:
+        """Lay out for another size."""
+        if size != self._size:
+            super()._screen_resized(size)
 
     def _compositor_refresh(self) -> None:
         """Paint, unless it is held back: what is to be painted stays noted until then.
@@ -836,7 +864,8 @@ class DataScreen(CommandScreen, Generic[D]):
         Textual has no public way to put this off. In a trace of the summary DAG of the benchmark's database
         (a), six paints without rows took 23 ms of the processor before the first one with rows.
         """
-        if not (self._held_back and self.app.screen is self):
+        follows = self._layout_required and self._repaint_required  # laid out first, then painted as a whole
+        if not (follows or (self._held_back and self.app.screen is self)):
             super()._compositor_refresh()
 
     def on_screen_resume(self) -> None:
@@ -919,6 +948,7 @@ class DataScreen(CommandScreen, Generic[D]):
 
     @on(Loaded)
     def _show_loaded(self, event: Loaded) -> None:
+        self._lay_out_first()  # rows are drawn for the room that there is
         self.show(cast(D, event.data))
         self.say_past()
         self._has_shown = True

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from lcm_tui.panes.desk import Desk
+from lcm_tui.widgets.drawn import Still
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.message_lines import MessageView, Pairing, message_lines, pair
 from lcm_tui.widgets.spans import Line
@@ -149,7 +150,7 @@ class MessageList(LineView[int]):
         return [mark(line, self.needle) for line in lines] if self.needle else lines
 
 
-class MessagesPane(Vertical):
+class MessagesPane(Vertical, Still):
     """A list of messages that is longer than what is held of it.
 
     A message is addressed by its number, which orders the list.

@@ -13,10 +13,11 @@ from typing import ClassVar, Final, Protocol, cast
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.drawn import Drawn, Still
 from lcm_tui.widgets.spans import Span, strip_of
 
 #: From this width of the terminal on, two panes stand side by side.
@@ -29,13 +30,13 @@ LEAST: Final = ((24, 4), (24, 3))
 WRITE_SECONDS: Final = 0.5
 
 
-class Rows(Vertical):
+class Rows(Vertical, Still):
     """What it holds stands one below the other."""
 
     BLANK: ClassVar[bool] = True
 
 
-class Columns(Horizontal):
+class Columns(Horizontal, Still):
     """What it holds stands side by side."""
 
     BLANK: ClassVar[bool] = True
@@ -80,6 +81,10 @@ class Divider(Drawn):
         self._put_back = put_back
         self._held = False
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """A line, or as many pieces of one, which all look alike."""
+        return [self.render_line(crop.y)] * crop.height
+
     def render_line(self, y: int) -> Strip:
         """A line, or a piece of one."""
         upright = self.size.width == 1 < self.size.height
@@ -111,7 +116,7 @@ class Divider(Drawn):
             self._put_back()
 
 
-class TwoPanes(Container):
+class TwoPanes(Container, Still):
     """Two panes, side by side where there is room, else one below the other, and a divider that moves.
 
     Where it is moved to is remembered for the kind of screen, side by side and below each other apart, as

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
-from lcm_tui.widgets.drawn import Drawn
+from lcm_tui.widgets.drawn import Drawn, Still
 
 #: What the moving keys do: for some bindings, by their ids, a few words for the help.
 Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
@@ -23,7 +23,7 @@ Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
 CACHED_STRIPS = 300
 
 
-class QuickScrollBar(ScrollBar):
+class QuickScrollBar(ScrollBar, Still):
     """A scroll bar that is drawn when it has moved; Textual's own costs as much as the list beside it."""
 
     _drawn: tuple[tuple[object, ...], list[Strip]] | None = None
@@ -91,6 +91,7 @@ class Scroller(Drawn, ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
+        self.set_reactive(Scroller.show_vertical_scrollbar, True)  # from the first layout on
         self._edges: tuple[Strip, Strip] | None = None  #: what stands left and right of every line
         self._framed: dict[int, tuple[Strip, Strip]] = {}  #: a line, and it between the edges; by row
 
@@ -154,9 +155,12 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         """
         if self._vertical_scrollbar is None:
             self._vertical_scrollbar = bar = QuickScrollBar(vertical=True, name="vertical")
-            bar.display = False
             self.app._start_widget(self, bar)
         return self._vertical_scrollbar
+
+    def _refresh_scrollbars(self) -> None:
+        """The bar stands there always, from the start on: nothing about it is laid out again."""
+        assert self.vertical_scrollbar.display
 
     def action_move(self, step: int) -> None:
         """Move by one."""

@@ -6,17 +6,25 @@ import asyncio
 from collections import Counter
 
 import pytest
-from textual._compositor import Compositor
+from lcm_core.store.database import Database
+from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 
+from benchmarks.screen import Screen as Terminal
 from lcm_tui import frame
 from lcm_tui.app import LcmApp
+from lcm_tui.frame import DataScreen
 from lcm_tui.panes import conversations as pane
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.widgets.bars import KeyBar, TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.scrolling import QuickScrollBar
 from tests.app.support import NARROW, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 
@@ -35,9 +43,10 @@ def noted_paints(monkeypatch: pytest.MonkeyPatch) -> list[tuple[type[Screen[obje
     return painted
 
 
-@pytest.mark.parametrize(
-    ("key", "screen"), [("enter", ConversationScreen), ("s", DagScreen), ("c", ContextScreen)]
-)
+OPENED = (("enter", ConversationScreen), ("s", DagScreen), ("c", ContextScreen))
+
+
+@pytest.mark.parametrize(("key", "screen"), OPENED)
 async def test_a_screen_is_painted_first_with_what_it_has_read(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, key: str, screen: type[Screen[object]]
 ):
@@ -118,3 +127,136 @@ async def test_a_letter_of_the_filter_lays_out_and_sorts_nothing(
         assert done == {}
         screen.list.sort_by("messages")
         assert done["sorts"] == 1
+
+
+@pytest.mark.parametrize(("key", "screen"), OPENED)
+async def test_a_screen_is_laid_out_once_its_rows_were_read(
+    database_copy: DatabaseFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    screen: type[DataScreen[object]],
+):
+    monkeypatch.setattr(frame, "FIRST_PAINT_SECONDS", 60.0)
+    gate, fetch, reflow, layouts = asyncio.Event(), screen.fetch, Compositor.reflow, 0
+
+    async def late(reading: DataScreen[object]) -> object:
+        await gate.wait()
+        return await fetch(reading)
+
+    def laid_out(compositor: Compositor, parent: Widget, size: Size) -> object:
+        nonlocal layouts
+        layouts += isinstance(parent, screen)
+        return reflow(compositor, parent, size)
+
+    monkeypatch.setattr(screen, "fetch", late)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await settled(pilot)
+        monkeypatch.setattr(Compositor, "reflow", laid_out)
+        painted = noted_paints(monkeypatch)
+        await pilot.press(key)
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, screen) and pilot.app.screen.is_mounted)
+        await pilot.pause(0.1)
+        assert layouts == 0
+        gate.set()
+        await wait_for(pilot, lambda: any(one is screen for one, _ in painted))
+        assert 1 <= layouts <= 3
+
+
+async def test_the_context_is_read_in_few_pieces(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    done, read = Counter[str](), Database.read
+
+    async def noted(database: Database, load: object, *args: object, **more: object) -> object:
+        done[getattr(load, "__name__", "")] += 1
+        return await read(database, load, *args, **more)  # type: ignore[arg-type]
+
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await settled(pilot)
+        monkeypatch.setattr(Database, "read", noted)
+        await pilot.press("c")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ContextScreen)
+        in_sight = sum(key[0] != "gap" for key in screen.items.visible_keys)
+        assert in_sight > 15
+        assert 1 <= done["checked_tokens"] <= 3  # what is in sight may have moved meanwhile
+        assert sum(done.values()) <= 12, done
+
+
+async def test_a_letter_and_what_it_lists_are_painted_at_once_by_what_has_changed(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        await settled(pilot)
+        await pilot.press("slash", "a")
+        await wait_for(pilot, lambda: screen.list.filter.needle == "a")
+        screen.counting.leave()
+        await pilot.pause(0.1)
+        before = list(screen.list.table.keys)
+        asked = Counter[type[Widget]]()
+        for kind in (Widget, LineView, QuickScrollBar):
+            note_lines(monkeypatch, kind, asked)
+        await pilot.press("x")
+        await wait_for(pilot, lambda: screen.list.filter.needle == "ax")
+        assert list(screen.list.table.keys) != before
+        await pilot.pause(0.1)
+        assert asked[LineView] == 1
+        assert set(asked) <= {frame.Prompt, LineView, QuickScrollBar, TitleBar, KeyBar}
+
+
+def note_lines(monkeypatch: pytest.MonkeyPatch, kind: type[Widget], asked: Counter[type[Widget]]) -> None:
+    """Note which widgets are asked for lines from now on."""
+    drawing = kind.render_lines
+
+    def noted(widget: Widget, crop: Region) -> list[Strip]:
+        if type(widget).render_lines is noted:
+            asked[type(widget)] += 1
+        return drawing(widget, crop)
+
+    monkeypatch.setattr(kind, "render_lines", noted)
+
+
+async def test_what_changes_behind_a_screen_paints_nothing(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        listed = pilot.app.screen
+        assert isinstance(listed, ConversationsScreen)
+        await pilot.press("s")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await settled(pilot)
+        await pilot.pause(0.1)
+        painted = noted_paints(monkeypatch)
+        listed.list.table.refresh()
+        await pilot.pause(0.1)
+        assert painted == []
+
+
+async def test_what_is_painted_in_parts_is_what_a_whole_paint_shows(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    width, height = 120, 35
+    seen, painting = Terminal(height, width), LcmApp._display
+
+    def painted(app: LcmApp, screen: Screen[object], update: ChopsUpdate | LayoutUpdate | None) -> None:
+        if update is not None and not app._batch_count:
+            seen.feed(update.render_segments(app.console).encode())
+        painting(app, screen, update)
+
+    def as_a_whole() -> object:
+        whole = Terminal(height, width)
+        update = pilot.app.screen._compositor.render_full_update()
+        whole.feed(update.render_segments(pilot.app.console).encode())
+        return whole.state()
+
+    monkeypatch.setattr(LcmApp, "_display", painted)
+    async with open_app(database_copy("0.15.3"), size=(width, height)) as pilot:
+        for keys in ("j j pagedown", "slash a g x backspace enter", "escape end", "c", "j j tab pagedown",
+                     "plus", "q s", "Z j j", "m", "q enter", "home space"):  # fmt: skip
+            await pilot.press(*keys.split())
+            await settled(pilot)
+            await wait_for(pilot, lambda: seen.state() == as_a_whole(), f"the whole screen after {keys}")
