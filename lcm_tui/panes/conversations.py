@@ -150,6 +150,9 @@ class ConversationList(ListPane[RowKey]):
         scale = wider(self._scale, known)
         everything = scale != self._scale or self._names is None
         self._scale = scale
+        if self.filter.needle:  # the next letter finds these rows put together
+            for key in self.rows.keys() & set(keys):
+                self._words.learn(key, self.rows[key], self.names.get(key, ""), self.zone)
         self.table.redraw(None if everything else keys)
 
     @property

@@ -16,6 +16,7 @@ from textual.containers import Vertical
 
 from lcm_tui.panes.finding import Filter, Finder, TextFinder
 from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.drawn import Still
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Column, Layout, Line, Sorting, Span, lay_out, row_of
@@ -29,7 +30,7 @@ PAGE: Final = 200
 ALL: Final = 2**62
 
 
-class ListPane(Vertical, Generic[K]):
+class ListPane(Vertical, Still, Generic[K]):
     """A heading and a list under it."""
 
     BLANK: ClassVar[bool] = True  # what it holds covers it
@@ -119,6 +120,28 @@ class ListPane(Vertical, Generic[K]):
     def counted(self, total: str) -> str:
         """How many there are, and how many of them the filter lets through."""
         return f"{len(self.table.keys):,} of {total} /{self.filter.needle}" if self.filter.needle else total
+
+
+class Said(Generic[K]):
+    """What each row of a list says, for its filter: put together once, until other rows are shown."""
+
+    def __init__(self, text_of: Callable[[K], str]) -> None:
+        self._text_of = text_of
+        self._texts: dict[K, str] = {}  #: in lower case
+
+    def forget(self) -> None:
+        """Other rows are shown."""
+        self._texts.clear()
+
+    def passing(self, keys: Iterable[K], words: Sequence[str]) -> list[K]:
+        """Those of *keys* whose rows hold every one of *words*, which are in lower case."""
+        return [key for key in keys if all(word in self._text(key) for word in words)] if words else [*keys]
+
+    def _text(self, key: K) -> str:
+        text = self._texts.get(key)
+        if text is None:
+            text = self._texts[key] = self._text_of(key).casefold()
+        return text
 
 
 class Paging:

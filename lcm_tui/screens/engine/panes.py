@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from lcm_core.engine_work import ConversationWork, DebtState, Need
 from lcm_core.records import ConversationId
 
-from lcm_tui.panes.listing import ListPane
+from lcm_tui.panes.listing import ListPane, Said
 from lcm_tui.screens.engine.reads import Found
 from lcm_tui.views.engine import NEEDS
 from lcm_tui.widgets.spans import Column, Span, StyleName
@@ -51,11 +51,13 @@ class WorkList(ListPane[ConversationId]):
         """The cursor stands on *owner* at first."""
         super().__init__(changed=changed)
         self.found: Found | None = None
+        self._said = Said(self._said_of)
         self._owner = owner
 
     def show(self, found: Found) -> None:
         """List what was read; the cursor stays on its conversation."""
         self.found = found
+        self._said.forget()
         self.relist()
 
     @property
@@ -72,13 +74,10 @@ class WorkList(ListPane[ConversationId]):
 
     def matching(self, words: Sequence[str]) -> Sequence[ConversationId]:
         """Those whose line holds every word."""
-        if self.found is None:
-            return ()
-        return [
-            key
-            for key in self.found.by_id
-            if all(word in " ".join(one.text for one in self.cells(key).values()).lower() for word in words)
-        ]
+        return () if self.found is None else self._said.passing(self.found.by_id, words)
+
+    def _said_of(self, key: ConversationId) -> str:
+        return " ".join(one.text for one in self.cells(key).values())
 
     def keep_on(self, keys: Sequence[ConversationId]) -> ConversationId | None:
         """On the conversation that this was opened from, once."""

@@ -8,7 +8,7 @@ from datetime import tzinfo
 from lcm_core.paths import StoredFile, StoredFileState
 from lcm_core.records import FileId, LargeFile
 
-from lcm_tui.panes.listing import ListPane, appeared
+from lcm_tui.panes.listing import ListPane, Said, appeared
 from lcm_tui.screens.files.reads import FilePage
 from lcm_tui.views.units import moment_text, size_text
 from lcm_tui.widgets.spans import Column, Span
@@ -49,13 +49,13 @@ class FileList(ListPane[FileId]):
         self.unsure: set[FileId] = set()  #: files that have to be looked for when they come into sight
         self.zone: tzinfo | None = None
         self._everywhere = everywhere
-        self._words: dict[FileId, str] = {}  #: what the filter looks through, once it was put together
+        self._said = Said(self._said_of)
 
     def show(self, page: FilePage) -> None:
         """List what was read; where the files are is to be looked up again, and shown as it was till then."""
         known = self.files
         self.files = {FileId(file.file_id or ""): file for file in page.files}  # the column may hold NULL
-        self._words.clear()
+        self._said.forget()
         self.unsure = set(self.files)
         self.relist()
         if known:
@@ -89,13 +89,11 @@ class FileList(ListPane[FileId]):
 
     def matching(self, words: Sequence[str]) -> Sequence[FileId]:
         """The files of which the database says all the words, the newest first."""
-        return [key for key in self.files if not words or self._holds(key, words)]
+        return self._said.passing(self.files, words)
 
-    def _holds(self, key: FileId, words: Sequence[str]) -> bool:
-        if key not in self._words:
-            cells = [span.text for name, span in self.cells(key).items() if name != "state"]
-            self._words[key] = " ".join([*cells, self.files[key].exploration_summary or ""]).casefold()
-        return all(word in self._words[key] for word in words)
+    def _said_of(self, key: FileId) -> str:
+        cells = [span.text for name, span in self.cells(key).items() if name != "state"]
+        return " ".join([*cells, self.files[key].exploration_summary or ""])
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""

@@ -11,7 +11,7 @@ from lcm_core.context_items import ItemId
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot
 
 from lcm_tui.panes.finding import MarkingFinder
-from lcm_tui.panes.listing import ListPane
+from lcm_tui.panes.listing import ListPane, Said
 from lcm_tui.panes.marks import MARK, Marks
 from lcm_tui.screens.snapshots.reads import Listed, Rebuilt, when_of
 from lcm_tui.views.sent import fitted, message_document, searched_text
@@ -60,6 +60,7 @@ class SnapshotList(ListPane[str]):
         """*changed* is called when the filter has listed other snapshots, or others are marked."""
         super().__init__(changed=changed)
         self.by_id: Mapping[str, Listed] = MappingProxyType({})
+        self._said = Said(self._said_of)
         self.marks = Marks[str](self._marked)
         self.zone: tzinfo | None = None
         self._listed = False
@@ -67,6 +68,7 @@ class SnapshotList(ListPane[str]):
     def show(self, snapshots: Sequence[Listed]) -> None:
         """List what was read; the cursor stays on its snapshot, and new ones are marked as new."""
         known, self.by_id = self.by_id, {one.id: one for one in snapshots}
+        self._said.forget()
         self.marks.keep([one.id for one in snapshots if isinstance(one, Snapshot)])
         self.relist()
         if self._listed:
@@ -124,10 +126,10 @@ class SnapshotList(ListPane[str]):
 
     def matching(self, words: Sequence[str]) -> Sequence[str]:
         """The snapshots whose cells hold every word."""
-        return [key for key in self.by_id if all(word in self._searched(key) for word in words)]
+        return self._said.passing(self.by_id, words)
 
-    def _searched(self, key: str) -> str:
-        return " ".join(span.text for span in self.cells(key).values()).casefold()
+    def _said_of(self, key: str) -> str:
+        return " ".join(span.text for name, span in self.cells(key).items() if name != "mark")
 
     def why_empty(self) -> str:
         """Nobody keeps any, or the filter lets none through."""
