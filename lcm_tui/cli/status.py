@@ -13,6 +13,7 @@ from lcm_core.host.ingestion import ingestions
 from lcm_core.host.listing import list_sessions
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
+from lcm_core.store.growth import Growth, growth_of_all
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import DatabaseStatistics, database_statistics
@@ -22,6 +23,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Table
+from lcm_tui.views.growth import CELLS, spark_text
 from lcm_tui.views.ingesting import Ingesting, summary
 
 
@@ -32,6 +34,7 @@ class DatabaseStatus:
     schema: Schema
     file: FileState | None
     counted: DatabaseStatistics
+    growth: Growth | None
     ingesting: Ingesting
 
 
@@ -54,6 +57,7 @@ async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
         reader.schema,
         file_state(settings.database.value),
         await database_statistics(reader),
+        await growth_of_all(reader),
         Ingesting(compared, [one for one in listing.problems if settings.sessions.value != one.path]),
     )
 
@@ -138,6 +142,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         ("  tokens", messages.tokens),
         ("  first", run.time(messages.earliest)),
         ("  last", run.time(messages.latest)),
+        ("  over time", None if found.growth is None else spark_text(found.growth, CELLS)),
         ("Summaries", summaries.count),
         ("  tokens", summaries.tokens),
         ("  cover", f"{counted.covered_tokens:,} message tokens"),

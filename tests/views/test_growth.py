@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.growth import SAMPLES, Growth, growth_of
+from lcm_core.store.growth import SAMPLES, Growth, growth_of, growth_of_all
 
 from lcm_tui.views.growth import bar_cells, bar_start, growth_line, seq_at, spark_text
 from lcm_tui.widgets.spans import text_of
@@ -67,3 +67,8 @@ async def test_few_rows_of_a_long_conversation_are_read_and_wrong_times_are_left
         assert found.marks[-1][1] == 136
         assert 50 not in {seq for _, seq in found.marks}
         assert await database.read(growth_of, ConversationId(99)) is None
+        everything = await database.read(growth_of_all)
+        assert everything is not None
+        assert everything.first <= found.first
+        assert everything.last >= found.last
+        assert sum(count for count, _ in everything.cells(40)) == everything.marks[-1][1] + 1

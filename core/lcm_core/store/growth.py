@@ -1,4 +1,4 @@
-"""How a conversation grew: the times of some of its messages, without its texts."""
+"""How a conversation, or a database, grew: the times of some of its messages, without its texts."""
 
 from __future__ import annotations
 
@@ -92,3 +92,28 @@ async def growth_of(reader: Reader, conversation_id: ConversationId) -> Growth |
         if at is not None and (not marks or at >= marks[-1][0]):
             marks.append((at, row["seq"]))
     return Growth(tuple(marks)) if len(marks) > 1 and marks[-1][0] > marks[0][0] else None
+
+
+async def growth_of_all(reader: Reader) -> Growth | None:
+    """The same of all messages of a database, from some at equal distances of their ids.
+
+    Ids need not be in the order of time: an import adds old messages. So each of the messages that are read
+    stands for as many as any other, at its time.
+    """
+    if not reader.schema.has("messages", "created_at"):
+        return None
+    bounds = await reader.row("SELECT min(message_id) AS first, max(message_id) AS last FROM messages")
+    if bounds is None or bounds["first"] is None:
+        return None
+    first, last = place(bounds["first"]), place(bounds["last"])
+    steps = min(SAMPLES - 1, max(last - first, 1))
+    wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
+    rows = await reader.rows(
+        """SELECT (SELECT created_at FROM messages WHERE message_id >= value
+        ORDER BY message_id LIMIT 1) AS at FROM json_each(?)""",
+        json.dumps(wanted),
+    )
+    times = sorted(at for row in rows if (at := parse_utc(row["at"])) is not None)
+    if len(times) < 2 or times[0] == times[-1]:
+        return None
+    return Growth(tuple((at, (last - first) * number // (len(times) - 1)) for number, at in enumerate(times)))
