@@ -13,6 +13,7 @@ from lcm_core.text import clip, safe_line, safe_text, wrap
 from lcm_core.times import format_local
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, role_style
+from lcm_tui.widgets.wrapped import MEASURE
 
 #: Lines of a text that a folded message shows.
 FOLDED_LINES = 3
@@ -121,6 +122,7 @@ def _part_lines(part: ContentPart, number: int, width: int, opened: bool, pairin
 def _text(text: str, room: int, style: StyleName, opened: bool) -> list[Line]:
     if not text.strip():
         return []
+    room = min(room, MEASURE - len(INDENT))
     # A folded message needs no more of a text than could fill its lines.
     taken = text if opened else text.lstrip()[: room * (FOLDED_LINES + 1)]
     wrapped = wrap(safe_text(taken), room)

@@ -6,10 +6,14 @@ import re
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Final
 
 from lcm_core.text import cell_width, safe_line, safe_text, wrap_spans
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, recoloured, slice_of, text_of
+
+#: Cells of a line of prose at most: longer ones are hard to read, however wide the terminal is.
+MEASURE: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
