@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
-from lcm_core.records import Conversation, SummaryId
-from lcm_core.store.conversations import first_words, get_conversation, list_conversations
+from lcm_core.records import Conversation
+from lcm_core.store.conversations import first_words, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.text import clip, safe_line
 from rich.console import RenderableType
@@ -29,6 +29,7 @@ from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Command, key_title
 from lcm_tui.dialogs.dialog import TYPING, HelpScreen, faded, key_row
 from lcm_tui.frame import CommandScreen
+from lcm_tui.named import message_named, summaries_named
 from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
 from lcm_tui.widgets.bars import KeyBar, KeyHint
 from lcm_tui.widgets.text import Block, heading
@@ -239,7 +240,7 @@ class Anywhere(Provider):
         """The message and the summaries whose ids are typed; a number is a conversation, too."""
         number = re.fullmatch(r"[m#]?(\d{1,18})", asked)
         if number is not None:
-            found = await screen.session.read(_message, int(number[1]))
+            found = await screen.session.read(message_named, int(number[1]))
             if found is not None:
                 conversation, seq = found
                 does = f"Open conversation {conversation.conversation_id} on it."
@@ -247,7 +248,7 @@ class Anywhere(Provider):
                 yield Goal(f"Message m{number[1]} #{seq}", does, partial(_open, screen, place))
         begins = asked if asked.startswith("sum_") else f"sum_{asked}"
         if re.fullmatch(r"sum_[0-9a-zA-Z_-]{3,}", begins):
-            for conversation, name in await screen.session.read(_summaries, begins):
+            for conversation, name in await screen.session.read(summaries_named, begins, MOST_IDS):
                 does = f"Open the summary DAG of conversation {conversation.conversation_id} on it."
                 goal = partial(_open, screen, places.Summaries(conversation, select=name))
                 yield Goal(f"Summary {name}", does, goal)
@@ -367,23 +368,3 @@ async def _changes(reader: Reader) -> list[places.OneOperation]:
     from lcm_core.change.journal import operations
 
     return [places.OneOperation(one) for one in await reader.run(operations, limit=MOST_CHANGES)]
-
-
-async def _message(reader: Reader, message_id: int) -> tuple[Conversation, int] | None:
-    from lcm_core.errors import NotFoundError
-    from lcm_core.store.messages import get_message
-
-    try:
-        entry = await get_message(reader, message_id)
-        return await get_conversation(reader, entry.message.conversation_id), entry.message.seq
-    except NotFoundError:
-        return None
-
-
-async def _summaries(reader: Reader, begins: str) -> list[tuple[Conversation, SummaryId]]:
-    from lcm_core.store.listing import summary_ids_beginning
-    from lcm_core.store.summaries import summaries_in
-
-    ids = await summary_ids_beginning(reader, begins, MOST_IDS)
-    found = await summaries_in(reader, ids)
-    return [(await get_conversation(reader, one.conversation_id), one.summary_id) for one in found]

@@ -37,6 +37,7 @@ class Action:
     command: str  #: the id of a `Command`
     run: Callable[[], Awaitable[object] | object]  #: what takes its time is awaited beside the keys
     when: Callable[[], str | None] = always  #: why it cannot be used now; None: it can
+    words: tuple[str, str] | None = None  #: its own title and sentence
 
 
 _ALL = (
@@ -101,15 +102,14 @@ _ALL = (
         "elsewhere", "O", "Next place", "Go to the next place this summary appears in the DAG.", hidden=True
     ),
     Command(
-        "map",
+        "other-view",
         "m",
-        "Map",
-        "Switch between the tree of the summaries and the coverage map.",
-        where="the summary DAG",
+        "Other view",
+        "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",
+        where="the context, the summary DAG, previews and others",
     ),
     Command("zoom-in", "plus", "Zoom in", "Show fewer messages, around the selected summary."),
     Command("zoom-out", "minus", "Zoom out", "Show more messages, around the selected summary."),
-    Command("wrapped", "m", "As sent", "Switch between the text as stored and as sent to the model."),
     Command(
         "budget",
         "B",
@@ -154,8 +154,18 @@ _ALL = (
         "Compare with another budget, prompt, conversation, time or draft.",
         where="the context, snapshots, a review and the messages",
     ),
-    Command("hunk-previous", "left_square_bracket", "Previous change", "Go to the previous change."),
-    Command("hunk-next", "right_square_bracket", "Next change", "Go to the next change."),
+    Command(
+        "hunk-previous",
+        "left_square_bracket",
+        "Previous change",
+        "Go to the previous change, or show the previous one of what this screen shows one of.",
+    ),
+    Command(
+        "hunk-next",
+        "right_square_bracket",
+        "Next change",
+        "Go to the next change, or show the next one of what this screen shows one of.",
+    ),
     Command("layout", "v", "Side-by-side", "Toggle unified and side-by-side."),
     Command("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows."),
     Command(
@@ -289,6 +299,14 @@ _ALL = (
 )
 
 COMMANDS = MappingProxyType({command.id: command for command in _ALL})
+
+#: The commands that step through a series: changes, operations, hits, or whatever a screen shows one of.
+STEPPED = ("hunk-previous", "hunk-next")
+
+#: What the other view is where there is one as sent to the model.
+AS_SENT = MappingProxyType(
+    {"other-view": ("As sent", "Switch between the text as stored and as sent to the model.")}
+)
 
 #: What every screen has, after its own commands.
 EVERYWHERE = (

@@ -19,8 +19,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
-from lcm_core.records import Conversation, SummaryId
-from lcm_core.store.database import Reader
 from lcm_core.store.opening import Access
 from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import format_local
@@ -39,6 +37,7 @@ from textual.worker import Worker
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
+from lcm_tui.named import place_named
 from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.places import Place
 from lcm_tui.session import PastSession, Session
@@ -50,7 +49,6 @@ from lcm_tui.widgets.painter import Painter
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.past_bar import PastBar
 from lcm_tui.widgets.spans import Line, Span, strip_of
-from lcm_tui.widgets.text import TextView
 
 if TYPE_CHECKING:
     from lcm_core.past.point import Point
@@ -84,6 +82,8 @@ LISTED_SECONDS: Final = 0.1
 DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
 #: Commands that change the database, or lead to a change.
 CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compact", "transplant", "fix"})
+#: The commands that step through a series, each with its direction.
+_STEPS: Final = MappingProxyType({"hunk-previous": -1, "hunk-next": 1})
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
@@ -113,6 +113,16 @@ class PromptLine(Drawn):
         label = clip(safe_line(self.label), max(width - cell_width(problem) - 4, 0))
         line = (Span(" "), Span(label, "title"), Span("  "), Span(problem, "error"))
         return strip_of(line, self.style_of, width)
+
+
+class SeriesOf(Protocol):
+    """What a screen shows one of (`actions/series.py`)."""
+
+    def words(self, direction: int) -> tuple[str, str]:
+        """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
+
+    def press(self, screen: CommandScreen, direction: int) -> None:
+        """Show the next one (1) or the previous one (-1) in the place of what *screen* shows."""
 
 
 class Host(Protocol):
@@ -152,6 +162,7 @@ class CommandScreen(Screen[None], Still):
         self._compositor = Painter()
         self.then: PastSession | None = None  #: shows the past; None: the present
         self.moving = False  #: another moment was asked for, and is not shown yet
+        self.among: SeriesOf | None = None  #: what it shows one of
         self._left: list[PastSession] = []
         self._actions: dict[str, Action] | None = None  #: by command
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
@@ -206,9 +217,9 @@ class CommandScreen(Screen[None], Still):
     def _host(self) -> Host:
         return cast(Host, self.app)
 
-    def open(self, place: Place) -> Screen[None]:
-        """Put the screen that shows a place in front."""
-        return self._host.open_place(self._as_then(place))
+    def open(self, place: Place, among: SeriesOf | None = None) -> Screen[None]:
+        """Put the screen that shows a place in front, which is one *among* others."""
+        return _one_of(among, self._host.open_place(self._as_then(place)))
 
     def _as_then(self, place: Place) -> Place:
         """What belongs to the same conversation is shown as it was at the same point."""
@@ -216,9 +227,12 @@ class CommandScreen(Screen[None], Still):
             return places.Earlier(place, self.then.past.point)
         return place
 
-    def open_instead(self, place: Place) -> Screen[None]:
-        """Put the screen that shows a place where this one is: the other view of the same."""
-        return self._host.open_instead(self._as_then(place))
+    def open_instead(self, place: Place, among: SeriesOf | None = None) -> Screen[None]:
+        """Put the screen of a place where this one is: another view of the same, or the next one."""
+        return _one_of(among or self.among, self._host.open_instead(self._as_then(place)))
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """Show what this shows as *before* showed the one before it; what a screen remembers of its mode."""
 
     def where(self) -> str:
         """What the title bar calls this place; screens that say it themselves return nothing."""
@@ -285,24 +299,36 @@ class CommandScreen(Screen[None], Still):
     async def _clicked_title(self, event: TitleBar.Clicked) -> None:
         """Go to the end of the list, where what is new is; or read the file again."""
         listed = self._counted_list
-        if event.part is Part.FILE:
+        if event.part is Part.PLACE:
+            if not self.is_first:
+                await self.action_run("back")
+        elif event.part is Part.FILE:
             await self.action_run("reload")
         elif listed is not None:
             listed.focus()
             listed.action_last()
 
-    @on(TextView.Clicked)
-    def _clicked_text(self, event: TextView.Clicked) -> None:
-        if event.summary_id is not None:
-            self.work_on("clicked", self._go_to_summary, SummaryId(event.summary_id))
-
-    async def _go_to_summary(self, name: SummaryId) -> None:
-        """Show a summary that a text names in the DAG of its conversation."""
-        found = await self.session.read(_conversation_of, name)
-        if found is None:
-            self.app.notify(f"{name} is not a summary of this database.", timeout=3)
+    @on(Drawn.Pressed)
+    async def _pressed(self, event: Drawn.Pressed) -> None:
+        """A click on the id of a row is one on the row; on another id it opens what that names."""
+        own = self.selected_id() if isinstance(event.widget, LineView) else None
+        if not event.name:
+            named = (name for name in self.commands if self.key_of(name) == event.key)
+            if (command := next(named, None)) is not None:
+                await self.action_run(command)
+        elif own is not None and _bare(own).startswith(_bare(event.name)):
+            if event.opens and isinstance(event.widget, LineView):
+                event.widget.open_selected()
         else:
-            self.open(places.Summaries(found, select=name))
+            self.work_on("clicked", self._go_to_named, event.name)
+
+    async def _go_to_named(self, name: str) -> None:
+        """Open what an id names."""
+        found = await self.session.read(place_named, name)
+        if found is not None:
+            self.open(found)
+        elif "_" in name:  # "m4" may be a word of a text
+            self.app.notify(f"Nothing in this database is called {name}.", timeout=3)
 
     def compose_body(self) -> ComposeResult:
         """What the screen is about."""
@@ -340,6 +366,8 @@ class CommandScreen(Screen[None], Still):
         action = self._action(command)
         if action is not None:
             return action.when()
+        if command in _STEPS:
+            return None if self.among is not None else self._no_key_here(COMMANDS[command])
         if command in {"divider-back", "divider-on"}:
             return self._why_no_divider()
         finder = self.finder()
@@ -350,13 +378,21 @@ class CommandScreen(Screen[None], Still):
         return None
 
     def _action(self, command: str) -> Action | None:
+        if command in _STEPS and self.among is not None:
+            return None  # it is one of a series first
         if self._actions is None:
             self._actions = {action.command: action for action in self.actions()}
         return self._actions.get(command)
 
     @property
     def commands(self) -> list[str]:
-        """The ids of this screen's commands, its own first."""
+        """The ids of this screen's commands, its own first; one of a series has the keys of that."""
+        steps = self.among is not None or self._action("hunk-next") is not None
+        return [name for name in self.bound_commands if steps or name not in _STEPS]
+
+    @property
+    def bound_commands(self) -> list[str]:
+        """The ids of the commands that this class of screen can have."""
         return [binding.id for binding in self.own_bindings() if binding.id and binding.id in COMMANDS]
 
     def own_bindings(self) -> list[Binding]:
@@ -372,6 +408,10 @@ class CommandScreen(Screen[None], Still):
         """A command in the words of this screen."""
         found = COMMANDS[command]
         title, text = self.WORDS.get(command, (found.title, found.help))
+        if command in _STEPS and self.among is not None:
+            title, text = self.among.words(_STEPS[command])
+        elif (action := self._action(command)) is not None and action.words is not None:
+            title, text = action.words
         if command == "search" and command not in self.WORDS and isinstance(self.finder(), Filter):
             title, text = _FILTER
         return replace(found, title=self.title_now(command) or title, help=text)
@@ -410,8 +450,11 @@ class CommandScreen(Screen[None], Still):
         elsewhere = (one for one in COMMANDS.values() if key in keys.get(one.id, one.key).split(","))
         found = next((one for one in elsewhere if one.id not in self.commands), None)
         if found is not None and not self.asking:
-            said = f"{key_title(key)} ({found.title}) is not a key here; {self.key_of('palette')} lists all."
-            self.app.notify(said, timeout=3)
+            self.app.notify(self._no_key_here(found, key), timeout=3)
+
+    def _no_key_here(self, command: Command, key: str | None = None) -> str:
+        named = self.key_of(command.id) if key is None else key_title(key)
+        return f"{named} ({command.title}) is not a key here; {self.key_of('palette')} lists all."
 
     async def action_run(self, command: str) -> None:
         """Run a command of the registry, or say why it cannot be run."""
@@ -566,6 +609,18 @@ class CommandScreen(Screen[None], Still):
     async def before_leaving(self) -> bool:
         """End what belongs to this screen, before the one below comes to the front; False: it stays."""
         return True
+
+    def action_hunk_previous(self) -> None:
+        """Show the previous one of the series."""
+        self._step_in_series(-1)
+
+    def action_hunk_next(self) -> None:
+        """Show the next one of the series."""
+        self._step_in_series(1)
+
+    def _step_in_series(self, direction: int) -> None:
+        if self.among is not None:
+            self.among.press(self, direction)
 
     def action_help(self) -> None:
         """Explain this screen, or the line that is typed."""
@@ -956,15 +1011,18 @@ class DataScreen(CommandScreen, Generic[D]):
         self.refresh_bars()
 
 
+def _bare(name: str) -> str:
+    """An id without what is written around it: messages are shown as ``m4711``."""
+    return name.removeprefix("m").rstrip("…")
+
+
+def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:
+    if isinstance(screen, CommandScreen):
+        screen.among = among
+    return screen
+
+
 _PAST: Final[Line] = (Span("past, read-only ", "warn"),)
-
-
-async def _conversation_of(reader: Reader, name: SummaryId) -> Conversation | None:
-    from lcm_core.store.conversations import get_conversation
-    from lcm_core.store.summaries import summaries_in
-
-    found = await summaries_in(reader, [name])
-    return await get_conversation(reader, found[0].conversation_id) if found else None
 
 
 def rest_after(seconds: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lcm_core.records import Conversation, ConversationId, LargeFile, SummaryId
+from lcm_core.records import Conversation, ConversationId, FileId, LargeFile, SummaryId
 
 if TYPE_CHECKING:  # no start pays for what belongs to one screen
     from lcm_core.assemble.compare import SentContext
@@ -96,9 +96,10 @@ class Previous(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The large files of a conversation."""
+    """The large files of a conversation, standing on one."""
 
     conversation: Conversation
+    select: FileId | None = None
 
 
 class FileText(NamedTuple):
@@ -108,9 +109,10 @@ class FileText(NamedTuple):
 
 
 class Briefs(NamedTuple):
-    """The focus briefs of a conversation."""
+    """The focus briefs of a conversation, standing on one."""
 
     conversation: Conversation
+    select: str | None = None
 
 
 class Snapshots(NamedTuple):
@@ -145,6 +147,12 @@ class Comparison(NamedTuple):
 
     left: Side
     right: Side
+
+
+class PreviousComparison(NamedTuple):
+    """The previous context of a summary as it was given, and what a rewrite would be given, line by line."""
+
+    summary_id: SummaryId
 
 
 class CodexComparison(NamedTuple):
@@ -281,6 +289,7 @@ Place: TypeAlias = (
     | OneSnapshot
     | Comparison
     | CodexComparison
+    | PreviousComparison
     | Health
     | History
     | Engine

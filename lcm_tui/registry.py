@@ -163,11 +163,11 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Files():
             from lcm_tui.screens.files.screen import FilesScreen
 
-            return FilesScreen(place.conversation)
+            return FilesScreen(place.conversation, select=place.select)
         case places.Briefs():
             from lcm_tui.screens.briefs.screen import BriefsScreen
 
-            return BriefsScreen(place.conversation)
+            return BriefsScreen(place.conversation, select=place.select)
         case places.Snapshots():
             from lcm_tui.screens.snapshots.screen import SnapshotsScreen
 
@@ -183,6 +183,7 @@ OfOneThing = (
     | places.OneSnapshot
     | places.Comparison
     | places.CodexComparison
+    | places.PreviousComparison
     | places.DiskSessionText
     | places.Search
 )
@@ -218,6 +219,11 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
             from lcm_tui.screens.comparison.screen import CompareScreen
 
             return CompareScreen(CodexSession(place.conversation))
+        case places.PreviousComparison():
+            from lcm_tui.screens.comparison.previous import PreviousTexts
+            from lcm_tui.screens.comparison.screen import CompareScreen
+
+            return CompareScreen(PreviousTexts(place.summary_id))
         case places.Search():
             from lcm_tui.screens.search.screen import SearchScreen
 

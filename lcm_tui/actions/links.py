@@ -72,4 +72,4 @@ def item_links(
 def bound(screen: CommandScreen, *actions: Action) -> tuple[Action, ...]:
     """Those of *actions* that a screen binds; of several for one command the last."""
     chosen = {action.command: action for action in actions}
-    return tuple(chosen[command] for command in screen.commands if command in chosen)
+    return tuple(chosen[command] for command in screen.bound_commands if command in chosen)

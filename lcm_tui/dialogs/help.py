@@ -28,7 +28,8 @@ PARTS: Final = (MORE, MOVING, EVERYWHERE)
 
 MOUSE = (
     ("click", "select; again: open; a heading: sort; a key: run it; an answer: give it"),
-    ("click", "a summary's id in a text: its place in the DAG; 3 of 42, 5 new ↓: the end of the list"),
+    ("click", "an id in a text or a row: what it names; 3 of 42, 5 new ↓: the end of the list"),
+    ("click", "the name of the place in the title: back; a part of a bar: the first item of that sort"),
     ("wheel", "scroll"),
     ("drag", "drag the line between two panes to move it; double click: put it back"),
     ("^q ^c", "quit immediately"),

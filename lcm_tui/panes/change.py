@@ -25,6 +25,7 @@ from lcm_tui.panes.finding import LineFinder
 from lcm_tui.views.change import (
     ShiftRow,
     Shown,
+    bar_part,
     columns,
     head_lines,
     item_name,
@@ -34,19 +35,24 @@ from lcm_tui.views.change import (
     warnings_of,
 )
 from lcm_tui.views.item import document, load_item
+from lcm_tui.views.row_texts import HEADING, row_texts
 from lcm_tui.widgets.bars import Heading
+from lcm_tui.widgets.diff_rows import Naming, Piece
+from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.drawn import Drawn
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Line, Span, strip_of
+from lcm_tui.widgets.spans import Line, Span, StyleName, strip_of
 from lcm_tui.widgets.text import Block, Document, heading
 
 #: The head takes at most this share of the screen.
 HEAD_SHARE: Final = 0.55
+#: Items that are read at a time, to find one.
+AT_A_TIME: Final = 200
 #: What is shown of an edit or a statement on its line.
 LINE_CHARACTERS: Final = 400
 #: What is shown of a text as a whole.
 WHOLE_CHARACTERS: Final = 200_000
-PANES: Final = ("brief", "ordinals", "warnings", "edits", "sql")
+PANES: Final = ("brief", "ordinals", "warnings", "edits", "diff", "sql")
 
 
 def head_room(height: int) -> int:
@@ -57,13 +63,22 @@ def head_room(height: int) -> int:
 class Lines(Drawn):
     """Some lines, as many as there are."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     Lines { height: auto; width: 1fr; background: $surface; }
     """
 
-    def __init__(self, compose: Callable[[int], Sequence[Line]], *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        compose: Callable[[int], Sequence[Line]],
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name for it
+        clicked: Callable[[Line, int], None] = lambda line, cell: None,
+    ) -> None:
+        """*clicked* gets the line that was clicked, and the cell of it."""
         super().__init__(id=id)
         self._compose_lines = compose
+        self._clicked = clicked
         self._lines: Sequence[Line] = ()
 
     def again(self) -> None:
@@ -77,6 +92,10 @@ class Lines(Drawn):
 
     def _on_resize(self, event: events.Resize) -> None:
         self.again()
+
+    async def _on_click(self, event: events.Click) -> None:
+        if event.y < len(self._lines):
+            self._clicked(self._lines[event.y], event.x)
 
     def render_line(self, y: int) -> Strip:
         """One of them."""
@@ -130,8 +149,8 @@ The head says in one sentence what the change does to the context; below it, the
 and after with their share of the budget, and the rows per table: + added, ~ changed, - deleted.
 
 Below are the ordinals, old and new side by side: + added, - removed, → moved, ✗ a broken summary that will be
-in the context. tab switches to the warnings in full, to the edits, one database row each, and to the SQL.
-enter opens the selected line, and / finds text.
+in the context. tab switches to the warnings in full, to the edits, one database row each, to the same rows as
+a diff, and to the SQL. m goes to the diff at once, and back. enter opens the selected line, and / finds text.
 """.strip()
 
 
@@ -151,13 +170,16 @@ class ChangePane(Vertical):
         self._lines_above = lines_above
         self.shown: Shown | None = None
         self.finder = ChangeFinder(self.list_in_front, self._text_of)
-        self.head = Lines(self._head, id="head")
+        self.head = Lines(self._head, id="head", clicked=self._clicked_in_head)
         self.ordinals = LineView[ShiftRow](self._draw_shift, empty="", id="shift")
         self.warnings = LineView[Numbered](self._draw_warning, tall=True, empty="No warnings.", id="warnings")
         self.edits = LineView[Numbered](self._draw_edit, empty="No row changes.", id="edits")
         self.sql = LineView[Numbered](self._draw_sql, empty="Reading …", id="sql")
         self.text = LineView[Numbered](self._draw_text, tall=True, id="brief")
+        self.diff = DiffView(empty="Comparing …", id="diff", changes=False)
         self._pane = "ordinals"
+        self._pane_before = "ordinals"  #: in front before the rows as a diff
+        self._compared: Shown | None = None  #: whose rows are compared
         self._brief: Sequence[str] = ()  #: the lines of the brief that it puts in force
         self._entries: dict[Ref, ContextEntry] = {}
         self._broken: dict[Ref, BrokenKind] = {}  #: of those
@@ -173,14 +195,17 @@ class ChangePane(Vertical):
         with Vertical(id="ordinals"):
             yield Heading(columns, id="heading")
             yield self.ordinals
-        for view in (self.text, self.warnings, self.edits, self.sql):
+        for view in self._others:
             view.display = False
             yield view
 
-    def list_in_front(self) -> LineView[ShiftRow] | LineView[Numbered]:
+    @property
+    def _others(self) -> tuple[LineView[Any], ...]:
+        return self.text, self.warnings, self.edits, self.diff, self.sql
+
+    def list_in_front(self) -> LineView[Any]:
         """The list of the pane in front."""
-        by_pane = {"brief": self.text, "warnings": self.warnings, "edits": self.edits, "sql": self.sql}
-        return by_pane.get(self._pane, self.ordinals)
+        return next((view for view in self._others if view.id == self._pane), self.ordinals)
 
     def _texts_in_front(self) -> Sequence[str]:
         """The lines of the pane in front, where they are texts."""
@@ -198,6 +223,7 @@ class ChangePane(Vertical):
             "ordinals": "Ordinals",
             "warnings": "Warnings",
             "edits": "Edits",
+            "diff": "Diff",
             "sql": "SQL",
             "brief": "Text",
         }
@@ -215,14 +241,38 @@ class ChangePane(Vertical):
 
     def show_pane(self, name: str) -> None:
         """Bring a pane to the front."""
+        if self._pane != "diff":
+            self._pane_before = self._pane
         self._pane = name
         self.query_one("#ordinals").display = name == "ordinals"
-        for view in (self.text, self.warnings, self.edits, self.sql):
+        for view in self._others:
             view.display = name == view.id
         self.list_in_front().focus()
         self._panes_bar.refresh()
         if name == "sql" and self._statements is None and self.shown is not None:
             self._desk.work_on("sql", self._make_sql, self.shown)
+        self._compare_in_front()
+
+    def turn(self) -> None:
+        """Show the rows before and after as a diff, or again what was in front before."""
+        self.show_pane(self._pane_before if self.shows_diff else "diff")
+
+    @property
+    def shows_diff(self) -> bool:
+        """Whether the rows are in front as a diff."""
+        return self._pane == "diff"
+
+    def _compare_in_front(self) -> None:
+        """Compare the rows when somebody looks: there may be thousands."""
+        if self.shows_diff and self._compared is not self.shown and self.shown is not None:
+            self._compared = self.shown
+            self._desk.work_on("row-texts", self._compare, self.shown)
+
+    async def _compare(self, shown: Shown) -> None:
+        before, after = await asyncio.to_thread(row_texts, [step.edit for step in shown.steps])
+        if shown is self.shown:
+            naming = Naming(is_heading=lambda text: text.startswith(HEADING))
+            self.diff.show(before, after, naming=naming)
 
     def next_pane(self) -> None:
         """Bring the next pane to the front."""
@@ -261,6 +311,7 @@ class ChangePane(Vertical):
                 self._desk.work_on("sql", self._make_sql, shown)
             else:
                 self.sql.replace([])
+            self._compare_in_front()
             self._read_sight()
         self.head.again()
         self._panes_bar.refresh()
@@ -310,9 +361,29 @@ class ChangePane(Vertical):
     def _read_sight(self) -> None:
         self._desk.work_on("sight", self._read_entries)
 
-    async def _read_entries(self) -> None:
-        """Read what the items in sight are."""
-        rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
+    def _clicked_in_head(self, line: Line, cell: int) -> None:
+        """A part of the bars of before and after leads to the first item of that sort."""
+        bar = bar_part(line, cell)
+        if bar is not None:
+            self.show_pane("ordinals")
+            self._desk.work_on("bar", self._go_to_sort, *bar)
+
+    async def _go_to_sort(self, before: bool, style: StyleName) -> None:
+        """Stand on the first item drawn in a *style* that was in the context *before*, or is afterwards."""
+        rows = [row for row in self.ordinals.keys if isinstance(row, Shifted)]
+        rows = [row for row in rows if (row.old if before else row.new) is not None]
+        for start in range(0, len(rows), AT_A_TIME):
+            await self._read_entries(rows[start : start + AT_A_TIME])
+            for row in rows[start : start + AT_A_TIME]:
+                if any(span.style == style for line in self._draw_shift(row, 120) for span in line):
+                    self.ordinals.select(row)
+                    return
+        self.app.notify("No item of that sort comes, goes or moves.", timeout=3)
+
+    async def _read_entries(self, rows: Sequence[Shifted] | None = None) -> None:
+        """Read what some items are, or those in sight."""
+        if rows is None:
+            rows = [row for row in self.ordinals.visible_keys if isinstance(row, Shifted)]
         wanted = [item for row in rows if row.ref not in self._entries and (item := _item(row.ref))]
         if wanted:
             ids = [item.summary_id for item in wanted if item.summary_id is not None]
@@ -329,8 +400,10 @@ class ChangePane(Vertical):
         """Nothing to open."""
         return "nothing is selected" if self.list_in_front().selected is None else None
 
-    def _text_of(self, key: ShiftRow | Numbered) -> str:
+    def _text_of(self, key: ShiftRow | Numbered | Piece) -> str:
         """What a line says, as far as it is known without reading."""
+        if isinstance(key, Piece):
+            return self.diff.text_at(key)
         if isinstance(key, Shifted):
             word = "added" if key.old is None else "removed" if key.new is None else "moved"
             return f"{word} {item_name(key.ref)}"
@@ -347,6 +420,9 @@ class ChangePane(Vertical):
     async def whole(self) -> Document | None:
         """The line under the cursor, whole; None when there is none."""
         key = self.list_in_front().selected
+        if isinstance(key, Piece):
+            self.diff.unfold()
+            return None
         if isinstance(key, Shifted):
             return await self._item_document(key)
         texts = self._texts_in_front()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.strip import Strip
@@ -22,6 +22,7 @@ INDENT: Final = 3
 class Head(Drawn):
     """Five lines, drawn again whenever it is refreshed; more where one of them is too long for the width."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     Head { height: 5; width: 1fr; background: $surface; }
     """

@@ -404,6 +404,19 @@ def token_lines(
     return [*lines, changes] if cell_width(text_of(changes)) <= width else lines
 
 
+def bar_part(line: Line, cell: int) -> tuple[bool, StyleName] | None:
+    """Whose bar a line of the head draws (True: before), and the style of the part at a cell."""
+    name = line[0].text.strip() if line else ""
+    if name not in ("before", "after"):
+        return None
+    at = cell_width(line[0].text)
+    for span in line[1:-1]:
+        at += cell_width(span.text)
+        if cell_width(line[0].text) <= cell < at:
+            return (name == "before", span.style) if span.text.strip() else None
+    return None
+
+
 def _tokens_text(shown: Shown) -> str:
     if shown.tokens is None:
         return f"{shown.change:+,} in the context"

@@ -171,6 +171,18 @@ def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = 
     return (*line, *said, Span(f"{space} "), Span(hint, "key"), Span(" "))
 
 
+def conversation_at(outlook: Outlook, key: PanelKey, width: int, cell: int) -> int | None:
+    """The conversation at a cell of a line that names several; None: it names none there."""
+    found, at = None, 0
+    for span in panel_line(outlook, key, width):
+        if at > cell:
+            break
+        if span.style == "key" and span.text.strip().isdigit():
+            found = int(span.text)
+        at += cell_width(safe_line(span.text))
+    return found if key.subject in (Subject.NEAREST, Subject.LARGEST) else None
+
+
 def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
     match key.subject:
         case Subject.STATE:

@@ -56,6 +56,7 @@ class _Bar(Drawn):
 class Part(Enum):
     """What can be clicked in the title."""
 
+    PLACE = "where this is"
     POSITION = "the place in the list, and what is new below it"
     FILE = "the state of the file"
 
@@ -78,11 +79,14 @@ class TitleBar(_Bar):
         """*position* says where in the list below the cursor stands; "" for nowhere."""
         super().__init__()
         self._position = position
+        self._named = 0  #: the last cell of the name of the place
         self._starts = (0, 0)  #: the cells where the position and the state of the file begin
 
     async def _on_click(self, event: events.Click) -> None:
         placed, live = self._starts
-        if event.x >= placed:
+        if event.x <= self._named:
+            self.post_message(self.Clicked(Part.PLACE))
+        elif event.x >= placed:
             self.post_message(self.Clicked(Part.POSITION if event.x < live else Part.FILE))
 
     def compose_line(self, width: int) -> Line:
@@ -102,6 +106,7 @@ class TitleBar(_Bar):
         room = max(width - _width(right) - 3, 8)
         where = clip(where, max(room - noted, min(room, width * 7 // 20)) if note else room)
         note = clip(note, room - cell_width(where))
+        self._named = cell_width(where)
         space = " " * (width - _width(right) - cell_width(where) - cell_width(note) - 2)
         begins = width - 1 - _width(right)
         self._starts = (begins, begins + _width(placed))

@@ -221,6 +221,10 @@ class DiffView(LineView[Piece]):
         self._again()
         return True
 
+    def text_at(self, piece: Piece) -> str:
+        """What a line says."""
+        return "" if self.laid is None else text_of(draw(self.laid, piece))
+
     def look_for(self, needle: str) -> None:
         """Mark what is looked for wherever it stands."""
         self._needle = needle

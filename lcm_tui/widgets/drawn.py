@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from typing import ClassVar, Final
+
+from lcm_core.text import cell_width
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import Reactive
+from textual.strip import Strip
 from textual.widget import Widget
 
 from lcm_tui.widgets.palette import style_on
 from lcm_tui.widgets.spans import StyleName
+
+#: An id, as texts and rows show it, whole or shortened.
+_NAME: Final = re.compile(r"\b(?:(?:sum|op|asm|file|focus)_[0-9a-zA-Z]{3,}|m(?:sg#)?[0-9]{1,18}\b)…?")
+_WORD: Final = re.compile(r"[^\s;,.:()]+|[;,.:]")
 
 
 class Still(Widget):
@@ -24,6 +35,24 @@ class Still(Widget):
 
 class Drawn(Still):
     """A widget that draws lines of spans; `style_of` gives what the theme makes of a style's name."""
+
+    class Pressed(Message):
+        """An id, or a key that a line of ours names, was clicked."""
+
+        def __init__(self, widget: Drawn, *, name: str = "", key: str = "", opens: bool = False) -> None:
+            super().__init__()
+            self.widget = widget
+            self.name = name  #: the id, maybe shortened; empty: a key
+            self.key = key  #: as it is written
+            self.opens = opens  #: a click on its row would open the row
+
+        @property
+        def control(self) -> Drawn:
+            """Where it was clicked."""
+            return self.widget
+
+    #: Whether its lines are words of ours, in which a key or an id can be clicked.
+    SPEAKS: ClassVar[bool] = False
 
     _styles: dict[tuple[str, str], Style] | None = None
     _own: Style | None = None  #: text and background of the widget itself
@@ -62,3 +91,35 @@ class Drawn(Still):
 
     def colours_changed(self) -> None:
         """Forget what was drawn in other colours."""
+
+    async def _on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self) if self.SPEAKS else None
+        if offset is not None:
+            line = self.render_line(offset.y)
+            if name := word_at(line.text, offset.x, _NAME):
+                self.post_message(self.Pressed(self, name=name))
+            elif self._is_key(line, offset.x) and (key := word_at(line.text, offset.x)):
+                self.post_message(self.Pressed(self, key=key))
+
+    def render_line(self, y: int) -> Strip:
+        """One line."""
+        return super().render_line(y)
+
+    def _is_key(self, line: Strip, cell: int) -> bool:
+        """Whether a cell is drawn as keys are."""
+        wanted = self.style_of("key")
+        return any(segment.style == wanted for segment in line.crop(cell, cell + 1))
+
+
+def word_at(line: str, cell: int, wanted: re.Pattern[str] = _WORD) -> str:
+    """The word (or what else is *wanted*) at a cell of a line; empty: there is none."""
+    for found in wanted.finditer(line):
+        first = cell_width(line[: found.start()])
+        if first <= cell < first + cell_width(found[0]):
+            return found[0]
+    return ""
+
+
+def name_at(line: str, cell: int) -> str:
+    """The id at a cell of a line; empty: there is none."""
+    return word_at(line, cell, _NAME)

@@ -20,6 +20,7 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 
+from lcm_tui.widgets.drawn import name_at, word_at
 from lcm_tui.widgets.scrolling import CACHED_STRIPS, Scroller
 from lcm_tui.widgets.spans import Line, Span, strip_of
 
@@ -60,6 +61,10 @@ class LineView(Scroller, Generic[K]):
 
     class Opened(Highlighted):
         """Enter, or a click on the selected key."""
+
+        def __init__(self, view: LineView[Any], key: Any, cell: int | None = None) -> None:
+            super().__init__(view, key)
+            self.cell = cell  #: of the line that was clicked
 
     class Sided(Highlighted):
         """Fold (side -1) or unfold (side 1) was asked for the selected key."""
@@ -304,21 +309,26 @@ class LineView(Scroller, Generic[K]):
         """Ask the owner to fold or unfold."""
         self.post_message(self.Sided(self, self.selected, side))
 
-    def open_selected(self) -> None:
-        """Say that the selected key was opened."""
+    def open_selected(self, cell: int | None = None) -> None:
+        """Say that the selected key was opened, by a click on a *cell* of it."""
         if self.selected is not None:
-            self.post_message(self.Opened(self, self.selected))
+            self.post_message(self.Opened(self, self.selected, cell))
 
     async def _on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
+        if offset is not None and offset.y == 0 and not self.keys:
+            self.post_message(self.Pressed(self, key=word_at(self.empty, offset.x)))
         if offset is None or self._top + offset.y >= self._total:
             return
         place = self._place_at(self._top + offset.y)
+        name = name_at(self.render_line(offset.y).text, offset.x)
         opens = self.OPENS_AT_ONCE or place == self._cursor
         if place != self._cursor:
             self._move_to(place, reveal=False)
-        if opens:
-            self.open_selected()
+        if name:
+            self.post_message(self.Pressed(self, name=name, opens=opens))
+        elif opens:
+            self.open_selected(offset.x)
 
     # -- drawing ------------------------------------------------------------------------------------
 

@@ -151,6 +151,7 @@ class TwoPanes(Container, Still):
         self._beside, self._below = beside, below
         self._changed = changed
         self._alone = first  #: which is shown where there is room for one
+        self._only: Widget | None = None  #: shown whatever room there is
         self._now: tuple[bool, bool] = (False, False)  #: side by side; both are shown
         self._divider = Divider(self._drag, self.put_back)
         self._waiting: int | None = None  #: where a drag has come to since the panes were laid out
@@ -179,6 +180,11 @@ class TwoPanes(Container, Still):
     def show_alone(self, pane: Widget) -> None:
         """Show this one of them where there is room for one only."""
         self._alone = pane
+        self._show()
+
+    def show_only(self, pane: Widget | None) -> None:
+        """Show one of them whatever room there is; None: both again, where they have room."""
+        self._only = pane
         self._show()
 
     @property
@@ -219,9 +225,10 @@ class TwoPanes(Container, Still):
         self._share_out(self._remembered.share(self._kept_as) or self._first_share)
 
     def _show(self) -> None:
-        both = self.both
-        self.first.display = both or self._alone is self.first
-        self.second.display = both or self._alone is self.second
+        both = self.both and self._only is None
+        alone = self._only or self._alone
+        self.first.display = both or alone is self.first
+        self.second.display = both or alone is self.second
         self._divider.display = both
 
     @property
@@ -256,6 +263,8 @@ class TwoPanes(Container, Still):
 
     def why_not_move(self) -> str | None:
         """Why the divider cannot be moved; None: it can."""
+        if self._only is not None:
+            return "one pane is shown alone"
         if not self.both:
             return "a wider terminal shows two panes here"
         least = sum(part[not self._now[0]] for part in LEAST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.strip import Strip
 
@@ -13,6 +14,7 @@ from lcm_tui.widgets.spans import Line, strip_of
 class PastBar(Drawn):
     """Which point it is, and what is not known of it."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     PastBar { height: 1; width: 1fr; background: $surface; }
     """

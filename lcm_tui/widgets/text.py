@@ -7,26 +7,23 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from lcm_core.text import cell_width
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.message import Message
 from textual.strip import Strip
 
+from lcm_tui.widgets.drawn import name_at, word_at
 from lcm_tui.widgets.scrolling import CACHED_STRIPS, Scroller
 from lcm_tui.widgets.spans import Line, Span, recoloured, strip_of, text_of
-from lcm_tui.widgets.wrapped import Block, Document, WrappedBlock, field, heading
+from lcm_tui.widgets.wrapped import MEASURE, Block, Document, WrappedBlock, field, heading
 
 __all__ = ["Block", "Document", "TextView", "field", "heading", "mark"]
 
 #: Lines that stand above a match when it is scrolled to.
 ABOVE = 2
-
-#: A summary's id within a text.
-_SUMMARY_ID: Final = re.compile(r"\bsum_[0-9a-zA-Z]{3,}")
 
 #: A place in a document: number of the block, offset in its text.
 Place = tuple[int, int]
@@ -38,26 +35,15 @@ class TextView(Scroller):
     class Clicked(Message):
         """A line of the text was clicked."""
 
-        def __init__(self, view: TextView, block: int, line: str, cell: int) -> None:
+        def __init__(self, view: TextView, block: int) -> None:
             super().__init__()
             self.view = view
             self.block = block  #: its number in the document
-            self._line = line
-            self._cell = cell
 
         @property
         def control(self) -> TextView:
             """The text."""
             return self.view
-
-        @property
-        def summary_id(self) -> str | None:
-            """The id of a summary that was clicked, as it is written in the line."""
-            for found in _SUMMARY_ID.finditer(self._line):
-                first = cell_width(self._line[: found.start()])
-                if first <= self._cell < first + len(found[0]):
-                    return found[0]
-            return None
 
     moves = (
         (("up", "down"), "scroll by a line"),
@@ -90,11 +76,16 @@ class TextView(Scroller):
         """What is shown, as lines of text."""
         return "\n".join(text_of(self._line(at)) for at in range(self._tops[-1]))
 
+    @property
+    def _measure(self) -> int:
+        """Cells that lines are wrapped to: no more than are easily read."""
+        return min(self._width, MEASURE)
+
     async def load(self, document: Document, *, keep_place: bool = False) -> None:
         """`show`, with the lines made in a thread: the keys do not wait for a long document."""
-        if document == self._document and self._wrapped_at == self._width:
+        if document == self._document and self._wrapped_at == self._measure:
             return
-        width = self._width
+        width = self._measure
         wrapped = await asyncio.to_thread(_wrapped, document, width) if width > 0 else []
         self.show(document, keep_place=keep_place, wrapped=(width, wrapped))
 
@@ -109,7 +100,7 @@ class TextView(Scroller):
 
         *wrapped*: it in lines of so many cells, as far as that is known.
         """
-        if document == self._document and self._wrapped_at == self._width:
+        if document == self._document and self._wrapped_at == self._measure:
             return
         place = self._place() if keep_place else (0, 0)
         self._document = document
@@ -200,7 +191,11 @@ class TextView(Scroller):
         line = self._top + offset.y if offset is not None else self._tops[-1]
         if offset is not None and line < self._tops[-1]:
             block = bisect_right(self._tops, line) - 1
-            self.post_message(self.Clicked(self, block, text_of(self._line(line)), offset.x))
+            self.post_message(self.Clicked(self, block))
+            if name := name_at(text_of(self._line(line)), offset.x):
+                self.post_message(self.Pressed(self, name=name))
+        elif offset is not None and offset.y == 0 and not self._document:
+            self.post_message(self.Pressed(self, key=word_at(self.empty, offset.x)))
 
     def _on_resize(self, event: events.Resize) -> None:
         place = self._place()
@@ -208,7 +203,7 @@ class TextView(Scroller):
         self._show_from(self._line_of(place))
 
     def _wrap(self, known: tuple[int, list[WrappedBlock]] | None = None) -> None:
-        width = self._width
+        width = self._measure
         if self._wrapped_at != width and width > 0:
             self._wrapped_at = width
             fits = known is not None and known[0] == width

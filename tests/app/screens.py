@@ -65,9 +65,13 @@ async def open_screen(pilot: Pilot[int], name: str) -> CommandScreen:
     return screen
 
 
-async def walk_to(pilot: Pilot[int], name: str) -> Screen[Any]:
-    """Press the keys that lead to a screen, each when the screen before it has shown its data."""
+async def walk_to(pilot: Pilot[int], name: str, *, of: int | None = None) -> Screen[Any]:
+    """Press the keys that lead to a screen, each when the screen before it has shown its data.
+
+    *of*: another conversation than usual.
+    """
     conversation_id, keys = EVERY[name]
+    conversation_id = of or conversation_id
     first = pilot.app.screen
     assert isinstance(first, ConversationsScreen)
     await settled(pilot)

@@ -44,7 +44,7 @@ TABLE = {
     "f": "files",
     "plus": "budget-more",
     "minus": "budget-less",
-    "m": "wrapped",
+    "m": "other-view",
     "space": "mark",
     "H": "health",
     "U": "history",

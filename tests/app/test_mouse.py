@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -9,20 +11,36 @@ from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.screens.history.operation import OperationScreen
+from lcm_tui.screens.history.screen import HistoryScreen
+from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.composition import CompositionBar
+from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block, TextView
-from tests.app.screens import open_screen
-from tests.app.support import NARROW, open_app, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.screens import leave, open_screen, walk_to
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+)
+from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 
 
-async def click_text(pilot: Pilot[int], text: str, within: type[Widget] | str) -> None:
-    """Click the middle of *text*, which stands on the screen within a widget."""
-    region = pilot.app.screen.query_one(within).region
+async def click_text(pilot: Pilot[int], text: str, within: type[Widget] | str, *, last: bool = False) -> None:
+    """Click the middle of *text*, which stands on the screen within a widget, the first or the *last*."""
+    region = pilot.app.screen.query(within).first().region
     lines = shown_lines(pilot)
     for y in range(region.y, region.bottom):
-        at = lines[y].find(text)
+        at = lines[y].rfind(text) if last else lines[y].find(text)
         if at >= 0:
             await pilot.click(offset=(at + len(text) // 2, y))
             return
@@ -64,7 +82,7 @@ async def test_an_id_in_a_text_leads_to_the_summary(database_file: DatabaseFacto
         await pilot.pause()
         await click_text(pilot, "as ", "#text")
         await click_text(pilot, "sum_0000000000000000", "#text")
-        await wait_for_text(pilot, "sum_0000000000000000 is not a summary of this database.")
+        await wait_for_text(pilot, "Nothing in this database is called sum_0000000000000000.")
         assert pilot.app.screen is screen
         await click_text(pilot, "sum_e3abe9b12886b92b", "#text")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
@@ -97,3 +115,69 @@ async def test_what_a_screen_said_in_passing_goes_with_it(database_file: Databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
         await wait_for(pilot, lambda: "is not a key here" not in shown(pilot), "the note to go")
         assert "A summary was rewritten." in shown(pilot)
+
+
+async def test_an_id_in_a_row_opens_what_it_names_and_that_of_the_row_the_row(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    done = await asyncio.to_thread(
+        command, "dissolve", 1, "--summary", "sum_4c4bd5", "--db", path, "--apply", "--yes"
+    )
+    assert done.code == 0
+    async with open_app(path, size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("U")
+        await wait_for_text(pilot, "Dissolve summary sum_4c4bd5292abfa225")
+        history = pilot.app.screen
+        await click_text(pilot, str(history.query_one(LineView).selected), LineView)
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+        await settled(pilot)
+        # Of the dissolved summary there is no row any more; one that came in its place is in the DAG.
+        name = next(row.ref for row in pilot.app.screen.view.ordinals.keys if row.old is None)  # type: ignore[attr-defined]
+        await pilot.press("m")
+        await wait_for_text(pilot, f"context of 1: {name}")
+        await click_text(pilot, f"context of 1: {name}"[-8:], "#diff")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
+        await settled(pilot)
+        assert pilot.app.screen.selected_id() == name
+        await click_text(pilot, "Summary DAG", TitleBar)  # the title goes back
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+
+
+async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        home = pilot.app.screen
+        assert isinstance(home, ConversationsScreen)
+        await wait_for(pilot, lambda: len(home.outlooker.outlook.nearest) > 1, "the fullest contexts")
+        await settled(pilot)
+        first, second, *_ = home.outlooker.outlook.nearest
+        for one in (second, first):
+            await click_text(pilot, "% of", "#panel", last=one is second)
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+            assert pilot.app.screen.conversation.conversation_id == one.conversation_id  # type: ignore[attr-defined]
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: pilot.app.screen is home)
+            await settled(pilot)
+
+
+async def test_keys_and_bars_of_a_preview_and_the_hint_of_an_empty_list(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        screen = await walk_to(pilot, "PlanScreen")
+        assert isinstance(screen, PlanScreen)
+        await wait_for_text(pilot, "keep the dissolved summary in the database: no")
+        await click_text(pilot, "keep the", "#head")  # beside the key: nothing
+        await pilot.click("#head", offset=(1, 0))
+        await wait_for_text(pilot, "keep the dissolved summary in the database: yes")
+        await pilot.click("#head", offset=(1, 0))
+        await wait_for_text(pilot, "keep the dissolved summary in the database: no", "after ")
+        lines = shown_lines(pilot)
+        y = next(y for y, line in enumerate(lines) if line.startswith(" after"))
+        await pilot.click(offset=(lines[y].rindex("█"), y))
+        await wait_for(pilot, lambda: screen.view.ordinals.cursor == 4, "the first tool message")
+        await pilot.click(offset=(lines[y].index("█"), y))
+        await wait_for(pilot, lambda: screen.view.ordinals.cursor == 3, "the first D2 that stays")
+        await leave(pilot)
+        await settled(pilot)
+        history = await go_to(pilot, HistoryScreen(conversation(pilot, 3), only=True))
+        await wait_for_text(pilot, "No changes in this conversation yet. T shows all conversations.")
+        await click_text(pilot, " T ", LineView)
+        await wait_for(pilot, lambda: not history.list.narrowed)

@@ -75,7 +75,7 @@ PHRASES = {
     "better summary": "Rewrite",
     "give back details": "Dissolve",
     "uncondense": "Dissolve",
-    "coverage": "Map",
+    "coverage": "Other view",
     "exit": "Quit",
     "refresh": "Reload",
     "shortcuts": "Help",

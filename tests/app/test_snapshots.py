@@ -11,7 +11,7 @@ import inspect
 import os
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,12 @@ NEEDS: Mapping[str, Callable[[DemoHome], None]] = {
 }
 
 
+#: The conversation of which snapshots were kept.
+OF: Mapping[str, int] = {"SnapshotsScreen": 1}
+#: What is pressed on a screen that would else show that there is nothing to do.
+PRESSED: Mapping[str, Sequence[str]] = {"CompactingScreen": ("number_sign", "2", "enter")}
+
+
 def app_on(home: DemoHome, colours: str, monkeypatch: pytest.MonkeyPatch) -> LcmApp:
     if colours == "no colour":
         monkeypatch.setenv("NO_COLOR", "1")
@@ -109,7 +115,10 @@ def app_on(home: DemoHome, colours: str, monkeypatch: pytest.MonkeyPatch) -> Lcm
 def ways_to(name: str) -> Callable[[Pilot[int]], object]:
     async def walk(pilot: Pilot[int]) -> None:
         await wait_for(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        screen = await walk_to(pilot, name)
+        screen = await walk_to(pilot, name, of=OF.get(name))
+        if name in PRESSED:
+            await pilot.press(*PRESSED[name])
+            await settled(pilot)
         if isinstance(screen, ConversationsScreen):
             await wait_for(pilot, lambda: screen.outlooker.outlook.verdict, "the verdict of the checks")
             await settled(pilot)

@@ -158,6 +158,14 @@ async def get_snapshot(reader: Reader, conversation_id: ConversationId, snapshot
     return _snapshot(row)
 
 
+async def owner_of_snapshot(reader: Reader, snapshot_id: str) -> ConversationId | None:
+    """The conversation of a snapshot; None: no snapshot has this id."""
+    if not await _exists(reader):
+        return None
+    owner = await reader.value(f"SELECT conversation_id FROM {TABLE} WHERE id = ?", snapshot_id)
+    return None if owner is None else ConversationId(owner)
+
+
 async def _exists(reader: Reader) -> bool:
     return bool(
         await reader.value("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?", TABLE)

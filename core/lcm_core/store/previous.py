@@ -66,6 +66,23 @@ async def previous_context(reader: Reader, summary_id: str, rules: PreviousRules
     return reconstruct(summary.summary_id, making, preceding, candidates, rules)
 
 
+async def leaves_beside(
+    reader: Reader, conversation_id: ConversationId, summary_id: SummaryId
+) -> tuple[SummaryId | None, SummaryId | None]:
+    """The leaves of a conversation that were made just before a summary and just after it."""
+    row = await reader.value("SELECT rowid FROM summaries WHERE summary_id = ?", summary_id)
+    found = []
+    for sign, order in (("<", "DESC"), (">", "ASC")):
+        leaf = await reader.value(
+            f"""SELECT summary_id FROM summaries
+            WHERE conversation_id = ? AND kind = 'leaf' AND rowid {sign} ? ORDER BY rowid {order} LIMIT 1""",
+            conversation_id,
+            row,
+        )
+        found.append(None if leaf is None else SummaryId(leaf))
+    return found[0], found[1]
+
+
 async def _making(reader: Reader, subject: _Subject, rules: PreviousRules) -> tuple[Making, SummaryId | None]:
     """The kind of pass that made a summary, concluded from what was made and said just before and after it.
 

@@ -14,7 +14,8 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.links import to
-from lcm_tui.commands import Action, bindings
+from lcm_tui.actions.series import row_actions
+from lcm_tui.commands import AS_SENT, STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.briefs.changing import BriefChanges
@@ -53,21 +54,23 @@ the context: the passes are shown with their cost, and belong to the same batch.
                 "activate",
                 "archive",
                 "delete",
-                "wrapped",
+                "other-view",
                 "context",
                 "history",
+                *STEPPED,
             )
         )
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
+            **AS_SENT,
             "rewrite": ("Refocus", "Rewrite the active brief with newer summaries."),
             "archive": ("Clear", "Preview deactivating the active brief, which is kept."),
             "delete": ("Delete", "Preview deleting this brief."),
         }
     )
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, *, select: str | None = None) -> None:
         super().__init__()
         self.conversation = conversation
         self.list = BriefList()
@@ -75,21 +78,22 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self._in_text = TextFinder(self.text)
         self.changes = BriefChanges(self, conversation, self.list)
         self._as_sent = False
-        self._wanted: str | None = None  #: the brief to stand on
+        self._wanted = select  #: the brief to stand on
         self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
 
     def compose_body(self) -> ComposeResult:
         """The list above, the text below."""
-        yield TwoPanes(self.list, self.text, shares=(1 / 3, 1 / 3), beside=None)
+        yield TwoPanes(self.list, self.text, shares=(0.6, 1 / 3))
 
     def actions(self) -> Sequence[Action]:
         """Reading a brief, as it is stored and as it is sent."""
         return (
             Action("open", self.text.focus, self.list.why_none),
-            Action("wrapped", self._turn_form, self._why_not_sent),
+            Action("other-view", self._turn_form, self._why_not_sent),
             *self.changes.actions(),
             to(self, "context", places.Context(self.conversation)),
             to(self, "history", places.History(self.conversation, only=True)),
+            *row_actions(self, "brief", lambda: self.list.table),
         )
 
     def where(self) -> str:
@@ -179,4 +183,4 @@ the context: the passes are shown with their cost, and belong to the same batch.
 
     def title_now(self, command: str) -> str:
         """`m` gives the other form."""
-        return "As stored" if command == "wrapped" and self._as_sent else super().title_now(command)
+        return "As stored" if command == "other-view" and self._as_sent else super().title_now(command)

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import ClassVar
 
 from lcm_core.host.codex_compare import CodexDiff, compare_with_codex, read_held
 from lcm_core.records import Conversation
@@ -24,6 +25,7 @@ from lcm_tui.widgets.spans import Line, Span, strip_of
 class CodexHead(Drawn):
     """Both sides in a line each, the difference in one more, and what was left out."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     CodexHead { height: 4; width: 1fr; background: $surface; }
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import ClassVar
 
 from lcm_core.assemble.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.text import clip, safe_line
@@ -19,6 +20,7 @@ from lcm_tui.widgets.spans import Line, Span, strip_of
 class ComparisonHead(Drawn):
     """Both contexts in a line each, and the difference in one more."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     ComparisonHead { height: 3; width: 1fr; background: $surface; }
     """

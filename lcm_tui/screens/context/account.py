@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lcm_core.assemble.ledger import ItemOutcome, Ledger
 from lcm_core.operations.compaction.forecast import Distance
@@ -49,6 +50,7 @@ class AccountBar(Drawn):
     the last one why items are not sent, when some are not.
     """
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     AccountBar { height: 2; width: 1fr; background: $surface; }
     """

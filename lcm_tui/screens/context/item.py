@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lcm_core.context_items import ItemId
@@ -12,8 +12,8 @@ from textual.binding import BindingType
 
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, item_links
-from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.commands import AS_SENT, STEPPED, Action, bindings
+from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
 from lcm_tui.widgets.bars import TitleBar
@@ -34,8 +34,9 @@ calls, the budget) are not applied here: m on the list of items shows the messag
 "not recomputable" after a token count: the text that the engine counted is not in the database, so the count
 cannot be verified.
 """
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = AS_SENT
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("wrapped", "summaries", "previous", "messages", "rewrite")
+        bindings("other-view", "summaries", "previous", "messages", "rewrite", *STEPPED)
     )
 
     def __init__(
@@ -61,7 +62,7 @@ cannot be verified.
             self, self.conversation, item=lambda: self.item, seq=self._seq, covered_by=self._covered_by
         )
         drafts = rewrite_actions(self, self.conversation, self._summary_id)
-        return bound(self, Action("wrapped", self._turn_wrapped), *links, *drafts)
+        return bound(self, Action("other-view", self._turn_wrapped), *links, *drafts)
 
     def where(self) -> str:
         """Which item."""
@@ -107,9 +108,14 @@ cannot be verified.
         self._show_text(keep_place=False)
         self.refresh_bars()
 
+    def go_on_from(self, before: CommandScreen) -> None:
+        """As text, or as the model gets it."""
+        if isinstance(before, ItemScreen):
+            self._wrapped = before._wrapped
+
     def title_now(self, command: str) -> str:
         """`m` gives the other form."""
-        return "As stored" if command == "wrapped" and self._wrapped else super().title_now(command)
+        return "As stored" if command == "other-view" and self._wrapped else super().title_now(command)
 
     # -- what is shown -----------------------------------------------------------------------------------
 

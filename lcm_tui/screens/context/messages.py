@@ -68,7 +68,10 @@ class SentList(LineView[MessageKey]):
     @property
     def origin(self) -> Origin | None:
         """What the selected message stands for."""
-        number = self.number
+        return None if self.selected is None else self._origin_of(self.selected)
+
+    def _origin_of(self, key: MessageKey) -> Origin | None:
+        number = None if self._ledger is None else self._ledger.places.get(key)
         if number is None or self._ledger is None:
             return None
         return self._ledger.assembled.messages[number].origin
@@ -76,7 +79,11 @@ class SentList(LineView[MessageKey]):
     @property
     def item(self) -> ItemId:
         """The item that it stands for; None for what was made up."""
-        origin = self.origin
+        return None if self.selected is None else self.item_of(self.selected)
+
+    def item_of(self, key: MessageKey) -> ItemId:
+        """The item that a message stands for."""
+        origin = self._origin_of(key)
         return None if origin is None else origin.summary_id or origin.message_id
 
     @property
@@ -85,11 +92,15 @@ class SentList(LineView[MessageKey]):
         origin = self.origin
         return None if origin is None else origin.ordinal
 
-    def document(self, distance: Distance | None) -> Document | None:
-        """What is selected, to read; None while nothing is assembled. *distance*: to the next compaction."""
-        ledger, number = self._ledger, self.number
+    def document(self, distance: Distance | None, key: MessageKey | None = None) -> Document | None:
+        """What is selected, or a *key*, to read; None while nothing is assembled.
+
+        *distance*: to the next compaction.
+        """
+        ledger, key = self._ledger, self.selected if key is None else key
         if ledger is None:
             return None
+        number = None if key is None else ledger.places.get(key)
         return account_document(ledger, distance) if number is None else message_document(ledger, number)
 
     # -- drawing -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar, Final
 
-from lcm_core.assemble.ledger import ItemOutcome, Ledger
+from lcm_core.assemble.ledger import ItemOutcome, Ledger, MessageKey
 from lcm_core.context_items import ItemId
 from lcm_core.context_view import Fetched, RowKey, stands_for_item
 from lcm_core.operations.compaction.forecast import Distance, distance_of
@@ -23,6 +23,7 @@ from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links, item_links
 from lcm_tui.actions.past import STEPS, step_actions
+from lcm_tui.actions.series import Series
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.aside import Aside
@@ -33,7 +34,7 @@ from lcm_tui.screens.context.assembly import Assembly
 from lcm_tui.screens.context.budgeting import budget_actions
 from lcm_tui.screens.context.exporting import export_actions
 from lcm_tui.screens.context.items import ItemList
-from lcm_tui.screens.context.messages import SentList
+from lcm_tui.screens.context.messages import ACCOUNT, SentList
 from lcm_tui.views.context import columns, fate_at
 from lcm_tui.views.context_text import SHOWN, between_document, item_document
 from lcm_tui.views.item import cut, load_item
@@ -96,7 +97,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         bindings(
             *(
                 "open",
-                "wrapped",
+                "other-view",
                 "budget",
                 "dissolve",
                 "prompt",
@@ -113,7 +114,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the item, or the message as sent."),
-            "wrapped": ("Sent messages", "Switch between stored items and the messages as sent."),
+            "other-view": ("Sent messages", "Switch between stored items and the messages as sent."),
             "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
             "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
             **STEPS,
@@ -157,7 +158,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         return bound(
             self,
             Action("open", self._open_selected, self._why_not_open),
-            Action("wrapped", self._turn_as_sent),
+            Action("other-view", self._turn_as_sent),
             *budget_actions(self, self.assembly, self._settings_changed),
             *export_actions(self, one.conversation_id, self.assembly),
             *step_actions(self, one),
@@ -339,7 +340,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def title_now(self, command: str) -> str:
         """`m` gives the other form."""
-        return "Stored items" if command == "wrapped" and self._as_sent else super().title_now(command)
+        return "Stored items" if command == "other-view" and self._as_sent else super().title_now(command)
 
     def summary_id(self) -> SummaryId | None:
         """The summary under the cursor."""
@@ -383,20 +384,35 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def _open_selected(self) -> None:
         """Show the item or the message whole; of a brief, all briefs."""
-        item = self.item()
+        sent, key = self.sent.selected, self.items.selected
         if self._as_sent:
-            document = self.sent.document(self.distance)
-            if document is not None:
-                name = self.selected_id() or (
-                    "whole request" if self.sent.number is None else "synthetic message"
-                )
-                note = f"as sent under {self.assembly.asked:,} tokens"
-                self.open(places.Sent(self.conversation, name, document, item, self.seq(), note))
-        elif item is None:
+            if sent is not None and (place := self._sent_place(sent)) is not None:
+                self.open(place, Series("message", lambda: self.sent, self._sent_place))
+        elif self.item() is None:
             self.open(places.Briefs(self.conversation))
-        else:
-            fate = under_budget(self._fate()[1], self.assembly.ledger)
-            self.open(places.Item(self.conversation, item, fate=fate))
+        elif key is not None and (place := self._item_place(key)) is not None:
+            self.open(place, Series("item", lambda: self.items, self._item_place))
+
+    def _sent_place(self, key: MessageKey) -> places.Place | None:
+        """A message as it is sent, or the account of all."""
+        document = self.sent.document(self.distance, key)
+        if document is None:
+            return None
+        item = self.sent.item_of(key)
+        entry = self.items.entries.get(item)
+        name = str(item) if item is not None else "whole request" if key == ACCOUNT else "synthetic message"
+        note = f"as sent under {self.assembly.asked:,} tokens"
+        seq = None if entry is None else entry.seq
+        return places.Sent(self.conversation, name, document, item, seq, note)
+
+    def _item_place(self, key: RowKey) -> places.Place | None:
+        """An item, and what becomes of it; not a line between items."""
+        place = self.items.place_of(key) if stands_for_item(key) else None
+        if place is None:
+            return None
+        known, ledger = self.items.known, self.assembly.ledger
+        fate = under_budget(fate_at(known, place, ledger), ledger)
+        return places.Item(self.conversation, known.view.items.refs[place], fate=fate)
 
     def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What has been read of it: a leaf, or standing twice."""

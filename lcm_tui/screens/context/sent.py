@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.actions.links import item_links
-from lcm_tui.commands import Action, bindings
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.widgets.bars import TitleBar
@@ -31,7 +31,7 @@ and what is added to the system prompt.
 
 This view does not change when the database does.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("summaries", "previous", "messages"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("summaries", "previous", "messages", *STEPPED))
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.actions.links import bound, conversation_links
 from lcm_tui.actions.messages import message_actions
-from lcm_tui.commands import Action, bindings
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
@@ -63,7 +63,7 @@ D compares the conversation with the Codex session that it was held in, if the h
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
-            *("fold-all", "engine", "compare"),
+            *("fold-all", "engine", "compare", *STEPPED),
         )
     )
 

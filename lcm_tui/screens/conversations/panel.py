@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from lcm_tui.views.home import Outlook, PanelKey, panel_columns, panel_keys, panel_line
+from lcm_tui.views.home import Outlook, PanelKey, conversation_at, panel_columns, panel_keys, panel_line
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 
@@ -42,6 +44,7 @@ class Panel(Horizontal):
         self.lines = PanelLines(self._draw, id="lines")
         self.beside = PanelLines(self._draw, id="beside")
         self._terminal = (80, 24)
+        self._clicked: PanelKey | None = None  #: with the conversation in it
 
     def compose(self) -> ComposeResult:
         """The first column; the other one comes when there is room."""
@@ -77,6 +80,19 @@ class Panel(Horizontal):
         """The line that has the keys; None when neither column has them."""
         view = next((view for view in (self.lines, self.beside) if view.has_focus), None)
         return None if view is None else view.selected
+
+    @on(LineView.Opened)
+    def _note_where(self, event: LineView.Opened) -> None:
+        """Which conversation of a line was clicked, when it names several."""
+        key, cell = event.key, event.cell
+        if isinstance(key, PanelKey) and key.ref is None and cell is not None:
+            number = conversation_at(self.outlook, key, event.view.size.width, cell)
+            self._clicked = replace(key, ref=number)
+
+    def take_opened(self) -> PanelKey | None:
+        """The line that is opened: with the conversation in it that was clicked."""
+        clicked, self._clicked = self._clicked, None
+        return clicked or self.selected
 
     def _draw(self, key: PanelKey, width: int) -> Sequence[Line]:
         keys: Sequence[PanelKey] = self.beside.keys if key in self.beside.keys else self.lines.keys

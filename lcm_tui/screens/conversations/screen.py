@@ -16,6 +16,7 @@ from lcm_tui import places
 from lcm_tui.actions.cleaners import cleaner_action
 from lcm_tui.actions.drafts import open_repair, repair_action, resume_drafts
 from lcm_tui.actions.prune import prune_actions
+from lcm_tui.actions.series import Series
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.conversations import ConversationList
@@ -115,6 +116,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)
         self.hosting = Hosting(self, self.list, found=self._sessions_found, compared=self.outlooker.ingesting)
         self.panel: Panel | None = None
+        self._series = Series("conversation", lambda: self.list.table, self._place_of)
         self._painted = False  #: the first rows were
 
     def compose_body(self) -> ComposeResult:
@@ -279,7 +281,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     async def _open(self) -> None:
         """Go where the line of the panel leads that has the keys, else into the conversation."""
-        line = None if self.panel is None else self.panel.selected
+        line = None if self.panel is None else self.panel.take_opened()
         if line is None:
             self._open_messages()
             return
@@ -385,10 +387,19 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _open_messages(self) -> None:
         """Show the messages, or the transcript of a session that only the disk knows."""
-        if self.list.conversation is not None:
-            self.open(places.Messages(self.list.conversation))
-        elif self.list.session is not None:
-            self.open(places.DiskSessionText(self.list.session))
+        key = self.list.table.selected
+        place = None if key is None else self._place_of(key)
+        if place is not None:
+            self.open(place, self._series)
+
+    def _place_of(self, key: RowKey) -> places.Place | None:
+        """The messages of a conversation, or of a session that only the disk knows."""
+        row = self.list.rows.get(key)
+        if row is None:
+            return None
+        if row.conversation is not None:
+            return places.Messages(row.conversation)
+        return None if row.session is None else places.DiskSessionText(row.session)
 
     def _merged(self, conversation: Conversation) -> places.Place:
         """The preview of making one conversation of the session again, if a rollover split it."""

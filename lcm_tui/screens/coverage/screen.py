@@ -74,6 +74,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
+            "other-view": ("Tree", "Switch between the tree of the summaries and the coverage map."),
             "open": ("Open", "Open the selected summary in the tree."),
             "messages": ("Messages", "Go to the first message of the selected summary."),
             "summaries": ("Tree", "Show the summaries as a tree."),
@@ -81,7 +82,8 @@ everything below it. The text below is the summary's: tab goes there, and / find
     )
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
-            *("open", "map", "dissolve", "rewrite", "zoom-in", "zoom-out", "messages", "context", "repair"),
+            *("open", "other-view", "dissolve", "rewrite", "zoom-in", "zoom-out"),
+            *("messages", "context", "repair"),
             *("rewrite-subtree", "compact", "health", "history", "files"),
         )
     )
@@ -150,7 +152,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
 
     def title_now(self, command: str) -> str:
         """`m` goes back to the tree."""
-        return "Tree" if command == "map" else super().title_now(command)
+        return "Tree" if command == "other-view" else super().title_now(command)
 
     def actions(self) -> Sequence[Action]:
         """Looking closer, where a block leads to, and what can be done with its summary."""
@@ -163,7 +165,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
                 self, self.conversation, self._marks, selected=self._summary, why_not=self._why_not_dissolved
             ),
             Action("open", self._open_summary, self._why_none),
-            Action("map", self._show_tree),
+            Action("other-view", self._show_tree),
             Action("zoom-in", lambda: rows.zoom(1 / ZOOM), rows.why_not_closer),
             Action("zoom-out", lambda: rows.zoom(ZOOM), rows.why_not_wider),
             Action("messages", self._open_messages, self._why_none),

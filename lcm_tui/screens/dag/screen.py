@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.records import Conversation, ConversationId, SummaryId
@@ -81,7 +82,7 @@ focus (tab); n and N go to the next and the previous match.
         bindings(
             *(
                 "open",
-                "map",
+                "other-view",
                 "expand",
                 "dissolve",
                 "rewrite",
@@ -95,7 +96,9 @@ focus (tab); n and N go to the next and the previous match.
             *STEPS,
         )
     )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = STEPS
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {**STEPS, "other-view": ("Map", "Switch between the tree of the summaries and the coverage map.")}
+    )
 
     def __init__(self, conversation: Conversation, *, select: SummaryId | None = None) -> None:
         super().__init__()
@@ -165,7 +168,7 @@ focus (tab); n and N go to the next and the previous match.
             ),
             *step_actions(self, self.conversation),
             Action("open", self._open_row, self._why_not_open),
-            Action("map", self._show_map),
+            Action("other-view", self._show_map),
             Action("expand", self._expand, self._why_not_expanded),
             Action("context", self._open_context),
             Action("previous", self._open_previous, self._why_no_previous),

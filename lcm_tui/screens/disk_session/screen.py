@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.actions.messages import message_actions
-from lcm_tui.commands import Action, bindings
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
@@ -36,7 +36,9 @@ database, so it has no tokens, summaries or context here. The list shows the bra
 title counts entries on abandoned branches and unreadable lines. lcm-tui never writes to a session. i previews
 importing it into the database, as its engine would have stored it.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "backfill", "history", "fold-all"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "backfill", "history", "fold-all", *STEPPED)
+    )
 
     def __init__(self, session: HostSession) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.links import to
-from lcm_tui.commands import Action, bindings
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.expansion.panes import LevelList
@@ -44,7 +44,7 @@ the estimated tokens of a text with its tool calls. A citation can be checked wi
 A page has about 4,000 tokens. enter moves to the text, and there reads the next page; / finds words in what
 was read; esc goes back to the levels. Nothing is changed here, and no model is called.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context", *STEPPED))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {"open": ("Read", "Move to the texts of this level; there, read the next page of them.")}
     )

@@ -14,7 +14,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
-from lcm_tui.commands import Action, bindings
+from lcm_tui.actions.series import Series, row_actions
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside, Paging
@@ -42,17 +43,19 @@ enter opens a file that was found: text is shown (the beginning of a large file)
 files are described. / filters the list by words in any column or in the exploration summary; in the text
 pane (tab) it finds text.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", *STEPPED))
 
-    def __init__(self, conversation: Conversation | None) -> None:
+    def __init__(self, conversation: Conversation | None, *, select: FileId | None = None) -> None:
         super().__init__()
         self._conversation = conversation
         self.list = FileList(self._filtered, everywhere=conversation is None)
         self.text = TextView(id="text")
         self._panes = Beside(self.list, self.text)
         self._paging = Paging()
+        self._series = Series("file", lambda: self.list.table, self._place_of)
         self._references: dict[FileId, FileReferences] = {}
         self._described: FileId | None = None
+        self._wanted = select  #: to stand on, once it is listed
 
     def compose_body(self) -> ComposeResult:
         """The list, and what is known of the selected file."""
@@ -60,7 +63,10 @@ pane (tab) it finds text.
 
     def actions(self) -> Sequence[Action]:
         """Opening a file."""
-        return (Action("open", self._open_file, self.list.why_not_open),)
+        return (
+            Action("open", self._open_file, self.list.why_not_open),
+            *row_actions(self, "file", lambda: self.list.table),
+        )
 
     def where(self) -> str:
         """Whose files."""
@@ -86,7 +92,16 @@ pane (tab) it finds text.
 
     def _open_file(self) -> None:
         if self.list.selected is not None:
-            self.open(places.FileText(self.list.selected))
+            self.open(places.FileText(self.list.selected), self._series)
+
+    async def _place_of(self, key: FileId) -> places.Place | None:
+        """A file that is where it was stored."""
+        file, state = self.list.files.get(key), self.list.states.get(key)
+        if file is None:
+            return None
+        if state is None or key in self.list.unsure:
+            state = await asyncio.to_thread(stored_file, file, self.session.settings)
+        return places.FileText(file) if state.found else None
 
     # -- the list ----------------------------------------------------------------------------------------
 
@@ -100,6 +115,8 @@ pane (tab) it finds text.
         self.list.zone = self.session.zone
         wanted = self._paging.take(self.list, len(data.files), more=data.more)
         self.list.show(data)
+        if self._wanted is not None and (self.list.table.select(self._wanted) or not data.more):
+            self._wanted = None
         self._listed()
         if wanted:
             self.load()

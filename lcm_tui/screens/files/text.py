@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.records import LargeFile
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from lcm_tui.commands import bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.commands import STEPPED, Action, bindings
+from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.files.reads import OpenedFile, open_file
 from lcm_tui.views.file import file_facts
 from lcm_tui.views.units import size_text
 from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.text import Block, Document, TextView
+from lcm_tui.widgets.text import Block, Document, TextView, heading
 
 
 class FileScreen(DataScreen[OpenedFile]):
@@ -25,14 +27,22 @@ class FileScreen(DataScreen[OpenedFile]):
     HELP = """
 The file as it is on this machine now: its text, or the beginning of a large file (the title shows how much).
 A file that is not text is described and not shown. ctrl+r reads it again.
+
+m switches to what the database says about it: its size and type, where it is stored, and its exploration
+summary. [ and ] go to the previous and the next file of the list that can be opened.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("other-view", *STEPPED))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"other-view": ("Facts", "Switch between the text and what the database says about the file.")}
+    )
 
     def __init__(self, file: LargeFile) -> None:
         super().__init__()
         self._file = file
         self.text = TextView(empty="Reading the file …", id="text")
         self._in_text = TextFinder(self.text)
+        self._as_facts = False
+        self._data: OpenedFile | None = None
 
     def compose_body(self) -> ComposeResult:
         """The text."""
@@ -64,11 +74,40 @@ A file that is not text is described and not shown. ctrl+r reads it again.
 
     def show(self, data: OpenedFile) -> None:
         """Show the text, or say why there is none."""
-        note, document = _note_and_text(data)
-        if data.text is None or data.text.binary:
-            document = (*document, Block(), *file_facts(self._file, data.stored, self.session))
+        self._data = data
+        self._show_text(keep_place=True)
+
+    def _show_text(self, *, keep_place: bool) -> None:
+        if self._data is None:
+            return
+        note, document = _note_and_text(self._data)
+        facts = file_facts(self._file, self._data.stored, self.session)
+        if self._as_facts:
+            said = self._file.exploration_summary
+            summary = Block(said) if said else Block("No exploration summary.", "dim")
+            document = (*facts, Block(), heading("Exploration summary"), summary)
+        elif self._data.text is None or self._data.text.binary:
+            document = (*document, Block(), *facts)
         self.query_one(TitleBar).note = note
-        self.text.show(document, keep_place=True)
+        self.text.show(document, keep_place=keep_place)
+
+    def _turn(self) -> None:
+        self._as_facts = not self._as_facts
+        self._show_text(keep_place=False)
+        self.refresh_bars()
+
+    def actions(self) -> Sequence[Action]:
+        """The other view."""
+        return (Action("other-view", self._turn),)
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other view."""
+        return "Text" if command == "other-view" and self._as_facts else super().title_now(command)
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """The text, or the facts."""
+        if isinstance(before, FileScreen):
+            self._as_facts = before._as_facts
 
 
 def _note_and_text(data: OpenedFile) -> tuple[str, Document]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 from lcm_core.findings import Finding, RowRef
 from lcm_core.records import ConversationId
@@ -43,6 +44,7 @@ from lcm_tui.widgets.spans import Column, Line, Span, strip_of
 class HeadLine(Drawn):
     """One line: how far the checks are, or what they found."""
 
+    SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
     HeadLine { height: 1; width: 1fr; background: $surface; }
     """

@@ -16,7 +16,8 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.drafts import repair_action
-from lcm_tui.commands import COMMANDS, Action, bindings
+from lcm_tui.actions.series import Series, row_actions
+from lcm_tui.commands import COMMANDS, STEPPED, Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside
@@ -55,7 +56,7 @@ for all that is marked. Afterwards the search tables are updated and the checks 
 opens the merge preview; R rewrites broken summaries. When the database changes, ctrl+r runs the checks again.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history")
+        bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history", *STEPPED)
     )
     #: Beside "Fix", which needs no model, it says what it repairs.
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -78,6 +79,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         self._panes = Beside(self.list, self.text)
         self._repeated: dict[ConversationId, list[Repetition]] = {}
         self._described: HealthKey | None = None
+        self._series = Series("finding", lambda: self.list.table, self._place_of)
 
     def compose_body(self) -> ComposeResult:
         """How far the checks are, the findings, and what is known of one beside or below them."""
@@ -99,6 +101,7 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
             Action("reload", self.examiner.check_all),
             Action("scope", self._turn_scope, self._why_no_scope),
             Action("history", self._open_history),
+            *row_actions(self, "finding", lambda: self.list.table),
         )
 
     def where(self) -> str:
@@ -247,7 +250,15 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
                     "This finding is about the whole database: there is no row to open.", timeout=4
                 )
             elif self.app.screen is self:
-                self.open(leads_to(place))
+                self.open(leads_to(place), self._series)
+
+    async def _place_of(self, key: HealthKey) -> places.Place | None:
+        """Where a finding is, unless it is about the whole database."""
+        finding = self.list.examination.findings.get(key.key) if isinstance(key, FindingKey) else None
+        if finding is None:
+            return None
+        found = await self.session.read(place_of, finding, finding.rows[0] if finding.rows else None)
+        return None if found is None else leads_to(found)
 
     def _why_not_mark(self) -> str | None:
         return None if self.list.markable() else "only findings with a fix are marked"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.change.journal import Operation
@@ -13,11 +14,11 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from lcm_tui import places
-from lcm_tui.actions.change import change_actions
+from lcm_tui.actions.change import OTHER_VIEW, change_actions
 from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.changes.undo import undoing
-from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.commands import STEPPED, Action, bindings
+from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.history.reads import load_operation, when_of
@@ -46,8 +47,10 @@ was undone. c shows the context as it was before it, s the summary DAG.
 
 {HELP_VIEW}
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("undo", "context", "summaries", "open"))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = BEFORE
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("undo", "context", "summaries", "open", "other-view", *STEPPED)
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({**BEFORE, **OTHER_VIEW})
 
     def __init__(self, operation: Operation) -> None:
         super().__init__()
@@ -82,6 +85,15 @@ was undone. c shows the context as it was before it, s the summary DAG.
             *before_actions(self, lambda: self._operation, lambda: None),
             Action("undo", self._undo, self._why_unread),
         )
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """The diff stays in front."""
+        if isinstance(before, OperationScreen) and before.view.shows_diff:
+            self.call_after_refresh(self.view.turn)
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other view."""
+        return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
 
     async def fetch(self) -> Recorded:
         """What the history kept; its edits never change."""

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.past import BEFORE, before_actions
+from lcm_tui.actions.series import Series
 from lcm_tui.changes.undo import undoing
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
@@ -54,6 +55,7 @@ T switches between this conversation and all of them. / filters.
         self.list = OperationList(self._filtered)
         self.list.narrowed = only and conversation is not None
         self._paging = Paging()
+        self._series = Series("operation", lambda: self.list.table, self._place_of, newest_first=True)
 
     def compose_body(self) -> ComposeResult:
         """The list alone."""
@@ -125,7 +127,12 @@ T switches between this conversation and all of them. / filters.
     def _open_operation(self) -> None:
         """Show the operation in full; unfold or fold a batch."""
         if not self.list.fold() and self.list.operation is not None:
-            self.open(places.OneOperation(self.list.operation))
+            self.open(places.OneOperation(self.list.operation), self._series)
+
+    def _place_of(self, key: str) -> places.Place | None:
+        """One operation; a batch is folded, or its operations are below it."""
+        one = self.list.history.by_id.get(key)
+        return None if one is None else places.OneOperation(one)
 
     def _undo(self) -> None:
         """Preview taking it back, or making it again; of a batch that holds in part, that part is undone."""

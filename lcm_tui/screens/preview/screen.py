@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
@@ -20,7 +20,7 @@ from textual.binding import BindingType
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
-from lcm_tui.actions.change import change_actions
+from lcm_tui.actions.change import OTHER_VIEW, change_actions
 from lcm_tui.changes.change import Change, Notice
 from lcm_tui.changing import Changing, Phase
 from lcm_tui.commands import Action, bindings
@@ -65,8 +65,10 @@ and shown with what changed; nothing is applied that was not shown. Digits chang
 if there are any.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("apply", "open", "choice-1", "choice-2", "choice-3")
+        bindings("apply", "open", "choice-1", "choice-2", "choice-3", "other-view")
     )
+
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = OTHER_VIEW
 
     def __init__(self, change: Change) -> None:
         """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
@@ -123,6 +125,10 @@ if there are any.
     def finder(self) -> Finder:
         """That of the list in front."""
         return self.view.finder
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other view."""
+        return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
 
     def selected_id(self) -> str | None:
         """The id of the selected item."""

@@ -41,6 +41,7 @@ class GivenPane(ListPane[SummaryId]):
         self.data: PreviousData | None = None
         self.zone: tzinfo | None = None
         self._place = 0
+        self.as_text = False  #: the whole text alone
         self._given: Mapping[SummaryId, PreviousNode] = {}
         self._passed: Mapping[SummaryId, PassedOver] = {}
         self._shown: tuple[int, SummaryId | None] | None = None
@@ -48,12 +49,14 @@ class GivenPane(ListPane[SummaryId]):
     def compose(self) -> ComposeResult:
         """The list, and the text below it."""
         given = Rows(*super().compose(), id="chosen")
-        yield TwoPanes(given, self.text, shares=(1 / 3, 1 / 3), beside=None)
+        self._panes = TwoPanes(given, self.text, shares=(0.64, 1 / 3))
+        yield self._panes
 
     def show(self, data: PreviousData) -> None:
         """Show what was read; the choice among several and the selection stay."""
         old, self.data = self.data, data
-        if old is None or len(old.views) != len(data.views):
+        counted = len(data.views) if old is None else len(old.views)
+        if self._place >= len(data.views) or (self._place > 1 and counted != len(data.views)):
             self._place = 0
         self._arrange()
 
@@ -62,6 +65,23 @@ class GivenPane(ListPane[SummaryId]):
         if self.data is not None and self.data.views:
             self._place = (self._place + 1) % len(self.data.views)
             self._arrange()
+
+    def show_as_text(self, alone: bool) -> None:
+        """Show the whole text alone, or the summaries above it again."""
+        self.as_text = alone
+        if alone:
+            self.table.select(WHOLE)
+        self._panes.show_only(self.text if alone else None)
+        (self.text if alone else self.table).focus()
+
+    def show_view(self, place: int) -> None:
+        """Show this one of the previous contexts as soon as they are known."""
+        self._place = place
+
+    @property
+    def place(self) -> int:
+        """Which of the previous contexts is shown."""
+        return self._place
 
     def _arrange(self) -> None:
         """List what the chosen one holds."""

@@ -10,6 +10,7 @@ from lcm_core.errors import NotFoundError
 from lcm_core.records import Summary, SummaryId, SummaryText
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
+from lcm_core.store.previous import leaves_beside
 from lcm_core.summarize.source import previous_of
 
 
@@ -30,6 +31,8 @@ class PreviousData:
     subject: Summary | None  #: None: it is not in the database (any more)
     context: PreviousContext | None = None
     texts: Mapping[SummaryId, SummaryText] = field(default_factory=dict)
+    before: SummaryId | None = None  #: the leaf that was made just before
+    after: SummaryId | None = None  #: and the one just after
     has_times: bool = True  #: this version records from when to when the messages of a summary are
     has_models: bool = True  #: this version records which model wrote a summary
 
@@ -68,9 +71,12 @@ async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:
     for view in data.views:
         named |= dict.fromkeys(node.summary_id for node in view.choice.nodes)
         named |= dict.fromkeys(passed.summary_id for passed in view.choice.passed_over)
+    before, after = await leaves_beside(reader, subject.conversation_id, summary_id)
     texts = await summaries.texts_of(reader, list(named))
     return replace(
         data,
+        before=before,
+        after=after,
         texts={text.summary.summary_id: text for text in texts},
         has_times=reader.schema.has("summaries", "earliest_at"),
         has_models=reader.schema.has("summaries", "model"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.records import Conversation, SummaryId
@@ -11,8 +12,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui import places
-from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.commands import STEPPED, Action, bindings
+from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.previous.documents import about
 from lcm_tui.screens.previous.panes import GivenPane
@@ -34,9 +35,24 @@ Texts are as the database has them now.
 skipped, each with the reason. Only leaves are written with a previous context.
 
 Select a summary to read it, or the first row to read the whole text as the model received it. enter moves
-into the text, esc back to the list.
+into the text, esc back to the list; m shows the whole text alone. [ and ] go to the previous context of the
+leaf that was made before and after. D compares what was given (-) with what a rewrite would be given (+).
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "previous", "rewrite-mode"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "rewrite-mode", "other-view", "compare", "summaries", "previous", *STEPPED)
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "rewrite-mode": (
+                "For rewrite",
+                "Switch between what was given, what a rewrite would be given, and what may have been given.",
+            ),
+            "other-view": ("As text", "Show the whole text alone, or the summaries above it again."),
+            "compare": ("Compare", "Compare what was given with what a rewrite would be given now."),
+            "hunk-previous": ("Previous leaf", "Show the previous context of the leaf that was made before."),
+            "hunk-next": ("Next leaf", "Show the previous context of the leaf that was made next."),
+        }
+    )
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
         super().__init__()
@@ -53,6 +69,10 @@ into the text, esc back to the list.
         return (
             Action("open", self.given.text.focus, self.given.why_nothing),
             Action("rewrite-mode", self._show_next_view, self.given.why_nothing),
+            Action("other-view", self._turn_form, self.given.why_nothing),
+            Action("compare", self._compare, self.given.why_nothing),
+            Action("hunk-previous", lambda: self._go(-1), self._why_unread),
+            Action("hunk-next", lambda: self._go(1), self._why_unread),
             Action("summaries", self._show_in_dag),
             Action("previous", self._show_previous, self._why_no_previous),
         )
@@ -71,6 +91,9 @@ into the text, esc back to the list.
 
     def step_back(self) -> bool:
         """Out of the text first."""
+        if self.given.as_text:
+            self._turn_form()
+            return True
         if self.given.text.has_focus:
             self.given.table.focus()
             return True
@@ -106,6 +129,42 @@ into the text, esc back to the list.
         """As given, for a rewrite, or what may have been given instead."""
         self.given.show_next_view()
         self.refresh_bars()
+
+    def _turn_form(self) -> None:
+        """As a list with a text, or as one text."""
+        self.given.show_as_text(not self.given.as_text)
+        self.refresh_bars()
+
+    def title_now(self, command: str) -> str:
+        """`m` and `w` say what they give."""
+        if command == "other-view" and self.given.as_text:
+            return "As list"
+        return super().title_now(command)
+
+    def _compare(self) -> None:
+        self.open(places.PreviousComparison(self._summary_id))
+
+    def _why_unread(self) -> str | None:
+        return "still loading: try again in a moment" if self.given.data is None else None
+
+    def _go(self, direction: int) -> None:
+        """Show the previous context of the leaf that was made before this one, or after it."""
+        data = self.given.data
+        beside = None if data is None else data.before if direction < 0 else data.after
+        if beside is None:
+            end = "first" if direction < 0 else "last"
+            self.app.notify(f"This is the {end} leaf of the conversation.", timeout=3)
+            return
+        following = self.open_instead(places.Previous(self._conversation, beside))
+        if isinstance(following, CommandScreen):
+            following.go_on_from(self)
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """The same one of the previous contexts, as a list or as one text."""
+        if isinstance(before, PreviousScreen):
+            self.given.show_view(before.given.place)
+            if before.given.as_text:
+                self.call_after_refresh(self._turn_form)
 
     def _show_in_dag(self) -> None:
         """Show the selected summary in the DAG."""

@@ -62,6 +62,10 @@ class HitList(LineView[RowKey]):
             key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
         return self._hits.get(key) if isinstance(key, HitKey) else None
 
+    def hit_at(self, key: RowKey) -> Hit | None:
+        """The hit of a row; None on any other row."""
+        return self._hits.get(key) if isinstance(key, HitKey) else None
+
     def counted_keys(self) -> tuple[int, int]:
         """The hits, without the headings; what was searched before when nothing is searched."""
         rows = [place for place, key in enumerate(self.keys) if not isinstance(key, OwnerKey)]

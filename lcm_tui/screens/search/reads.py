@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lcm_core.recall.find import Hit
-from lcm_core.records import Conversation, ConversationId, SummaryId
+from lcm_core.records import Conversation, ConversationId, FileId, SummaryId
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import seq_of_message
@@ -51,6 +51,6 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
         case DocumentKind.SUMMARY:
             return places.Summaries(conversation, SummaryId(hit.id))
         case DocumentKind.BRIEF:
-            return places.Briefs(conversation)
+            return places.Briefs(conversation, hit.id)
         case DocumentKind.FILE:
-            return places.Files(conversation)
+            return places.Files(conversation, FileId(hit.id))

@@ -22,12 +22,13 @@ from textual.widgets import Input
 
 from lcm_tui import places
 from lcm_tui.actions.links import to
+from lcm_tui.actions.series import Series
 from lcm_tui.commands import Action, bindings, key_title
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import Lines
 from lcm_tui.screens.search.asking import ask_memory
 from lcm_tui.screens.search.narrowing import Narrowing, parse_narrowing
-from lcm_tui.screens.search.panes import HitList, QueryInput
+from lcm_tui.screens.search.panes import HitList, QueryInput, RowKey
 from lcm_tui.screens.search.reads import expansion_of, load_names, load_needs_index, place_of
 from lcm_tui.views.hits import coverage_line
 from lcm_tui.widgets.spans import Line, Span
@@ -123,6 +124,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         self._problem = ""
         self._tallest = 1  #: lines that the account took
         self._opens = 0  #: the search whose best hit is opened as soon as it is known
+        self._series = Series("hit", lambda: self.hits, self._place_of)
+        self._expanded = Series("hit", lambda: self.hits, self._expansion_of)
         self._number = 0  #: of the search that was begun last: what an earlier one finds is late
 
     def compose_body(self) -> ComposeResult:
@@ -338,7 +341,18 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         hit = self.hits.hit
         if hit is not None and hit.summary is not None:
             await self._remember()
-            self.open(await self.session.read(expansion_of, hit.summary))
+            self.open(await self.session.read(expansion_of, hit.summary), self._expanded)
+
+    async def _place_of(self, key: RowKey) -> places.Place | None:
+        """Where a hit is."""
+        hit = self.hits.hit_at(key)
+        return None if hit is None else await self.session.read(place_of, hit)
+
+    async def _expansion_of(self, key: RowKey) -> places.Place | None:
+        """What is below the summary of a hit, or the one that covers it."""
+        hit = self.hits.hit_at(key)
+        named = None if hit is None else hit.summary
+        return None if named is None else await self.session.read(expansion_of, named)
 
     async def _remember(self) -> None:
         """Keep the search as the most recent one."""
@@ -353,7 +367,7 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             self._opens = self._number
         elif hit is not None:
             await self._remember()
-            self.open(await self.session.read(place_of, hit))
+            self.open(await self.session.read(place_of, hit), self._series)
         elif text is not None:
             self.query_input.value = text
             self.query_input.focus()

@@ -14,12 +14,13 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.links import bound, item_links
-from lcm_tui.commands import Action, bindings
+from lcm_tui.actions.series import Series
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.aside import Aside
 from lcm_tui.panes.finding import Finder
 from lcm_tui.places import Side
-from lcm_tui.screens.snapshots.panes import SentThen
+from lcm_tui.screens.snapshots.panes import WHOLE, SentThen
 from lcm_tui.screens.snapshots.reads import Rebuilt, load_snapshot, when_of
 from lcm_tui.views.context_text import SHOWN
 from lcm_tui.views.item import cut
@@ -39,7 +40,9 @@ token count recorded then; ✗ marks a message that no longer exists.
 
 enter opens a message. D compares the snapshot (-) with the context as it is now under the same budget.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "summaries", "previous"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "compare", "summaries", "previous", *STEPPED)
+    )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Open the selected message, or the record of the whole request."),
@@ -52,6 +55,7 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
         self.conversation = conversation
         self.one = one
         self.list = SentThen(one)
+        self._series = Series("message", lambda: self.list.table, self._place_of)
         self._aside = Aside(Heading(sent_columns, id="heading"), self.list.table, show_text=self._show_text)
         self.text = self._aside.text
 
@@ -119,11 +123,17 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
 
     def _open_message(self) -> None:
         """Show it whole."""
-        document = self._document()
-        if document is not None:
-            name = self.selected_id() or "synthetic"
-            note = f"sent {self._time[:16]}"
-            self.open(places.Sent(self.conversation, name, document, self.list.item(), None, note))
+        if self.list.table.selected is not None:
+            place = self._place_of(self.list.table.selected)
+            if place is not None:
+                self.open(place, self._series)
+
+    def _place_of(self, key: int) -> places.Place | None:
+        document, item = self.list.document(self._time, key), self.list.item(key)
+        if document is None:
+            return None
+        name = self.one.id if key == WHOLE else "synthetic" if item is None else str(item)
+        return places.Sent(self.conversation, name, document, item, None, f"sent {self._time[:16]}")
 
     def _compare(self) -> None:
         """Compare with the context as it is now."""

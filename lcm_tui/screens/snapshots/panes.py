@@ -182,9 +182,12 @@ class SentThen:
         self._rebuilt = rebuilt
         self.table.replace([WHOLE, *range(len(self.one.sent))])
 
-    def document(self, time: str) -> Document | None:
-        """What is under the cursor, to read; None while nothing was read. *time*: when it was sent."""
-        key, rebuilt = self.table.selected, self._rebuilt
+    def document(self, time: str, key: int | None = None) -> Document | None:
+        """What is under the cursor, or a *key*, to read; None while nothing was read.
+
+        *time*: when it was sent.
+        """
+        key, rebuilt = self.table.selected if key is None else key, self._rebuilt
         if rebuilt is None or key is None:
             return None
         if key == WHOLE:
@@ -194,9 +197,9 @@ class SentThen:
             return lost_document(self.one.sent[key])
         return message_document(rebuilt.ledger, place)
 
-    def item(self) -> ItemId:
-        """The summary or message that the selected one stands for; None on the line for all."""
-        key, rebuilt = self.table.selected, self._rebuilt
+    def item(self, key: int | None = None) -> ItemId:
+        """The summary or message that the selected one, or a *key*, stands for; None on the line for all."""
+        key, rebuilt = self.table.selected if key is None else key, self._rebuilt
         place = None if rebuilt is None or key is None or key == WHOLE else rebuilt.place(key)
         if rebuilt is None or place is None:
             return None

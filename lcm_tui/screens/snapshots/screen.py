@@ -14,7 +14,8 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.actions.links import to
-from lcm_tui.commands import Action, bindings
+from lcm_tui.actions.series import Series, row_actions
+from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside
@@ -38,7 +39,7 @@ enter opens one: it is rebuilt from the rows that still exist, and its hash show
 was sent. D compares the selected snapshot (-) with the context as it is now under the same budget (+); with
 two marked (space), the older one (-) with the newer one (+).
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context"))
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context", *STEPPED))
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
             "open": ("Open", "Show the context as it was sent, from the rows that still exist."),
@@ -54,6 +55,7 @@ two marked (space), the older one (-) with the newer one (+).
         self.list = SnapshotList(self._changed)
         self.text = TextView(id="text")
         self._panes = Beside(self.list, self.text)
+        self._series = Series("snapshot", lambda: self.list.table, self._place_of, newest_first=True)
 
     def compose_body(self) -> ComposeResult:
         """The list, and what was noted of the selected one."""
@@ -66,6 +68,7 @@ two marked (space), the older one (-) with the newer one (+).
             Action("mark", self._mark, self.list.why_not_selected),
             Action("compare", self._compare, self.list.why_not_compared),
             to(self, "context", places.Context(self.conversation)),
+            *row_actions(self, "snapshot", lambda: self.list.table, newest_first=True),
         )
 
     def where(self) -> str:
@@ -109,9 +112,14 @@ two marked (space), the older one (-) with the newer one (+).
     # -- commands ----------------------------------------------------------------------------------------
 
     def _open_snapshot(self) -> None:
-        one = self.list.selected
-        if isinstance(one, Snapshot):
-            self.open(places.OneSnapshot(self.conversation, one))
+        place = None if self.list.table.selected is None else self._place_of(self.list.table.selected)
+        if place is not None:
+            self.open(place, self._series)
+
+    def _place_of(self, key: str) -> places.Place | None:
+        """One that can be rebuilt."""
+        one = self.list.by_id.get(key)
+        return places.OneSnapshot(self.conversation, one) if isinstance(one, Snapshot) else None
 
     def _mark(self) -> None:
         if self.list.selected is not None:

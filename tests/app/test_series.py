@@ -1,0 +1,201 @@
+"""`[` and `]` where a screen shows one of a series, and `m`, the other view of the same."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from lcm_core.records import SummaryId
+from textual.pilot import Pilot
+
+from lcm_tui.frame import CommandScreen
+from lcm_tui.screens.comparison.screen import CompareScreen
+from lcm_tui.screens.context.item import ItemScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
+from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.health.screen import HealthScreen
+from lcm_tui.screens.history.operation import OperationScreen
+from lcm_tui.screens.previous.screen import PreviousScreen
+from lcm_tui.screens.search.screen import SearchScreen
+from lcm_tui.screens.snapshots.one import SnapshotScreen
+from tests.app.screens import open_screen, walk_to
+from tests.app.snapshots import keep
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    conversation,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
+from tests.cli.support import run as command
+from tests.conftest import DatabaseFactory
+
+BACK, ON = "left_square_bracket", "right_square_bracket"
+
+
+async def stepped(pilot: Pilot[int], *keys: str) -> CommandScreen:
+    """The screen that the keys have put in the place of the one in front."""
+    before, deep = pilot.app.screen, len(pilot.app.screen_stack)
+    await pilot.press(*keys)
+    await wait_for(pilot, lambda: pilot.app.screen is not before, f"another screen after {keys}")
+    await settled(pilot)
+    assert len(pilot.app.screen_stack) == deep
+    assert isinstance(pilot.app.screen, CommandScreen)
+    return pilot.app.screen
+
+
+async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    for words in (("dissolve", 1, "--summary", "sum_4c4bd5"), ("history", "undo", "--last")):
+        done = await asyncio.to_thread(command, *words, "--db", path, "--apply", "--yes")
+        assert done.code == 0
+    async with open_app(path, size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("U")
+        await wait_for_text(pilot, "Undo", "Dissolve")
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+        await settled(pilot)
+        await wait_for_text(pilot, "[ Older operation", "] Newer operation")
+        await pilot.press(ON)
+        await wait_until_said(pilot, "This is the newest operation.")
+        newest = pilot.app.screen
+        assert isinstance(newest, OperationScreen)
+        await pilot.press("m")
+        await wait_for_text(pilot, "== summaries sum_4c4bd5292abfa225", "[Diff]", "m Preview")
+        older = await stepped(pilot, BACK)
+        await wait_for_text(pilot, "- == summaries sum_4c4bd5292abfa225", "[Diff]")
+        assert older.where() != newest.where()
+        await pilot.press(BACK)
+        await wait_until_said(pilot, "This is the oldest operation.")
+        await pilot.press("m")
+        await wait_for_text(pilot, "[Ordinals", "m Diff")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen.selected_id() == older._operation.id)  # type: ignore[attr-defined]
+
+
+async def test_items_of_a_context_are_stepped_through_as_sent(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen: Any = await open_screen(pilot, "ItemScreen")
+        assert isinstance(screen, ItemScreen)
+        await pilot.press("m")
+        await wait_for_text(pilot, "as the model receives it")
+        first = screen.item
+        screen = await stepped(pilot, ON)
+        assert isinstance(screen, ItemScreen)
+        assert screen.item != first
+        await wait_for_text(pilot, "as the model receives it")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen.selected_id() == str(screen.item))
+        await pilot.press("G", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ItemScreen))
+        await pilot.press(ON)
+        await wait_until_said(pilot, "This is the last item.")
+
+
+async def test_conversations_and_what_is_opened_from_elsewhere(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        home = pilot.app.screen
+        assert isinstance(home, ConversationsScreen)
+        first = await walk_to(pilot, "ConversationScreen")
+        place = home.list.table.cursor
+        following: Any = await stepped(pilot, ON)
+        assert isinstance(following, ConversationScreen)
+        assert following.conversation.conversation_id == home.list.table.keys[place + 1]
+        assert following.conversation != first.conversation  # type: ignore[attr-defined]
+        # What is no part of a list has no such keys, and says so as for any other key.
+        alone = await go_to(pilot, ConversationScreen(conversation(pilot, 1)))
+        await settled(pilot)
+        assert not {"hunk-next", "hunk-previous"} & {*alone.commands, *alone.in_key_bar()}
+        await pilot.press(ON)
+        await wait_until_said(pilot, "] (Next change) is not a key here; : lists all.")
+
+
+async def test_hits_and_findings_lead_on_to_the_next_one(database_file: DatabaseFactory):
+    async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
+        search: Any = await walk_to(pilot, "SearchScreen")
+        assert isinstance(search, SearchScreen)
+        await wait_for(pilot, lambda: not search._searching and search.hits.hit is not None)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not search)
+        await settled(pilot)
+        shown_first = search.hits.hit
+        await stepped(pilot, ON)
+        assert search.hits.hit != shown_first
+        await pilot.press("escape", "escape")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationsScreen))
+        await settled(pilot)
+        health: Any = await walk_to(pilot, "HealthScreen")
+        assert isinstance(health, HealthScreen)
+        await wait_for(pilot, lambda: not health.examiner.running)
+        await pilot.press("tab", ON)  # from the text, too
+        assert health.text.has_focus
+        finding = health.list.finding_key
+        await pilot.press("escape", "enter")
+        await wait_for(pilot, lambda: pilot.app.screen is not health)
+        await settled(pilot)
+        assert isinstance(await stepped(pilot, ON), CommandScreen)
+        assert health.list.finding_key not in (None, finding)
+
+
+async def test_a_snapshot_leads_to_the_older_one(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    newest, older = await keep(path, 1, [6_000, 3_500])
+    async with open_app(path, size=NARROW) as pilot:
+        await walk_to(pilot, "SnapshotScreen")
+        await wait_for_text(pilot, "under 3,500 tokens")
+        screen = await stepped(pilot, BACK)
+        assert isinstance(screen, SnapshotScreen)
+        assert {newest, older} >= {screen.one.id}
+        await wait_for_text(pilot, "under 6,000 tokens")
+        await pilot.press(BACK)
+        await wait_until_said(pilot, "This is the oldest snapshot.")
+
+
+async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file: DatabaseFactory):
+    after_broken = "sum_df412986c06c25a8"
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(after_broken)))
+        await settled(pilot)
+        await pilot.press("w", "m")
+        await wait_for_text(pilot, "For a rewrite", "m As list")
+        assert not screen.given.table.display or not screen.given.table.region.height
+        following: Any = await stepped(pilot, ON)
+        assert isinstance(following, PreviousScreen)
+        await wait_for_text(pilot, "m As list")
+        assert following.given.place == 1
+        screen = await stepped(pilot, BACK)  # type: ignore[assignment]
+        assert screen.selected_id() == after_broken
+        await pilot.press("escape")  # takes back the other view first
+        await wait_for_text(pilot, "m As text")
+        await pilot.press("D")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+        await wait_for_text(pilot, "- as given (reconstructed)", "+ for a rewrite, now")
+        await settled(pilot)
+        assert "both are the same" not in shown(pilot)
+        assert not said(pilot)
+
+
+async def test_the_first_leaf_and_what_is_no_leaf(database_file: DatabaseFactory):
+    path = database_file("0.15.3")
+    async with open_app(path, size=NARROW) as pilot:
+        await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId("sum_bb692ab9b90b6a49")))
+        await wait_for_text(pilot, "only leaves are given")
+        await pilot.press("m")
+        await wait_until_said(pilot, "there is no previous context here")
+        assert isinstance(await stepped(pilot, BACK), PreviousScreen)
+        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
+            wanted = "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'leaf' LIMIT 1"
+            [(first,)] = database.execute(wanted)
+        await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId(first)))
+        await settled(pilot)
+        await pilot.press(BACK)
+        await wait_until_said(pilot, "This is the first leaf of the conversation.")
