@@ -59,6 +59,11 @@ def heading_of(pilot: Pilot[int]) -> str:
     return next(line for line in shown_lines(pilot) if line.startswith(("   id ", "  ↑id ", "  ↓id ")))
 
 
+def without_arrow(heading: str) -> str:
+    """The titles alone: which of them sorts is another matter."""
+    return heading.translate({ord("↑"): " ", ord("↓"): " "})
+
+
 def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
     """What the row of a conversation says, by column, as it is drawn."""
     screen = screen_of(pilot)
@@ -262,7 +267,9 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
         await wait_for_text(pilot, "by id")
         for heading in reversed(seen[:-1]):
             await pilot.press("h")
-            await wait_for(pilot, lambda heading=heading: heading_of(pilot) == heading)
+            await wait_for(
+                pilot, lambda heading=heading: without_arrow(heading_of(pilot)) == without_arrow(heading)
+            )
 
 
 @pytest.mark.long
@@ -273,7 +280,7 @@ async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_f
         heading = heading_of(pilot)
         await pilot.press("l", "h")
         assert shown_lines(pilot) == before
-        assert heading.endswith("last activity")
+        assert heading.endswith("last activity ↓")
 
 
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
