@@ -14,7 +14,10 @@ from lcm_core.store.database import Database
 from lcm_core.store.lineage import messages_under
 from lcm_core.store.summaries import load_graph
 
+from lcm_tui.panes.marks import Marks
+from lcm_tui.screens.dag.folding import Folding
 from lcm_tui.screens.dag.known import Known, survey
+from lcm_tui.screens.dag.panes import SummaryTree
 from lcm_tui.screens.dag.tree import Place, Section, Tree
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
@@ -197,3 +200,11 @@ async def test_every_summary_and_every_message_below_one_has_a_row(
             assert sorted(place.step for place in rows if isinstance(place.step, str)) == sorted(graph.nodes)
             linked = [name for found in known.messages.values() for name in found]
             assert sorted(place.step for place in rows if isinstance(place.step, int)) == sorted(linked)
+
+
+def test_a_tree_that_is_left_before_it_was_read_is_left_as_it_was_found():
+    lines = SummaryTree(ConversationId(1), Marks(lambda: None))
+    left = Folding(Tree(), way=("sum_1", "sum_2"), row=3)
+    lines.return_to(left, stand=True)
+    found = lines.left_as()
+    assert (found.tree, found.way, found.row) == (left.tree, left.way, left.row)

@@ -11,6 +11,7 @@ import pytest
 from lcm_core.engine import Engine, Session
 from lcm_core.recall.asking import Asked, AskLimits, Inquiry
 from lcm_core.recall.gathering import terms_of
+from lcm_core.recall.telling import SHORT_CHARACTERS, is_short
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.summary import SummarySettings
@@ -154,6 +155,12 @@ def test_a_reply_that_only_repeats_the_question_and_the_question_come_after_a_st
     repeating = [one for one in asked.evidence if one.repeats]
     assert {one.text for one in repeating} == {question, unknown}
     assert not asked.evidence[0].repeats
+
+
+def test_a_text_without_blanks_is_one_word_and_yet_not_short_for_ever() -> None:
+    # Each of its words is looked at with all that is before it: 80,000 characters took half a minute.
+    assert is_short("(Abc" * (SHORT_CHARACTERS // 4))
+    assert not is_short("(Abc" * (SHORT_CHARACTERS // 4) + "?")
 
 
 def test_a_reply_that_tells_something_is_no_repetition(tmp_path: Path) -> None:

@@ -366,6 +366,39 @@ async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):
         } == broken
 
 
+IDS = (
+    *(("summaries", "summary_id"), ("context_items", "summary_id"), ("summary_messages", "summary_id")),
+    *(("summary_parents", "summary_id"), ("summary_parents", "parent_summary_id")),
+)
+
+
+@pytest.mark.parametrize("holes", [False, True])
+async def test_ids_that_are_stored_as_bytes_are_those_that_they_spell(
+    holes: bool, database_copy: DatabaseFactory
+):
+    path, owner = database_copy("0.15.3"), ConversationId(1)
+    with connect(path) as connection:
+        if holes:
+            connection.execute("DELETE FROM messages WHERE conversation_id = 1 AND seq = 100")
+    async with await Database.open(path) as database:
+        before = await database.read(read_coverage, owner, engine_rules(database.schema).tail)
+    with connect(path) as connection:
+        some = "(SELECT rowid FROM summaries WHERE conversation_id = 1 AND (depth > 2 OR rowid % 5 = 0))"
+        spelled = [
+            one for (one,) in connection.execute(f"SELECT summary_id FROM summaries WHERE rowid IN {some}")
+        ]
+        for table, column in IDS:
+            connection.executemany(
+                f"UPDATE {table} SET {column} = CAST({column} AS BLOB) WHERE {column} = ?",
+                [(one,) for one in spelled],
+            )
+    async with await Database.open(path) as database:
+        after = await database.read(read_coverage, owner, engine_rules(database.schema).tail)
+    assert len(spelled) > 5
+    assert dict(after.blocks) == dict(before.blocks)
+    assert after.counts == before.counts
+
+
 @pytest.mark.parametrize("holes", [False, True])
 async def test_links_are_read_as_what_they_name(tmp_path: Path, holes: bool):
     """Rows of ids, holes in them, messages of others, values that are no ids."""

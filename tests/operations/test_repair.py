@@ -134,6 +134,19 @@ async def test_contaminated_consumers_are_listed_and_chosen_apart(database_file:
     )
 
 
+async def test_a_summary_whose_id_is_bytes_is_passed_over(database_copy: DatabaseFactory) -> None:
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        before = await repair_of(database)
+    for one in (before.bad[0].summary.summary_id, before.contaminated[0].summary.summary_id):
+        for table, column in (("summaries", "summary_id"), ("summary_parents", "summary_id")):
+            run(path, f"UPDATE {table} SET {column} = CAST({column} AS BLOB) WHERE {column} = '{one}'")
+    async with await Database.open(path) as database:
+        found = await repair_of(database)
+    assert bad_ids(found) == bad_ids(before)[1:]
+    assert len(found.contaminated) < len(before.contaminated)
+
+
 async def test_it_is_narrowed_down(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3")) as database:
         one = ConversationId(3)

@@ -113,6 +113,7 @@ def test_values_of_another_type_and_whole_tables_are_told(tmp_path: Path):
         rows.part(said)
         rows.execute("UPDATE message_parts SET message_id = 999")
         rows.insert("focus_briefs", brief_id="b", conversation_id=1, prompt="", content="", status="draft")
+        rows.execute('CREATE TABLE "table of ""others""" AS SELECT 1 AS conversation_id')
     report = previewed(source, new_remnic(tmp_path / "lcm.sqlite"))
     assert {key: one.rows for key, one in report.unheld.items()} == {
         ("messages", Why.WRONG_TYPE): [str(said)],
@@ -120,7 +121,7 @@ def test_values_of_another_type_and_whole_tables_are_told(tmp_path: Path):
         ("message_parts", Why.NO_MESSAGE): [f"part-{said}-0 of message 999"],
     }
     told = command("remnic", "import", "--src", source, "--remnic", tmp_path / "lcm.sqlite").out
-    assert "no place for 1 focus briefs and 1 large files" in told
+    assert 'no place for 1 focus briefs, 1 large files and 1 table of "others"' in told
 
 
 def damaged(described: list[dict[str, Any]], seed: int, number: int) -> None:

@@ -66,6 +66,7 @@ def cases(path: Path) -> list[Case]:
         ("messages", "list", chosen),
         ("messages", "tail", chosen),
         ("summaries", "list", chosen),
+        ("summaries", "map", chosen),
         ("files", "list"),
         *((("summaries", "show", one)) for one in (top, leaf) if one),
         *((("summaries", "previous", one)) for one in (top, leaf) if one),

@@ -134,12 +134,13 @@ async def find_repair(
     for one in summary_ids:
         if one not in graph.nodes:
             raise no_such_summary(conversation_id, one)
-    wanted = [one for one in graph.nodes if not summary_ids or one in summary_ids]
     rows = {one.summary_id: one for one in await summary_store.summaries_in(reader, set(graph.nodes))}
+    # An id that is stored as bytes is in the graph, and no row is found under it.
+    wanted = [one for one in graph.nodes if one in rows and (not summary_ids or one in summary_ids)]
     if since is not None:
         wanted = [one for one in wanted if sort_key(rows[one].created_at) >= since]
     kind_of = {one: kind for one, kind in (await _kinds(reader, rows, wanted)).items() if kind in kinds}
-    spoiled = graph.above(kind_of)
+    spoiled = graph.above(kind_of) & rows.keys()
     bad_ids = sources_first(graph, kind_of, rows)
     spoiled_ids = sources_first(graph, spoiled, rows)
     reasons = {**{one: str(kind) for one, kind in kind_of.items()}, **dict.fromkeys(spoiled, CONTAMINATED)}

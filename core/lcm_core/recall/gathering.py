@@ -128,7 +128,7 @@ class Memory:
             found[0].label,
             question,
             lambda other: all(part.search(other) for part in held),
-            rows.asked_before(int(message[1])),
+            rows.asked_before(int(message[1])) if found[0].label == "assistant" else None,
         )
 
     def below(self, name: str, tokens: int, *, with_messages: bool = True) -> Gathered:

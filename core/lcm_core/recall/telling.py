@@ -13,9 +13,11 @@ from typing import Final
 
 #: How a passage that does so is marked, wherever it is shown.
 REPEATS: Final = "repeats the question"
-#: The longest text that may only repeat a question, in words, or in characters of scripts without blanks.
+#: The longest text that may only repeat a question: in words, in characters of scripts without blanks, and in
+#: characters at all, for a text without any blank is one word however long it is.
 SHORT_WORDS: Final = 60
 SHORT_GLUED: Final = 120
+SHORT_CHARACTERS: Final = 1_000
 
 #: Signs that end a question: Latin, full width, Arabic, Armenian, Ethiopic, Greek.
 _ASKS: Final = "?？؟՞፧;"
@@ -37,8 +39,10 @@ class Adds(Enum):
 
 def is_short(text: str) -> bool:
     """Whether a text is so short that it may say nothing."""
-    return len(text.split(None, SHORT_WORDS)) <= SHORT_WORDS and (
-        sum(1 for _ in _GLUED.finditer(text)) <= SHORT_GLUED
+    return (
+        len(text) <= SHORT_CHARACTERS
+        and len(text.split(None, SHORT_WORDS)) <= SHORT_WORDS
+        and sum(1 for _ in _GLUED.finditer(text)) <= SHORT_GLUED
     )
 
 

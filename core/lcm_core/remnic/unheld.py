@@ -10,7 +10,7 @@ from typing import Final
 
 from lcm_core.remnic.records import Unheld, Why
 from lcm_core.remnic.source import Outline
-from lcm_core.store.connecting import Rows, SqlValue
+from lcm_core.store.connecting import Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema
 from lcm_core.store.typed import text
 from lcm_core.text import safe_line
@@ -38,7 +38,7 @@ def load_left_behind(rows: Rows, schema: Schema, conversations: Sequence[int]) -
     for table in sorted(schema.tables):
         if table in _BROUGHT or table.startswith("lcm_tui_") or not schema.has(table, "conversation_id"):
             continue
-        sql = f'SELECT count(*) AS n FROM "{table}" WHERE conversation_id IN (?*)'
+        sql = f"SELECT count(*) AS n FROM {quoted(table)} WHERE conversation_id IN (?*)"
         found[table] = sum(row["n"] for row in rows.rows_in(sql, conversations))
     for table, key, above in _BELOW:
         if schema.has(table, key) and schema.has(above, "conversation_id"):

@@ -92,14 +92,14 @@ def _runs(db: Rows, conversation_id: ConversationId, first_id: int, messages: in
     last_id = first_id + messages - 1
     runs: dict[SummaryId, Runs] = {}
     holes = False
-    found = db.tuples(f"SELECT summary_id, {_ENDS} FROM {rows} GROUP BY summary_id", parameters)
+    found = db.tuples(f"SELECT CAST(summary_id AS TEXT), {_ENDS} FROM {rows} GROUP BY summary_id", parameters)
     for name, first, last, number, zero in found:
         if not (isinstance(last, int) and isinstance(zero, int) and last - first + 1 == number):
             holes = holes or number > 0
         elif first <= last_id and last >= first_id:
             runs[name] = ((max(first, first_id) - first_id, min(last, last_id) - first_id + 1),)
     if holes:
-        listed = f"SELECT summary_id, {_SINGLE} FROM {rows} GROUP BY summary_id {_HOLES}"
+        listed = f"SELECT CAST(summary_id AS TEXT), {_SINGLE} FROM {rows} GROUP BY summary_id {_HOLES}"
         for name, text in db.tuples(listed, parameters):
             ids = map(int, text.split(",")) if text else ()
             if own := runs_of(one - first_id for one in ids if first_id <= one <= last_id):
@@ -121,7 +121,8 @@ def _with_holes(db: Rows, conversation_id: ConversationId, links: bool) -> Linke
     rows: Sequence[tuple[str, str | None]] = ()
     if links:
         rows = db.tuples(
-            """SELECT summary_id, (SELECT group_concat(link.message_id) FROM summary_messages AS link
+            """SELECT CAST(summary_id AS TEXT), (SELECT group_concat(link.message_id)
+            FROM summary_messages AS link
             WHERE link.summary_id = s.summary_id AND typeof(link.message_id) = 'integer')
             FROM summaries AS s WHERE conversation_id = ?""",
             (conversation_id,),

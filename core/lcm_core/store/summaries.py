@@ -232,7 +232,7 @@ def _graph(
 ) -> SummaryGraph:
     select = schema.select("summaries", ("summary_id", "kind", "depth"), "s")
     rows = db.tuples(
-        f"""SELECT summary_id, ifnull(kind, ''), ifnull(depth, 0) FROM (SELECT {select}
+        f"""SELECT CAST(summary_id AS TEXT), ifnull(kind, ''), ifnull(depth, 0) FROM (SELECT {select}
         FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid)""",
         (conversation_id,),
     )
@@ -245,7 +245,8 @@ def _graph(
             mine = "WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)"
             parameters = (conversation_id,)
         pairs = db.tuples(
-            f"""SELECT e.summary_id, e.parent_summary_id FROM summary_parents AS e {mine}
+            f"""SELECT CAST(e.summary_id AS TEXT), CAST(e.parent_summary_id AS TEXT)
+            FROM summary_parents AS e {mine}
             ORDER BY e.ordinal, e.rowid""",
             parameters,
         )

@@ -51,9 +51,12 @@ class SummaryTree(LineView[Place]):
     # -- what it shows -------------------------------------------------------------------------------------
 
     def left_as(self) -> Folding:
-        """What is unfolded, and where the cursor stands."""
-        way = self.selected.path if self.selected is not None else ()
-        return Folding(self.unfolding, self._sections, way, self._offset(self._cursor) - self._top)
+        """What is unfolded, and where the cursor stands; before it could return there, where it should."""
+        way, row = self._returning or (
+            self.selected.path if self.selected is not None else (),
+            self._offset(self._cursor) - self._top,
+        )
+        return Folding(self.unfolding, self._sections, way, row)
 
     def return_to(self, left: Folding, *, stand: bool) -> None:
         """Unfold what was left unfolded; *stand*: the cursor goes where it stood, as soon as that is read."""
