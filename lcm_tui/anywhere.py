@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.errors import LcmError
-from lcm_core.records import Conversation
+from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import first_words, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.text import clip, safe_line
@@ -90,6 +90,7 @@ class Goal:
     does: str  #: what choosing it would do, a sentence
     go: Go
     words: tuple[str, ...] = ()  #: what else people call it
+    number: ConversationId | None = None  #: the conversation that it opens: a number alone names it
 
 
 class GoTo(CommandPalette):
@@ -228,16 +229,19 @@ class Anywhere(Provider):
         async for goal in self._by_id(screen, asked):
             yield _hit(_BY_ID, goal)
         for goal in self._goals:
-            if goal.words and (score := match_phrases(asked, goal.words)):
+            if str(goal.number) == asked:
+                yield _hit(_EXACT, goal)
+            elif goal.words and (score := match_phrases(asked, goal.words)):
                 yield _hit(score + _EXACT if score >= EXACT else score, goal)
-        titles = [goal.title for goal in self._goals]
+        goals = [goal for goal in self._goals if str(goal.number) != asked]
+        titles = [goal.title for goal in goals]
         for place, score in await asyncio.to_thread(_alike, asked, titles):
-            yield _hit(score / 100, self._goals[place])
+            yield _hit(score / 100, goals[place])
 
     # -- ids -----------------------------------------------------------------------------------------------
 
     async def _by_id(self, screen: CommandScreen, asked: str) -> AsyncIterator[Goal]:
-        """The message and the summaries whose ids are typed; a number is a conversation, too."""
+        """The message and the summaries whose ids are typed."""
         number = re.fullmatch(r"[m#]?(\d{1,18})", asked)
         if number is not None:
             found = await screen.session.read(message_named, int(number[1]))
@@ -259,7 +263,8 @@ class Anywhere(Provider):
         known = f"{one.title}  " if one.title else ""
         said = f"  “{clip(words, 40)}”" if words else ""
         title = f"Conversation {one.conversation_id}  {known}{one.agent or ''} {one.lane}{said}"
-        return Goal(title, "Open its messages.", partial(_open, screen, places.Messages(one)))
+        go = partial(_open, screen, places.Messages(one))
+        return Goal(title, "Open its messages.", go, number=one.conversation_id)
 
     def _screens(self, screen: CommandScreen) -> Iterable[Goal]:
         for title, does, place in (

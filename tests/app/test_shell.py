@@ -239,6 +239,9 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         await go("nightly bakcup", "Conversation 6")
         assert isinstance(pilot.app.screen, ConversationScreen)
         assert pilot.app.screen.conversation.conversation_id == 6
+        await go("3", "Conversation 3 ")  # before the message m3, and before what only holds a 3
+        assert isinstance(pilot.app.screen, ConversationScreen)
+        assert pilot.app.screen.conversation.conversation_id == 3
         await go("4c4bd5292a", "Summary sum_4c4bd5292abfa225")
         assert isinstance(pilot.app.screen, DagScreen)
         assert pilot.app.screen.selected_id() == "sum_4c4bd5292abfa225"
