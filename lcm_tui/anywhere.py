@@ -303,7 +303,7 @@ def _matches(asked: str, title: str, text: str, phrases: Sequence[str] = ()) -> 
     """How well a command matches, 0 to 1: words in its title, *phrases* that people use for it, a title
     called alike, words in its sentence.
 
-    From `EXACT` on the words themselves stand there. Letters that merely follow each other somewhere match
+    `EXACT` and more: by the words as they were typed. Letters that merely follow each other somewhere match
     nothing.
     """
     from rapidfuzz import fuzz

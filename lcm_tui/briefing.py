@@ -18,6 +18,7 @@ from lcm_core.focus_view import FocusEffect
 from lcm_core.operations.briefing import (
     BriefDraft,
     brief_retention,
+    call_failed,
     drop_draft,
     have_written,
     keep_draft,
@@ -207,7 +208,7 @@ class BriefWork:
                     progress=lambda _, words: self._say(words),
                 )
             except SummarizerError as error:
-                self.failed = (wish, safe_line(error.message))
+                self.failed = (wish, safe_line(error.message)) if call_failed(error) else None
                 raise
             before = self.draft
             made = self._draft_of(wish, text_of(written))

@@ -37,7 +37,7 @@ from textual.worker import Worker
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
-from lcm_tui.named import place_named
+from lcm_tui.named import is_id_of, place_named
 from lcm_tui.panes.finding import Filter, Finder
 from lcm_tui.places import Place
 from lcm_tui.session import PastSession, Session
@@ -316,7 +316,7 @@ class CommandScreen(Screen[None], Still):
             named = (name for name in self.commands if self.key_of(name) == event.key)
             if (command := next(named, None)) is not None:
                 await self.action_run(command)
-        elif own is not None and _bare(own).startswith(_bare(event.name)):
+        elif own is not None and is_id_of(event.name, own):
             if event.opens and isinstance(event.widget, LineView):
                 event.widget.open_selected()
         else:
@@ -1009,11 +1009,6 @@ class DataScreen(CommandScreen, Generic[D]):
         self._has_shown = True
         self._held_back = False
         self.refresh_bars()
-
-
-def _bare(name: str) -> str:
-    """An id without what is written around it: messages are shown as ``m4711``."""
-    return name.removeprefix("m").rstrip("…")
 
 
 def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:

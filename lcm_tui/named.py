@@ -5,12 +5,24 @@ What `:` finds by its id and what a click on an id opens are found here.
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, SummaryId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 
 from lcm_tui import places
+
+#: What is written around an id: messages are shown as ``m47`` or ``msg#47``, citations end in a hash.
+_AROUND: Final = re.compile(r"^(?:msg#|m(?=[0-9]))|@.*|…$")
+
+
+def is_id_of(name: str, own: str) -> bool:
+    """Whether a *name*, as a row or a text writes it, maybe shortened, is the id *own*."""
+    name, own = _AROUND.sub("", name), _AROUND.sub("", own)
+    return own == name if name.isdecimal() else own.startswith(name)
 
 
 async def message_named(reader: Reader, message_id: int) -> tuple[Conversation, int] | None:

@@ -103,7 +103,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {name: tuple(one.strip() for one in phrases.split(";")) for name, phrases in _TABLE.items()}
 )
 
-#: How well an exact word counts at the least; what is only alike counts less.
+#: What a match by the words as they were typed scores at least; one that is only alike scores less.
 EXACT: Final = 0.85
 #: How alike a title or a phrase must be to what was typed, of 100.
 ALIKE: Final = 75
@@ -118,7 +118,7 @@ def telling(text: str) -> list[str]:
 def match_phrases(asked: str, phrases: Collection[str]) -> float:
     """How well what was typed matches phrases, 0 to 1: as they are, their words, how they begin, alike.
 
-    From `EXACT` on the words themselves stand there.
+    `EXACT` and more: by the words as they were typed.
     """
     from rapidfuzz import fuzz
 

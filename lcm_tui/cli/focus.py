@@ -18,6 +18,7 @@ from lcm_core.javascript import Json
 from lcm_core.operations.briefing import (
     BriefDraft,
     brief_retention,
+    call_failed,
     drop_draft,
     have_written,
     keep_draft,
@@ -49,7 +50,6 @@ from lcm_core.store.focus import briefs_beginning
 from lcm_core.summarize.briefing import BriefLimits, BriefQuestion, forecast_brief
 from lcm_core.summarize.cost import CallBudget, Forecast
 from lcm_core.summarize.models.writer import call_budget
-from lcm_core.summarize.request import SummarizerError
 from lcm_core.summarize.retention import Retention
 from lcm_core.summarize.source import Rendering
 from lcm_core.text import safe_line
@@ -523,7 +523,7 @@ class _FocusWork:
             kept, retention = self._write(wish, question, named, spending, sweeping)
         except (LcmError, KeyboardInterrupt) as caught:
             failed = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
-            if wish is not None and self.options.draft is None and isinstance(failed, SummarizerError):
+            if wish is not None and self.options.draft is None and call_failed(failed):
                 return self._record(wish, named, sweeping, failed, spending)
             if sweeping.done is None or not sweeping.done.made:
                 raise failed from None
@@ -594,7 +594,7 @@ class _FocusWork:
         wish: FocusWish,
         named: Modelling,
         sweeping: _Sweeping,
-        failed: SummarizerError,
+        failed: LcmError,
         spending: CallBudget,
     ) -> Answer:
         """Leave the row that the engine leaves when nobody wrote a text: that was agreed to with the call."""

@@ -374,6 +374,7 @@ class ChangePane(Vertical):
         rows = [row for row in rows if (row.old if before else row.new) is not None]
         for start in range(0, len(rows), AT_A_TIME):
             await self._read_entries(rows[start : start + AT_A_TIME])
+            await asyncio.sleep(0)  # what is known already is not read, and keys wait meanwhile
             for row in rows[start : start + AT_A_TIME]:
                 if any(span.style == style for line in self._draw_shift(row, 120) for span in line):
                     self.ordinals.select(row)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from textual.pilot import Pilot
 from textual.widget import Widget
 
 from lcm_tui.dialogs.question import Question
+from lcm_tui.named import is_id_of
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
@@ -141,6 +143,22 @@ async def test_an_id_in_a_row_opens_what_it_names_and_that_of_the_row_the_row(da
         assert pilot.app.screen.selected_id() == name
         await click_text(pilot, "Summary DAG", TitleBar)  # the title goes back
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, OperationScreen))
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "same"),
+    [
+        ("m47", "47", True),
+        ("m47", "4711", False),
+        ("msg#47", "msg#47@1f3a", True),
+        ("msg#47", "msg#471@1f3a", False),
+        ("sum_4c4b…", "sum_4c4bd5292abfa225", True),
+        ("sum_4c4bd5292abfa225", "sum_4c4bd5292abfa225", True),
+        ("sum_4c4b", "m4711", False),
+    ],
+)
+def test_a_name_in_a_row_is_that_of_the_row_or_of_another(name: str, own: str, same: bool):
+    assert is_id_of(name, own) is same
 
 
 async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseFactory):

@@ -246,6 +246,15 @@ def test_a_failed_brief_is_recorded_as_the_engine_leaves_one(path: Path, tmp_pat
     assert dump(path) == before
 
 
+def test_a_call_beyond_a_limit_of_the_operator_is_no_failed_brief(path: Path):
+    before = dump(path)
+    with MessagesApi(EVIDENCE, BRIEF) as server:
+        wanted = ("create", 1, "--prompt", "q", *asking(server), "--max-calls", 1, "--apply", "--yes")
+        result = focus(path, *wanted)
+    assert (result.code, len(server.received)) == (10, 1)
+    assert dump(path) == before
+
+
 def test_sql_holds_the_whole_change_or_is_refused(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

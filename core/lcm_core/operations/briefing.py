@@ -41,7 +41,9 @@ from lcm_core.summarize.briefing import (
     passage,
     write_brief,
 )
+from lcm_core.summarize.cost import LimitReachedError
 from lcm_core.summarize.replies import Model
+from lcm_core.summarize.request import SummarizerError
 from lcm_core.summarize.retention import Retention, measure, read_retention_source
 from lcm_core.summarize.source import Rendering, source_of
 
@@ -117,6 +119,11 @@ async def have_written(
         return await database.read(read_expanded, wish.conversation_id, ids, tokens, rendering)
 
     return await write_brief(model, question, expand, limits, progress)
+
+
+def call_failed(error: BaseException) -> bool:
+    """Whether a call was made and no text came of it; one beyond the operator's limits is not made at all."""
+    return isinstance(error, SummarizerError) and not isinstance(error, LimitReachedError)
 
 
 def text_of(written: WrittenBrief) -> BriefText:

@@ -16,6 +16,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.summaries import texts_of
 from lcm_core.summarize.source import previous_of
 from lcm_core.text import safe_line
+from lcm_core.wording import counted
 from textual.strip import Strip
 
 from lcm_tui.screens.comparison.comparing import Comparing
@@ -56,9 +57,8 @@ class GivenHead(Drawn):
     GivenHead { height: 3; width: 1fr; background: $surface; }
     """
 
-    def __init__(self, summary_id: SummaryId) -> None:
+    def __init__(self) -> None:
         super().__init__(id="head")
-        self._summary_id = summary_id
         self._found: GivenDiff | None = None
 
     def show_diff(self, found: GivenDiff) -> None:
@@ -78,8 +78,8 @@ class GivenHead(Drawn):
         if found is None:
             return [first, second]
         for line, text in ((first, found.old_text), (second, found.new_text)):
-            many = "1 summary" if text.summaries == 1 else f"{text.summaries} summaries"
-            line.append((Span(f"{many}, {text.tokens:,} tokens" if text.summaries else "nothing"),))
+            said = f"{counted(text.summaries, 'summary')}, {text.tokens:,} tokens"
+            line.append((Span(said if text.summaries else "nothing"),))
         said = f"lines -{found.diff.removed:,} +{found.diff.added:,}"
         return [first, second, [(Span(said if found.diff.hunks else "both are the same", "dim"),)]]
 
@@ -92,7 +92,7 @@ class PreviousTexts(Comparing[GivenDiff]):
     def __init__(self, summary_id: SummaryId) -> None:
         self._summary_id = summary_id
         self.title = f"previous context of {safe_line(summary_id)}"
-        self.head: GivenHead = GivenHead(summary_id)
+        self.head: GivenHead = GivenHead()
 
     async def load(self, session: Session) -> GivenDiff:
         """Read both as they are now."""
