@@ -366,6 +366,18 @@ async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):
         } == broken
 
 
+async def test_a_message_without_a_seq_has_its_place(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE loose AS SELECT * FROM messages")
+        connection.execute("DROP TABLE messages")
+        connection.execute("ALTER TABLE loose RENAME TO messages")
+        connection.execute("UPDATE messages SET seq = NULL WHERE conversation_id = 1 AND seq = 9")
+    async with await Database.open(path) as database:
+        found = await database.read(linked_runs, ConversationId(1))
+    assert list(found.seqs) == [-1, *range(1, 9), *range(10, 385)]
+
+
 IDS = (
     *(("summaries", "summary_id"), ("context_items", "summary_id"), ("summary_messages", "summary_id")),
     *(("summary_parents", "summary_id"), ("summary_parents", "parent_summary_id")),

@@ -140,7 +140,7 @@ def _with_holes(db: Rows, conversation_id: ConversationId, links: bool) -> Linke
 def _messages(db: Rows, conversation_id: ConversationId) -> tuple[list[str], list[int]]:
     """Ids and seqs of the messages, by seq."""
     [(ids, seqs)] = db.tuples(
-        """SELECT group_concat(message_id), group_concat(CAST(seq AS INTEGER)) FROM (
+        """SELECT group_concat(message_id), group_concat(ifnull(CAST(seq AS INTEGER), -1)) FROM (
         SELECT message_id, seq FROM messages
         WHERE conversation_id = ? AND typeof(message_id) = 'integer' ORDER BY seq, message_id)""",
         (conversation_id,),
