@@ -27,10 +27,9 @@ def reads_whole_file(conversation: ConversationId | None, size: int) -> bool:
 
 def folders_of(settings: Settings) -> Folders:
     """Where the files of this database lie; none when the folders are those of another one."""
-    state, database = settings.state_dir, settings.database.value
-    if state.source is SettingSource.DEFAULT and state.value not in database.parents:
-        named = settings.large_files_dir.source is not SettingSource.DEFAULT
-        files = settings.large_files_dir.value if named else None
+    state = settings.state_dir
+    if not settings.knows_state_dir:
+        files = settings.large_files_dir.value if settings.knows_large_files else None
         sessions = settings.sessions.value if settings.sessions.source is not SettingSource.DEFAULT else None
         return Folders(files, None, sessions, settings.engine)
     return Folders(settings.large_files_dir.value, state.value, settings.sessions.value, settings.engine)

@@ -84,7 +84,7 @@ def choose_writer(
         ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
     """
     wanted = settings.summary if summary is None else summary
-    source = KeySource(os.environ, settings.state_dir.value, key_variable, key_file)
+    source = KeySource(os.environ, settings.credentials_dir, key_variable, key_file)
     own = operators_prompts(settings.user_config_file.value) if prompts is None else prompts_at(prompts)
     return Modelling(choose_model(wanted, source), wanted, own)
 

@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
@@ -52,6 +52,10 @@ SESSIONS_FOLDER = "sessions"
 HOST_DATABASE = Path("agent", "openclaw-agent.sqlite")
 #: Ends of the names of databases that the host may be told to keep sessions in.
 HOST_STORES = (".sqlite", ".db")
+_FOLDER_UNKNOWN = (
+    "The file was not looked for beside the database, which has no lcm-files folder there; name its state "
+    "folder with --openclaw-dir."
+)
 #: What is said wherever only the sessions in files are looked at.
 SESSIONS_IN_HOST_DATABASE = "sessions are in OpenClaw's database: lcm-tui sessions list"
 
@@ -61,6 +65,7 @@ class StoredFileState(StrEnum):
 
     FOUND = "found"
     MISSING = "missing"
+    NOT_LOOKED_FOR = "not looked for"  #: not where it says, and the folder of its database is not known
     OUTSIDE = "outside the configured folder"
     UNREADABLE = "unreadable"
 
@@ -99,12 +104,13 @@ class FileText:
 
 
 def resolve_stored(
-    stored: str, *, conversation_id: int, large_files_dir: Path, state_dir: Path
+    stored: str, *, conversation_id: int, large_files_dir: Path, state_dir: Path, known: bool = True
 ) -> StoredFile:
     """Find a large file: as stored, by conversation and name, then with the state folder mapped onto ours.
 
     Opens nothing. Inside means inside *large_files_dir* or the state folder's own ``lcm-files``, where
-    files stay that were stored before another folder was configured.
+    files stay that were stored before another folder was configured. Where it is not *known* that the
+    folders are those of this database, a file that is not in them is not called missing.
     """
     parsed = _parse(stored)
     if parsed is None:
@@ -114,7 +120,10 @@ def resolve_stored(
         candidates.append(large_files_dir / str(conversation_id) / parsed.name)
     candidates += _below(parsed, LARGE_FILES_FOLDER, large_files_dir)
     candidates += _below(parsed, LARGE_FILES_FOLDER, state_dir / LARGE_FILES_FOLDER)
-    return _first_inside(stored, candidates, (large_files_dir, state_dir / LARGE_FILES_FOLDER))
+    found = _first_inside(stored, candidates, (large_files_dir, state_dir / LARGE_FILES_FOLDER))
+    if known or found.state is not StoredFileState.MISSING:
+        return found
+    return replace(found, state=StoredFileState.NOT_LOOKED_FOR, message=_FOLDER_UNKNOWN)
 
 
 def is_host_store(path: Path) -> bool:

@@ -97,6 +97,7 @@ def _resolved(settings: Settings, file: LargeFile) -> StoredFile:
         conversation_id=file.conversation_id,
         large_files_dir=settings.large_files_dir.value,
         state_dir=settings.state_dir.value,
+        known=settings.knows_large_files,
     )
 
 

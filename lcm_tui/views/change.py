@@ -19,7 +19,7 @@ from lcm_core.change.plan import (
     touched_rows,
 )
 from lcm_core.change.planning import Planned
-from lcm_core.change.preview import Preview, Shifted, Tokens, words_of
+from lcm_core.change.preview import ContextTokens, Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
 from lcm_core.dag.gist import beginning
@@ -29,7 +29,7 @@ from lcm_core.text import cell_width
 
 from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
-from lcm_tui.views.preview import effect_text, items_text, rows_text
+from lcm_tui.views.preview import each_context, effect_text, items_text, owner_text, rows_text
 from lcm_tui.widgets.composition import before_and_after, changes_line
 from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import (
@@ -389,6 +389,8 @@ def token_lines(
     tokens = shown.tokens
     if not shown.shift and tokens is not None and not (tokens.before or tokens.after):
         return []
+    if tokens is not None and (several := each_context(tokens)):
+        return [line for one in several for line in _context_lines(one, budget, width)]
     if tokens is None or shown.contexts != 1:
         return _wrapped(f"tokens  {_tokens_text(shown)}", "text", width)
     change: StyleName = "warn" if tokens.after > budget else "text"
@@ -402,6 +404,16 @@ def token_lines(
         lines.append((Span(f" {name:<7} ", "dim"), *bar, Span(f" {share}")))
     changes = changes_line(tokens.made_of_before, tokens.made_of_after, plain=plain)
     return [*lines, changes] if cell_width(text_of(changes)) <= width else lines
+
+
+def _context_lines(one: ContextTokens, budget: int, width: int) -> list[Line]:
+    """Tokens of one of several contexts, and their part of the budget."""
+    shares = f"{share_text(one.before / budget)} → {share_text(one.after / budget)}"
+    text = (
+        f"tokens of {owner_text(one)}  {one.before:,} → {one.after:,} stored "
+        f"({one.after - one.before:+,}), budget {budget:,}, {shares}"
+    )
+    return _wrapped(text, "warn" if one.after > budget else "text", width)
 
 
 def bar_part(line: Line, cell: int) -> tuple[bool, StyleName] | None:

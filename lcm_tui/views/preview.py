@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from lcm_core.change.plan import RowCount, Symbol
-from lcm_core.change.preview import Preview, Shifted, Tokens
+from lcm_core.change.preview import ContextTokens, Preview, Shifted, Tokens
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
 from lcm_tui.widgets.composition import before_and_after, changes_line
@@ -20,6 +20,8 @@ LINES = 40
 #: Lines of a run that are shown when it is longer than `RUN`.
 _OF_A_RUN = 2
 RUN = 12
+#: So many contexts at most get a line of tokens each; more are summed.
+MOST_CONTEXTS = 6
 
 
 def preview_blocks(shown: Preview, budget: int) -> list[Block]:
@@ -43,7 +45,10 @@ def _facts(shown: Preview, budget: int) -> Iterator[tuple[str, Cell]]:
     if shown.plan.conversation_id is not None:
         yield "Conversation", str(shown.plan.conversation_id)
     if shown.shift or shown.tokens.change:
-        yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
+        for one in each_context(shown.tokens):
+            yield f"Tokens of {owner_text(one)}", tokens_text(one.before, one.after, budget)
+        if not each_context(shown.tokens):
+            yield "Tokens", tokens_text(shown.tokens.before, shown.tokens.after, budget)
         yield from _composition(shown.tokens)
 
 
@@ -54,6 +59,17 @@ def _composition(tokens: Tokens) -> Iterator[tuple[str, Cell]]:
         bars = before_and_after(before, after, BAR, plain=True)
         yield from zip(("Before", "After"), map(text_of, bars), strict=True)
         yield "Made of", text_of(changes_line(before, after, plain=True)).strip().replace("→", "->")
+
+
+def each_context(tokens: Tokens) -> tuple[ContextTokens, ...]:
+    """The contexts that get a line each; none where there is one, or too many."""
+    return tokens.contexts if len(tokens.contexts) <= MOST_CONTEXTS else ()
+
+
+def owner_text(one: ContextTokens) -> str:
+    """Whose context it is: the conversation's number, or the name of one that is yet to be made."""
+    owner = one.conversation_id
+    return str(owner) if isinstance(owner, int) else owner.name
 
 
 def tokens_text(before: int, after: int, budget: int) -> str:

@@ -228,3 +228,15 @@ def test_a_file_that_changed_into_something_else_is_not_opened(tmp_path: Path):
         assert caught.value.code == "FILE_UNREADABLE"
     with pytest.raises(NotFoundError):
         read_head(tmp_path)
+
+
+def test_a_file_is_missing_only_where_its_folder_is_known(tmp_path: Path) -> None:
+    found = resolve_stored(
+        "/elsewhere/lcm-files/3/a.txt",
+        conversation_id=3,
+        large_files_dir=tmp_path,
+        state_dir=tmp_path,
+        known=False,
+    )
+    assert found.state is StoredFileState.NOT_LOOKED_FOR
+    assert "--openclaw-dir" in found.message

@@ -733,3 +733,46 @@ def test_a_store_that_is_no_path_is_passed_over(store: object, tmp_path: Path) -
     found = resolve(Options(config=config), {}, home=tmp_path)
     assert found.sessions.value == tmp_path / ".openclaw" / "agents"
     assert bool(found.diagnostics) == (not (store is None or store == ""))
+
+
+BUDGET = {"plugins": {"entries": {"lossless-claw": {"config": {"freshTailCount": 9}}}}}
+
+
+@pytest.mark.parametrize("mark", ["lcm-files", "agents", "openclaw.json"])
+@pytest.mark.parametrize("variable", [True, False])
+def test_a_named_database_brings_its_state_folder(
+    home: Path, tmp_path: Path, mark: str, variable: bool
+) -> None:
+    """docs/configuration.md, "A database in another state folder"."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    database = folder / "lcm.db"
+    options = Options() if variable else Options(db=database)
+    environ = {"LCM_DATABASE_PATH": str(database)} if variable else {}
+    bare = resolve(options, environ, home=home)
+    assert (bare.state_dir.value, bare.knows_large_files) == (home / ".openclaw", False)
+    if mark == "openclaw.json":
+        (folder / mark).write_text(json.dumps(BUDGET))
+    else:
+        (folder / mark).mkdir()
+    found = resolve(options, environ, home=home)
+    assert (found.state_dir.value, found.knows_large_files) == (folder, True)
+    assert (found.large_files_dir.value, found.sessions.value) == (folder / "lcm-files", folder / "agents")
+    assert (found.engine.fresh_tail_count.value == 9) == (mark == "openclaw.json")
+    assert (
+        found.config_file.value
+        == (folder if mark == "openclaw.json" else home / ".openclaw") / "openclaw.json"
+    )
+    assert found.credentials_dir == home / ".openclaw"
+    named = resolve(options, {**environ, "OPENCLAW_STATE_DIR": "/named"}, home=home)
+    assert named.state_dir.value == Path("/named")
+
+
+def test_a_database_that_the_host_names_keeps_the_folders_of_the_host(
+    home: Path, tmp_path: Path, with_plugin: Configure
+) -> None:
+    (tmp_path / "data" / "lcm-files").mkdir(parents=True)
+    database = tmp_path / "data" / "lcm.db"
+    with_plugin({"dbPath": str(database)})
+    found = resolve(Options(db=database), {}, home=home)
+    assert found.state_dir.value == home / ".openclaw"

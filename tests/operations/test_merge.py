@@ -10,6 +10,7 @@ import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.plan import Plan, RowChange
+from lcm_core.change.preview import preview_plan
 from lcm_core.checks import run_checks
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
@@ -340,6 +341,22 @@ def test_what_is_not_there_is_told(split, conversations, kind):
 
 def test_both_names_of_a_session_mean_one_merge(split):
     assert plan(split, OLD, NEW).edits == plan(split, NEW).edits
+
+
+def test_the_preview_counts_each_context_by_itself(split):
+    made = plan(split, NEW)
+    shown = asyncio.run(reading(split, lambda reader: preview_plan(reader, made)))
+    sql = """SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items AS c
+        LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)
+        WHERE c.conversation_id = ?"""
+    before = {owner: value(split, sql, owner) for owner in (OLD, NEW)}
+    merged(split)
+    after = {owner: value(split, sql, owner) for owner in (OLD, NEW)}
+    assert after[OLD] == 0 < before[OLD]
+    assert {one.conversation_id: (one.before, one.after) for one in shown.tokens.contexts} == {
+        owner: (before[owner], after[owner]) for owner in (OLD, NEW)
+    }
+    assert (shown.tokens.before, shown.tokens.after) == (before[NEW], after[NEW])
 
 
 def test_it_says_when_the_context_outgrows_the_budget(split):

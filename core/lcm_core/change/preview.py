@@ -60,15 +60,25 @@ class Shifted:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextTokens:
+    """What one of several contexts that a plan touches adds up to, by the stored estimates."""
+
+    conversation_id: int | Symbol
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Tokens:
-    """What the contexts that a plan touches add up to, by the stored estimates."""
+    """Tokens of the context that a plan is about, by the stored estimates; without one, of all it touches."""
 
     before: int
     after: int
-    leaving: int = 0  #: of the items that go out of a context
+    leaving: int = 0  #: of the items that go out of a context, whichever
     entering: int = 0  #: of the items that come into one
     made_of_before: tuple[Group, ...] = ()  #: what the one context that is touched is made of
     made_of_after: tuple[Group, ...] = ()
+    contexts: tuple[ContextTokens, ...] = ()  #: each of those that are touched, where they are several
 
     @property
     def change(self) -> int:
@@ -118,10 +128,19 @@ class Preview:
             "conversationId": self.plan.conversation_id,
             "edits": encode_edits(step.edit for step in self.steps),
             "shift": [{"identity": one.identity, "from": one.old, "to": one.new} for one in self.shift],
-            "tokens": {"before": self.tokens.before, "after": self.tokens.after},
+            "tokens": self._tokens_json(),
             "rows": rows,
             "warnings": list(self.warnings),
         }
+
+    def _tokens_json(self) -> dict[str, Json]:
+        found: dict[str, Json] = {"before": self.tokens.before, "after": self.tokens.after}
+        if self.tokens.contexts:
+            found["contexts"] = [
+                {"conversationId": _number(one.conversation_id), "before": one.before, "after": one.after}
+                for one in self.tokens.contexts
+            ]
+        return found
 
     def sql(self) -> Iterator[str]:
         """A script that leaves the same rows as the commit, for the file as it is now."""
@@ -259,7 +278,7 @@ def _shift(owner: int | Symbol, before: Listing, after: Listing) -> Iterator[Shi
 def _tokens(
     db: Rows, schema: Schema, verified: Verified, conversation_id: int | None, shift: Sequence[Shifted]
 ) -> Tokens:
-    """The sums of the touched contexts; a row that the plan makes weighs what the plan says.
+    """The sums of the plan's context, or of all it touches; a row that the plan makes weighs what it says.
 
     Where no list changes but something is counted anew: those of the plan's conversation.
     """
@@ -282,13 +301,24 @@ def _tokens(
     before = [weight for ref in old if (weight := stored.get(ref))]
     after = [weight for ref in new if (weight := weights.get(ref))]
     one_context = len(verified.contexts) < 2
+    contexts = tuple(
+        ContextTokens(
+            owner,
+            sum(stored[ref].tokens for ref in one.before.refs if ref in stored),
+            sum(weights[ref].tokens for ref in one.after.refs if ref in weights),
+        )
+        for owner, one in ({} if one_context else verified.contexts).items()
+    )
+    about = [one for one in contexts if one.conversation_id == conversation_id]
+    counts = about or contexts
     return Tokens(
-        sum(weight.tokens for weight in before),
-        sum(weight.tokens for weight in after),
+        sum(one.before for one in counts) if counts else sum(weight.tokens for weight in before),
+        sum(one.after for one in counts) if counts else sum(weight.tokens for weight in after),
         leaving=sum(stored[one.ref].tokens for one in shift if one.new is None and one.ref in stored),
         entering=sum(weights[one.ref].tokens for one in shift if one.old is None and one.ref in weights),
         made_of_before=groups_of(before) if one_context else (),
         made_of_after=groups_of(after) if one_context else (),
+        contexts=contexts,
     )
 
 
@@ -342,6 +372,10 @@ def _named(table: str, row: Mapping[str, object]) -> str:
 def _item(row: Cells) -> str:
     ref = ref_of(row)
     return f"{Item(ref).item_type} {_plain(ref)}"
+
+
+def _number(owner: int | Symbol) -> int | str:
+    return _plain(owner) if isinstance(owner, Symbol) else owner
 
 
 def _plain(value: object) -> str:

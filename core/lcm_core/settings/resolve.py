@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from lcm_core.errors import UsageError
 from lcm_core.settings.config_files import (
+    HostConfig,
     PluginConfig,
     budget_tokens,
     default_user_file,
@@ -44,6 +46,9 @@ _AGENT = "{agentId}"
 #: The host's list of its agents, and the one that it has without a list.
 _AGENTS = "agents.list"
 _DEFAULT_AGENTS = ("main",)
+_CONFIG = "openclaw.json"
+#: What a state folder has beside its database (docs/host.md, "The state folder").
+_MARKS_OF_A_STATE_FOLDER = (_CONFIG, "lcm-files", "agents")
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
 
 #: Files up to this size, in MiB, are offered a backup, unless the user sets another.
@@ -85,6 +90,7 @@ class Settings:
     """
 
     state_dir: Sourced[Path]
+    credentials_dir: Path  #: the operator's own state folder, whatever database is named
     database: Sourced[Path]
     engine_database: Sourced[Path]  #: the one that the engine uses, whatever the command line says
     large_files_dir: Sourced[Path]
@@ -109,25 +115,45 @@ class Settings:
     diagnostics: tuple[Diagnostic, ...]
     active_env: tuple[str, ...]  #: names (never values) of the variables that we read and that are set
 
+    @property
+    def knows_state_dir(self) -> bool:
+        """Whether the state folder is that of this database: one that was named, or one that holds it."""
+        return self.state_dir.is_set or self.state_dir.value in self.database.value.parents
+
+    @property
+    def knows_large_files(self) -> bool:
+        """Whether the folder of large files is that of this database."""
+        return self.large_files_dir.is_set or self.knows_state_dir
+
 
 def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Settings:
-    """Resolve all settings. Reads the two config files and nothing else.
+    """Resolve all settings. Reads the two config files, and looks for a state folder's own names beside
+    a database that is named; nothing else.
 
     Raises:
         ConfigurationError: the file that ``--config`` names is missing or broken.
         UsageError: an option is empty or out of range.
     """
     notes: list[Diagnostic] = []
-    state = _state_dir(options, environ, home)
+    usual = state = _state_dir(options, environ, home)
     config = _config_file(options, environ, home, state.value)
-    host = read_host_config(
-        config.value,
-        named=config.source is SettingSource.COMMAND_LINE,
-        expected=config.source is SettingSource.ENVIRONMENT,
-        diagnostics=notes,
-    )
+    host = _host_config(config, notes)
     configured = _path(_DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes)
     database = _option("--db", options.db, home) or configured
+    hosts = _path(_DATABASE, state.value / "lcm.db", {}, host.plugin, home, [])
+    beside = _state_beside(database, state, hosts)
+    folders, session_store = host.plugin, host.session_store
+    if beside is not None:
+        state = beside
+        if config.source is SettingSource.DEFAULT and os.path.isfile(beside.value / _CONFIG):
+            config, notes = Sourced(beside.value / _CONFIG, beside.source, beside.name), []
+            host = _host_config(config, notes)
+            configured = _path(_DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes)
+            database = _option("--db", options.db, home) or configured
+            folders, session_store = host.plugin, host.session_store
+        else:  # the config is another installation's: what is beside the database comes before its folders
+            folders = PluginConfig() if os.path.isdir(state.value / "lcm-files") else folders
+            session_store = None if os.path.isdir(state.value / "agents") else session_store
     user_file = _user_config_file(environ, home)
     user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
     engine = read_engine(environ, host.plugin, notes)
@@ -136,11 +162,12 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
     return Settings(
         state_dir=state,
+        credentials_dir=usual.value,
         database=database,
         engine_database=configured,
-        large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, host.plugin, home, notes),
+        large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, folders, home, notes),
         sessions=_option("--sessions", options.sessions, home)
-        or _session_store(host.session_store, home, notes)
+        or _session_store(session_store, home, notes)
         or Sourced(state.value / "agents"),
         config_file=config,
         config_found=host.found,
@@ -234,11 +261,37 @@ def _state_dir(options: Options, environ: Mapping[str, str], home: Path) -> Sour
     return Sourced(home / ".openclaw")
 
 
+def _state_beside(
+    database: Sourced[Path], state: Sourced[Path], configured: Sourced[Path]
+) -> Sourced[Path] | None:
+    """The folder of a named database as its state folder, where none is named and that folder looks like one.
+
+    Not so for the database that the host's config names: its folders are those of that config. Source:
+    docs/configuration.md, "A database in another state folder".
+    """
+    named = database.source in (SettingSource.COMMAND_LINE, SettingSource.ENVIRONMENT)
+    if not named or state.is_set or configured.value == database.value:
+        return None
+    folder = database.value.parent
+    if folder == state.value or not any(os.path.exists(folder / one) for one in _MARKS_OF_A_STATE_FOLDER):
+        return None
+    return Sourced(folder, database.source, database.name)
+
+
+def _host_config(config: Sourced[Path], notes: list[Diagnostic]) -> HostConfig:
+    return read_host_config(
+        config.value,
+        named=config.source is SettingSource.COMMAND_LINE and config.name == "--config",
+        expected=config.source is SettingSource.ENVIRONMENT,
+        diagnostics=notes,
+    )
+
+
 def _config_file(options: Options, environ: Mapping[str, str], home: Path, state: Path) -> Sourced[Path]:
     return (
         _option("--config", options.config, home)
         or _from_environment("OPENCLAW_CONFIG_PATH", environ, home)
-        or Sourced(state / "openclaw.json")
+        or Sourced(state / _CONFIG)
     )
 
 

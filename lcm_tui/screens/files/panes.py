@@ -31,6 +31,7 @@ COLUMNS = (
 _STATES = {
     StoredFileState.FOUND: Span("found", "ok"),
     StoredFileState.MISSING: Span("missing", "warn"),
+    StoredFileState.NOT_LOOKED_FOR: Span("unknown", "dim"),
     StoredFileState.OUTSIDE: Span("outside", "error"),
     StoredFileState.UNREADABLE: Span("unreadable", "error"),
 }

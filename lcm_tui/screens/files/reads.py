@@ -45,6 +45,7 @@ def stored_file(file: LargeFile, settings: Settings) -> StoredFile:
         conversation_id=file.conversation_id,
         large_files_dir=settings.large_files_dir.value,
         state_dir=settings.state_dir.value,
+        known=settings.knows_large_files,
     )
 
 
