@@ -229,11 +229,11 @@ class Anywhere(Provider):
         async for goal in self._by_id(screen, asked):
             yield _hit(_BY_ID, goal)
         for goal in self._goals:
-            if str(goal.number) == asked:
+            if goal.number is not None and str(goal.number) == asked:
                 yield _hit(_EXACT, goal)
             elif goal.words and (score := match_phrases(asked, goal.words)):
                 yield _hit(score + _EXACT if score >= EXACT else score, goal)
-        goals = [goal for goal in self._goals if str(goal.number) != asked]
+        goals = [goal for goal in self._goals if goal.number is None or str(goal.number) != asked]
         titles = [goal.title for goal in goals]
         for place, score in await asyncio.to_thread(_alike, asked, titles):
             yield _hit(score / 100, goals[place])
