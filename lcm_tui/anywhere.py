@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -30,6 +30,7 @@ from lcm_tui.commands import COMMANDS, Command, key_title
 from lcm_tui.dialogs.dialog import TYPING, HelpScreen, faded, key_row
 from lcm_tui.frame import CommandScreen
 from lcm_tui.named import message_named, summaries_named
+from lcm_tui.other_views import VIEWS, OtherView, view_called
 from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
 from lcm_tui.widgets.bars import KeyBar, KeyHint
 from lcm_tui.widgets.text import Block, heading
@@ -46,6 +47,8 @@ MOST_CHANGES: Final = 200
 #: What is added to how well a command matches: the words themselves, in a command of the screen and in
 #: another one, come before ids and names; what is only alike or in its sentence, between them.
 _EXACT_HERE, _EXACT, _ALIKE_HERE, _BY_ID = 2.0, 1.9, 1.2, 1.7
+#: The command whose name is that of what it leads to.
+OTHER_VIEW: Final = "other-view"
 
 #: What the command line does, and `:` names for who looks for it here.
 ELSEWHERE: Final = MappingProxyType(
@@ -169,20 +172,43 @@ class CommandSource(Provider):
         """
         matcher = self.matcher(query)
         for name, title, text in self._commands():
-            if score := _matches(query, COMMANDS[name].title, text, SYNONYMS.get(name, ())):
+            called: str = COMMANDS[name].title
+            phrases: Sequence[str] = SYNONYMS.get(name, ())
+            if name == OTHER_VIEW and (view := self._view_here()) is not None:
+                called, phrases = view.title, (*phrases, *view.phrases)
+            if score := _matches(query, called, text, phrases):
                 score += _EXACT_HERE if score >= EXACT else _ALIKE_HERE
                 yield Hit(score, matcher.highlight(title), partial(self._run, name), help=text)
-        for command in self._elsewhere():
-            if score := _matches(query, command.title, command.help, SYNONYMS.get(command.id, ())):
+        for command, phrases in self._elsewhere():
+            if score := _matches(query, command.title, command.help, phrases):
                 score += _EXACT if score >= EXACT else 0.0
                 does = f"{command.help} It is a key of: {command.where}."
-                title = escape(f"{command.title} ({key_title(command.key)}) elsewhere")
+                title = escape(f"{command.title} ({self._key_of(command)}) elsewhere")
                 yield Hit(score, title, partial(self.app.notify, does, timeout=8), help=escape(does))
 
-    def _elsewhere(self) -> Iterable[Command]:
-        """Commands that only other screens have."""
-        known = self.screen.commands if isinstance(self.screen, CommandScreen) else ()
-        return (one for one in COMMANDS.values() if one.where and one.id not in known)
+    def _elsewhere(self) -> Iterable[tuple[Command, Sequence[str]]]:
+        """Commands that only other screens have, and the other views of other screens, with their phrases."""
+        screen = self.screen
+        known = screen.commands if isinstance(screen, CommandScreen) else ()
+        for one in COMMANDS.values():
+            if one.where and one.id not in known:
+                yield one, SYNONYMS.get(one.id, ())
+        command, here = COMMANDS[OTHER_VIEW], self._view_here()
+        for view in VIEWS:
+            if view.where and view is not here:
+                named = replace(command, title=view.title, help=view.does, where=view.where)
+                yield named, view.phrases
+
+    def _view_here(self) -> OtherView | None:
+        """What `m` leads to on the screen in front."""
+        screen = self.screen
+        if not isinstance(screen, CommandScreen) or OTHER_VIEW not in screen.commands:
+            return None
+        return view_called(screen.told(OTHER_VIEW).title)
+
+    def _key_of(self, command: Command) -> str:
+        screen = self.screen
+        return screen.key_of(command.id) if isinstance(screen, CommandScreen) else key_title(command.key)
 
     def _commands(self) -> Iterable[tuple[str, str, str]]:
         screen = self.screen
@@ -192,8 +218,10 @@ class CommandSource(Provider):
             command = screen.told(name)
             reason = screen.why_not(name)
             text = command.help if reason is None else f"{command.help} Not now: {reason}"
+            view = self._view_here() if name == OTHER_VIEW else None
+            title = command.title if view is None else view.title
             # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.
-            yield name, escape(f"{command.title} ({screen.key_of(name)})"), escape(safe_line(text))
+            yield name, escape(f"{title} ({screen.key_of(name)})"), escape(safe_line(text))
 
     async def _run(self, name: str) -> None:
         if isinstance(self.screen, CommandScreen):

@@ -106,7 +106,6 @@ _ALL = (
         "m",
         "Other view",
         "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",
-        where="the context, the summary DAG, previews and others",
     ),
     Command("zoom-in", "plus", "Zoom in", "Show fewer messages, around the selected summary."),
     Command("zoom-out", "minus", "Zoom out", "Show more messages, around the selected summary."),

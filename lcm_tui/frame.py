@@ -168,6 +168,7 @@ class CommandScreen(Screen[None], Still):
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
         self._asked_from: Widget | None = None  #: had the focus before the prompt
         self._prompt_line = PromptLine(id="prompt-line")
+        self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
         self._finding: Finder | None = None  #: what the prompt searches
         self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
@@ -241,7 +242,7 @@ class CommandScreen(Screen[None], Still):
     def say_where(self) -> None:
         """Say in the title bar where this is."""
         if where := self.where():
-            self.query_one(TitleBar).where = where
+            self.title_bar.where = where
 
     @property
     def committing(self) -> bool:
@@ -260,7 +261,7 @@ class CommandScreen(Screen[None], Still):
 
     def compose(self) -> ComposeResult:
         """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
-        yield TitleBar(self.position)
+        yield self.title_bar
         with Rows(id="body"):
             yield from self.compose_body()
         yield Prompt(id="prompt", select_on_focus=True)
@@ -280,7 +281,7 @@ class CommandScreen(Screen[None], Still):
 
     @on(LineView.Scrolled)
     def _placed_otherwise(self) -> None:
-        self.query_one(TitleBar).refresh_changed()
+        self.title_bar.refresh_changed()
 
     def position(self) -> str:
         """Where in its list the cursor stands: in the one with the keys, else in the first."""

@@ -69,8 +69,7 @@ _TABLE: Final[Mapping[str, str]] = {
     "budget": "token limit; limit; max tokens; window size; context size; bigger budget",
     "prompt": "what if; simulate; test message",
     "clamp": "ninety percent; 90 percent; final trim",
-    "other-view": "as sent; raw request; api request; exact messages; xml; coverage; "
-    "which messages are covered; timeline; overview; another view; diff of rows",
+    "other-view": "another view; other view; switch view",
     "engine": "debt; pending; background; worker; prepared; turns; waiting compaction; queue",
     "copy-id": "copy; clipboard; yank",
     "reload": "refresh; update; read again",

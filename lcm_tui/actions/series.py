@@ -6,6 +6,7 @@ was shown last; what cannot be shown is passed over.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -30,7 +31,7 @@ class Series(Generic[K]):
     view: Callable[[], LineView[K]]
     place_of: Callable[[K], Shown | Awaitable[Shown]]
     newest_first: bool = False  #: then `[` goes down, to what is older
-    _asked: int = field(default=0, init=False)  #: steps down the list that were asked for and not taken
+    _asked: deque[int] = field(default_factory=deque, init=False)  #: steps down the list, not taken yet
     _taking: bool = field(default=False, init=False)
 
     def words(self, direction: int) -> tuple[str, str]:
@@ -39,24 +40,31 @@ class Series(Generic[K]):
         return f"{adjective} {self.one}", f"Show the {adjective.lower()} {self.one} of the list."
 
     def press(self, screen: CommandScreen, direction: int) -> None:
-        """Go on (1) or back (-1) from what *screen* shows; presses that come meanwhile are taken together."""
-        self._asked += -direction if self.newest_first else direction
+        """Go on (1) or back (-1) from what *screen* shows; presses that come meanwhile are taken together.
+
+        They are taken one by one, so that those behind an end count from there.
+        """
+        self._asked.append(-direction if self.newest_first else direction)
         if not self._taking:
             self._taking = True
             screen.work_on("series", self._take, screen, exclusive=False)
 
     async def _take(self, screen: CommandScreen) -> None:
         place: Shown = None
+        ended = 0  #: the direction in which the last press found nothing; 0: it found something
         try:
             while self._asked:
-                down = 1 if self._asked > 0 else -1
-                self._asked -= down
+                down = self._asked.popleft()
+                if down == ended:
+                    continue  # said already
                 found = await self._step(down)
+                ended = down if found is None else 0
                 if found is None:
                     screen.app.notify(f"This is the {_end(self.newest_first, down)} {self.one}.", timeout=3)
                 place = found or place
         finally:
-            self._asked, self._taking = 0, False
+            self._asked.clear()
+            self._taking = False
         if place is not None and screen.app.screen is screen:
             following = screen.open_instead(place, self)
             if isinstance(following, CommandScreen):

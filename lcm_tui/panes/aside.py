@@ -17,7 +17,10 @@ WIDE: Final = 110
 class Aside(TwoPanes):
     """What is listed, and the text about what is selected in it, which a narrow screen does without."""
 
-    def __init__(self, *listed: Widget, show_text: Callable[[], None]) -> None:
-        """*listed* stands in rows; *show_text* is called once the text has room that it had not before."""
+    def __init__(self, *listed: Widget, show_text: Callable[[], None], beside: int = WIDE) -> None:
+        """*listed* stands in rows; *show_text* is called once the text has room that it had not before.
+
+        *beside*: the width of the terminal, in cells, from which on it has.
+        """
         self.text = TextView(id="text")
-        super().__init__(Rows(*listed, id="chosen"), self.text, beside=WIDE, below=False, changed=show_text)
+        super().__init__(Rows(*listed, id="chosen"), self.text, beside=beside, below=False, changed=show_text)

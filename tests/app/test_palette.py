@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from lcm_tui.anywhere import ELSEWHERE, Anywhere, CommandSource
 from lcm_tui.commands import COMMANDS
+from lcm_tui.frame import CommandScreen
+from lcm_tui.other_views import VIEWS
 from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
+from tests.app.screens import walk_to
 from tests.app.support import NARROW, open_app, settled
 
 #: What a stranger types on the first screen, and the titles of which one has to be among the first three.
@@ -75,7 +79,9 @@ PHRASES = {
     "better summary": "Rewrite",
     "give back details": "Dissolve",
     "uncondense": "Dissolve",
-    "coverage": "Other view",
+    "coverage": "Coverage map",
+    "diff of rows": "Diff of rows",
+    "raw request": "Messages as sent",
     "exit": "Quit",
     "refresh": "Reload",
     "shortcuts": "Help",
@@ -124,3 +130,33 @@ def test_the_words_themselves_count_more_than_words_that_are_alike() -> None:
     assert match_phrases("space", words) == 0.0
     assert match_phrases("", words) == 0.0
     assert match_phrases("the", words) == 0.0
+
+
+async def test_the_other_view_is_listed_by_the_name_of_what_it_shows(openclaw_home: Path) -> None:
+    """In the key bar too; the view of another screen says whose key it is."""
+    async with open_app(openclaw_home / "lcm.db", size=NARROW, state_dir=openclaw_home) as pilot:
+        for name, word, title in (
+            ("DagScreen", "Map", "Coverage map (m)"),
+            ("CoverageScreen", "Tree", "Tree of summaries (m)"),
+            ("ContextScreen", "Sent messages", "Messages as sent (m)"),
+        ):
+            while len(pilot.app.screen_stack) > 2:
+                pilot.app.pop_screen()
+            screen = await walk_to(pilot, name)
+            assert isinstance(screen, CommandScreen)
+            assert screen.told("other-view").title == word
+            source = CommandSource(screen)
+            first = [hit async for hit in source.search(title.removesuffix(" (m)"))]
+            assert str(max(first, key=lambda hit: hit.score).text) == title
+            elsewhere = [str(hit.text) async for hit in source.search("diff of rows")]
+            assert "Diff of rows (m) elsewhere" in elsewhere
+        assert {view.word for view in VIEWS} >= {
+            one.WORDS["other-view"][0] for one in every_screen() if "other-view" in one.WORDS
+        }
+
+
+def every_screen(of: type[CommandScreen] = CommandScreen) -> Iterator[type[CommandScreen]]:
+    """The classes of screens that were imported."""
+    for one in of.__subclasses__():
+        yield one
+        yield from every_screen(one)

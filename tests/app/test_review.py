@@ -22,7 +22,9 @@ from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.review.screen import ReviewScreen
 from lcm_tui.screens.source.screen import SourceScreen
+from lcm_tui.widgets.text import TextView
 from tests.app.support import (
+    MIDDLING,
     NARROW,
     conversation,
     go_to,
@@ -554,3 +556,34 @@ async def test_pausing_twice_breaks_calls_off_and_their_summaries_wait_again(
             assert {item.state for item in work.batch.items} == {ItemState.WAITING}
             assert "0123456789" not in shown(pilot)
     assert dump(path) == before
+
+
+async def test_a_wide_terminal_shows_the_texts_beside_the_list(database_copy: DatabaseFactory):
+    """The present text of what is selected, and its draft once there is one; a narrow one shows the list."""
+    path = database_copy("0.15.3-damaged")
+    async with open_app(path, size=MIDDLING) as pilot:
+        screen = await queue_of(pilot, 1, "R", "enter")
+        text = screen.query_one("#text", TextView)
+        await wait_for_text(pilot, "Text now, ")
+        first = screen.selected_id()
+        width = screen.list.outer_size.width
+        await pilot.press("left_curly_bracket")
+        await wait_for(pilot, lambda: screen.list.outer_size.width < width, "the divider to move")
+        await pilot.press(*"jjjjjjjjkkkkkkk")
+        content = value(path, CONTENT, screen.selected_id())
+        assert screen.selected_id() != first
+        begins = next(line for line in str(content).splitlines() if line.strip())[:20]
+        await wait_for(pilot, lambda: begins in shown(pilot), "the text of another one")
+        await pilot.press("P")
+        await asked(pilot, "Draft ", "a")
+        await wait_for(pilot, lambda: screen.list.item is not None and bool(screen.list.item.drafts))
+        await wait_for_text(pilot, "Draft, ")
+        await pilot.press("tab", "slash", *"text now,", "enter")
+        assert text.has_focus
+        await wait_for_text(pilot, "Text now, ")
+        await pilot.press("escape")
+        assert screen.list.table.has_focus
+        assert pilot.app.screen is screen
+        await pilot.resize_terminal(*NARROW)
+        await wait_for(pilot, lambda: not text.display, "the list alone")
+        assert screen.list.outer_size.width == NARROW[0]

@@ -35,6 +35,7 @@ from tests.app.support import (
     wait_for_text,
     wait_until_said,
 )
+from tests.app.test_typed_ahead import typed
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 
@@ -199,3 +200,44 @@ async def test_the_first_leaf_and_what_is_no_leaf(database_file: DatabaseFactory
         await settled(pilot)
         await pilot.press(BACK)
         await wait_until_said(pilot, "This is the first leaf of the conversation.")
+
+
+async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database_file: DatabaseFactory):
+    """Presses behind an end count from there; the end is said."""
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        home = pilot.app.screen
+        assert isinstance(home, ConversationsScreen)
+        await walk_to(pilot, "ConversationScreen")
+        rows, begins = home.list.table.keys, home.list.table.cursor
+        assert 3 < len(rows) < 16
+        typed(pilot, *[ON] * 16, *[BACK] * 2)
+        await wait_for(pilot, lambda: home.list.table.cursor == len(rows) - 3 and pilot.app._typed.resting)
+        assert begins != len(rows) - 3
+        assert any(one.startswith("This is the last ") for one in said(pilot))
+        await wait_for(pilot, lambda: shows(pilot) == rows[-3], "the conversation two before the last")
+        typed(pilot, *[ON] * 16, *[BACK] * 20)
+        await wait_for(pilot, lambda: shows(pilot) == rows[0], "the first conversation")
+        assert any(one.startswith("This is the first ") for one in said(pilot))
+
+
+async def test_a_burst_of_steps_through_previous_contexts(database_file: DatabaseFactory):
+    """Each press counts, while screens are still being read."""
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = await go_to(pilot, PreviousScreen(conversation(pilot, 1), SummaryId("sum_df412986c06c25a8")))
+        await settled(pilot)
+        deep = len(pilot.app.screen_stack)
+        typed(pilot, *[ON] * 6, *[BACK] * 6)
+        await wait_for(pilot, lambda: pilot.app._typed.resting, "all of them")
+        await settled(pilot)
+        assert pilot.app.screen is not screen
+        assert pilot.app.screen.where() == screen.where()  # type: ignore[attr-defined]
+        typed(pilot, *[ON] * 2, *[BACK] * 40)
+        await wait_until_said(pilot, "This is the first leaf of the conversation.")
+        await wait_for(pilot, lambda: pilot.app._typed.resting, "all of them")
+        assert len(pilot.app.screen_stack) == deep
+
+
+def shows(pilot: Pilot[int]) -> object:
+    """The conversation whose messages are in front."""
+    front = pilot.app.screen
+    return front.conversation.conversation_id if isinstance(front, ConversationScreen) else None

@@ -24,7 +24,6 @@ from lcm_tui.outside_editor import edit_outside
 from lcm_tui.panes.change import Lines
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.brief_draft import head_blocks, text_document
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.text import TextView
 from lcm_tui.widgets.wrapped import WrappedBlock
@@ -144,7 +143,7 @@ paths, ids, numbers and names that are in no text the model was shown.
         return lines
 
     def _say(self) -> None:
-        bar = self.query_one(TitleBar)
+        bar = self.title_bar
         states = {
             Step.SWEEP: "the sweep is due first",
             Step.WRITE: "no text yet",

@@ -22,7 +22,6 @@ from lcm_tui.screens.briefs.changing import BriefChanges
 from lcm_tui.screens.briefs.panes import BriefList
 from lcm_tui.screens.briefs.reads import Briefs, read_briefs
 from lcm_tui.views.brief import brief_document, sent_document
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.text import TextView
@@ -146,7 +145,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self.list.show(data)
         if self._wanted is not None and self.list.table.select(self._wanted):
             self._wanted = None
-        self.query_one(TitleBar).note = f"{len(data.by_id):,}" if data.by_id else ""
+        self.title_bar.note = f"{len(data.by_id):,}" if data.by_id else ""
         self._show_text()
 
     @on(LineView.Highlighted, "#list")

@@ -36,7 +36,6 @@ from lcm_tui.screens.compacting.choices import CompactionChoices
 from lcm_tui.screens.compacting.panes import PassList
 from lcm_tui.screens.compacting.reads import load_context
 from lcm_tui.views.passes import Coming, Outlook, Passes, head_lines, held_document, nothing_document
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
@@ -246,7 +245,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _say_state(self) -> None:
         """Say in the title bar what is done now."""
-        run, bar = self.compaction, self.query_one(TitleBar)
+        run, bar = self.compaction, self.title_bar
         if run.held is not None:
             bar.note = f"pass {len(run.done) + 1}: waiting draft"
         elif run.running:

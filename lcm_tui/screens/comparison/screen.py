@@ -16,7 +16,6 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.comparison.comparing import C, Comparing
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_rows import Naming
 from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.lines import LineView
@@ -126,7 +125,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
         at, laid = self.table.hunk, self.table.laid
         count = len(laid.hunks) if laid is not None else 0
         note = "" if laid is None else "no difference" if not count else f"{count:,} changes"
-        self.query_one(TitleBar).note = note if at is None or not count else f"change {at + 1:,} of {count:,}"
+        self.title_bar.note = note if at is None or not count else f"change {at + 1:,} of {count:,}"
         self.refresh_bars()
 
     def _why_not_unfold(self) -> str | None:

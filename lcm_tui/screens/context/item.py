@@ -16,7 +16,6 @@ from lcm_tui.commands import AS_SENT, STEPPED, Action, bindings
 from lcm_tui.frame import CommandScreen, DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, Document, TextView
 
 
@@ -90,7 +89,7 @@ cannot be verified.
         """Show it; of a row that is gone meanwhile, go on showing what was read."""
         gone = data.summary is None and data.message is None
         if gone and self._data is not None:
-            self.query_one(TitleBar).note = "its row is missing from the database"
+            self.title_bar.note = "its row is missing from the database"
             return
         self._data = data
         self._show_text(keep_place=True)
@@ -99,7 +98,7 @@ cannot be verified.
         if self._data is None:
             return
         body = document(self._data, self.session, wrapped=self._wrapped)
-        self.query_one(TitleBar).note = "as the model receives it" if self._wrapped else "as text"
+        self.title_bar.note = "as the model receives it" if self._wrapped else "as text"
         self.text.show((*facts(self._data, self.session), *self._fate, Block(), *body), keep_place=keep_place)
 
     def _turn_wrapped(self) -> None:

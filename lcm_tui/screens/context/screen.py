@@ -39,7 +39,7 @@ from lcm_tui.views.context import columns, fate_at
 from lcm_tui.views.context_text import SHOWN, between_document, item_document
 from lcm_tui.views.item import cut, load_item
 from lcm_tui.views.sent import sent_columns, under_budget
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.composition import CompositionBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Layout
@@ -429,4 +429,4 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     def _say_note(self) -> None:
         """How many are marked, and what is asked here that is not configured."""
         said = filter(None, (self.marks.text, self.assembly.what_if_text))
-        self.query_one(TitleBar).note = "  ".join(said)
+        self.title_bar.note = "  ".join(said)

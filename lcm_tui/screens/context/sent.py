@@ -14,7 +14,6 @@ from lcm_tui.actions.links import item_links
 from lcm_tui.commands import STEPPED, Action, bindings
 from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder, TextFinder
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Document, TextView
 
 
@@ -79,7 +78,7 @@ This view does not change when the database does.
 
     def on_mount(self) -> None:
         """Say under what it was sent."""
-        self.query_one(TitleBar).note = self._note
+        self.title_bar.note = self._note
 
     def _say_it_stays(self) -> None:
         """Another one is opened from the list."""

@@ -27,7 +27,6 @@ from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
 from lcm_tui.screens.conversation.head import SessionLines
 from lcm_tui.screens.conversation.panes import ConversationPane, Window
-from lcm_tui.widgets.bars import TitleBar
 
 #: How often the host is looked at while the conversation is in front.
 LOOK_SECONDS: Final = 2.0
@@ -165,7 +164,7 @@ D compares the conversation with the Codex session that it was held in, if the h
         """The seq of the selected message, or what is being searched for."""
         seq, searching = self.messages.selected, self.pane.searching
         place = "" if seq is None else f"#{seq}"
-        self.query_one(TitleBar).note = f"searching for {searching} …" if searching else place
+        self.title_bar.note = f"searching for {searching} …" if searching else place
 
     def _open_summaries(self) -> None:
         """Show the DAG, with the summary that covers the selected message selected."""

@@ -28,7 +28,6 @@ from lcm_tui.screens.conversations.outlook import Outlooker
 from lcm_tui.screens.conversations.panel import Panel
 from lcm_tui.views.conversation_rows import RowKey
 from lcm_tui.views.home import Outlook, Subject
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block
 
@@ -248,7 +247,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     def _say_note(self) -> None:
         """How many there are, in which order, what could not be read, and how many are marked."""
         said = (self.list.count, self.list.order, self.hosting.unread, self.marks.text)
-        self.query_one(TitleBar).note = "  ".join(filter(None, said))
+        self.title_bar.note = "  ".join(filter(None, said))
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:

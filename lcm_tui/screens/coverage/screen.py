@@ -31,7 +31,6 @@ from lcm_tui.panes.summary import read_summary_document
 from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
 from lcm_tui.views.coverage import depth_text, scale_text, why_empty
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Block, TextView
 
@@ -250,7 +249,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
     def _say_scale(self) -> None:
         scale = self.rows.scale
         if scale is not None and self.is_mounted:
-            self.query_one(TitleBar).note = scale_text(scale)
+            self.title_bar.note = scale_text(scale)
 
     def stand_on(self, ref: str | int) -> None:
         """Choose a summary once it has been read."""

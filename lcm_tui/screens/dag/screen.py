@@ -30,7 +30,7 @@ from lcm_tui.screens.dag.folding import Folding, key_of
 from lcm_tui.screens.dag.panes import SummaryTree
 from lcm_tui.screens.dag.reads import Reading, read_all, read_opening, read_stale
 from lcm_tui.screens.dag.tree import Place, Section
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import TextView
@@ -291,7 +291,7 @@ focus (tab); n and N go to the next and the previous match.
         counts.append(f"{len(known.ordinals):,} in the context")
         if known.survey is None:
             counts.append("reading all …")
-        self.query_one(TitleBar).note = " · ".join(filter(None, counts))
+        self.title_bar.note = " · ".join(filter(None, counts))
 
     # -- the detail ----------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from lcm_tui.panes.messages import MessageList
 from lcm_tui.screens.disk_session.panes import Run, TranscriptPane
 from lcm_tui.views.host_session import session_state
 from lcm_tui.views.units import size_text
-from lcm_tui.widgets.bars import TitleBar
 
 #: How often the transcript is looked at while it is in front.
 LOOK_SECONDS: Final = 0.5
@@ -114,9 +113,9 @@ importing it into the database, as its engine would have stored it.
     def _say_place(self) -> None:
         """How much there is, and what of it is not shown; or what is being searched for."""
         if self.pane.searching:
-            self.query_one(TitleBar).note = f"searching for {self.pane.searching} …"
+            self.title_bar.note = f"searching for {self.pane.searching} …"
         elif self.pane.is_glimpse:
-            self.query_one(TitleBar).note = "the newest entries; reading the others …"
+            self.title_bar.note = "the newest entries; reading the others …"
         elif self.pane.run_shown is not None:
             text = self.pane.run_shown.text
             one, bad = len(text) == 1, text.bad
@@ -125,4 +124,4 @@ importing it into the database, as its engine would have stored it.
             said += [f"{text.abandoned:,} on abandoned branches"] if text.abandoned else []
             said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
             said += text.remarks[:1]
-            self.query_one(TitleBar).note = ", ".join(said)
+            self.title_bar.note = ", ".join(said)

@@ -32,6 +32,7 @@ from lcm_tui.frame import DONE_SECONDS, DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
 from lcm_tui.panes.whole_row import WholeRow
+from lcm_tui.screens.drafting.beside import DraftBeside
 from lcm_tui.screens.drafting.panes import ItemList
 from lcm_tui.screens.drafting.preparation import Preparation
 from lcm_tui.screens.drafting.reads import Found, find, summaries_in_contexts
@@ -42,7 +43,6 @@ from lcm_tui.views.drafting import (
     tokens_sentence,
     whole_text,
 )
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.text import Block, Document
@@ -75,6 +75,9 @@ of its source. The rule applies to this batch only, and also to its drafts to co
 the screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for
 you.
 
+In a terminal of at least 120 columns the draft of the selected summary and its present text are shown beside
+the list: tab goes there, / finds in it, { and } move the divider.
+
 Paid drafts are saved on disk: leave at any time and continue later.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
@@ -98,6 +101,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
         self.work: Work | None = None  #: None: the batch has not begun
         self.preparation = Preparation(self, wanted, self._choice_changed)
         self.list = ItemList(self._item_of, self.preparation.marks, self._say)
+        self._beside = DraftBeside(self.list, self, lambda: self.list.item)
         self.head = Head(self.head_lines)
         self.foot = WholeRow(self.whole_row)
         self._asked_about_kept = False
@@ -106,9 +110,9 @@ Paid drafts are saved on disk: leave at any time and continue later.
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
 
     def compose_body(self) -> ComposeResult:
-        """How far it is, every item, and the selected one in whole sentences."""
+        """How far it is, every item with the texts of one beside it, and that one in whole sentences."""
         yield self.head
-        yield self.list
+        yield self._beside
         yield self.foot
 
     def actions(self) -> Sequence[Action]:
@@ -137,8 +141,15 @@ Paid drafts are saved on disk: leave at any time and continue later.
         return self.list.table
 
     def finder(self) -> Finder:
-        """The filter."""
-        return self.list.filter
+        """The filter; the search in the text, when that has the keys."""
+        return self._beside.finder if self._beside.text.has_focus else self.list.filter
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if not self._beside.text.has_focus:
+            return super().step_back()
+        self.list.table.focus()
+        return True
 
     def where(self) -> str:
         """What is written again."""
@@ -173,6 +184,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
 
     def show(self, data: Found) -> None:
         """List it; what is in the batch stays as the operator chose."""
+        self._beside.read_again()
         if self.work is not None:
             self.list.table.redraw()
             return
@@ -283,9 +295,10 @@ Paid drafts are saved on disk: leave at any time and continue later.
         if not self.is_mounted:
             return
         note = self.list.count_text or ("not started" if self.work is None else "")
-        self.query_one(TitleBar).note = note
+        self.title_bar.note = note
         self.head.refresh()
         self.foot.refresh()
+        self._beside.follow()
         self.refresh_bars()
 
     @on(LineView.Highlighted)

@@ -25,7 +25,6 @@ from lcm_tui.screens.engine.reads import Found, load_texts, load_work
 from lcm_tui.views.block_document import document_of
 from lcm_tui.views.engine import conversation_work_blocks, prepared_blocks
 from lcm_tui.views.units import moment_text
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import TextView
 
@@ -126,7 +125,7 @@ writes nothing else. Engines before 1.0 prepare nothing.
 
     def _say_count(self) -> None:
         found = self.list.found
-        self.query_one(TitleBar).note = "" if found is None else self.list.counted(f"{len(found.by_id):,}")
+        self.title_bar.note = "" if found is None else self.list.counted(f"{len(found.by_id):,}")
 
     @on(LineView.Highlighted, "#list")
     def _highlighted(self) -> None:

@@ -20,7 +20,6 @@ from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.expansion.panes import LevelList
 from lcm_tui.screens.expansion.reads import LevelTexts, load_levels, load_page
 from lcm_tui.views.expansion import passages_document
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Span
@@ -113,7 +112,7 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
         }
         self.list.show(data)
         self._fit_levels()
-        self.query_one(TitleBar).note = f"{self.session.name_of(self._conversation)} · read only"
+        self.title_bar.note = f"{self.session.name_of(self._conversation)} · read only"
         self._show_level(again=bool(before))
 
     def _fit_levels(self) -> None:

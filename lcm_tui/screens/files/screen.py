@@ -22,7 +22,6 @@ from lcm_tui.panes.listing import Beside, Paging
 from lcm_tui.screens.files.panes import FileList
 from lcm_tui.screens.files.reads import FilePage, load_files, stored_file
 from lcm_tui.views.file import file_facts, reference_facts
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block, TextView, heading
 
@@ -127,7 +126,7 @@ pane (tab) it finds text.
             self.load()
 
     def _listed(self) -> None:
-        self.query_one(TitleBar).note = self.list.counted(self._paging.count)
+        self.title_bar.note = self.list.counted(self._paging.count)
         self._describe()
         self._look_up()
 

@@ -17,7 +17,6 @@ from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.files.reads import OpenedFile, open_file
 from lcm_tui.views.file import file_facts
 from lcm_tui.views.units import size_text
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 
 
@@ -88,7 +87,7 @@ summary. [ and ] go to the previous and the next file of the list that can be op
             document = (*facts, Block(), heading("Exploration summary"), summary)
         elif self._data.text is None or self._data.text.binary:
             document = (*document, Block(), *facts)
-        self.query_one(TitleBar).note = note
+        self.title_bar.note = note
         self.text.show(document, keep_place=keep_place)
 
     def _turn(self) -> None:

@@ -34,7 +34,6 @@ from lcm_tui.views.health import (
     group_document,
     progress_line,
 )
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Block, Document, TextView
 
@@ -165,12 +164,12 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         """Say what is marked and what the list is filtered by."""
         needle = self.list.filter.needle
         said = filter(None, (self.list.marks.text, f"/{needle}" if needle else ""))
-        self.query_one(TitleBar).note = "  ".join(said)
+        self.title_bar.note = "  ".join(said)
         self.refresh_bars()
 
     def _say_planning(self, planning: bool) -> None:
         if planning:
-            self.query_one(TitleBar).note = "planning …"
+            self.title_bar.note = "planning …"
         else:
             self._say_note()
 

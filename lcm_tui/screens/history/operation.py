@@ -24,7 +24,6 @@ from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.history.reads import load_operation, when_of
 from lcm_tui.views.change import Shown, shown_edits
 from lcm_tui.views.preview import rows_text
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 
 
@@ -107,7 +106,7 @@ was undone. c shows the context as it was before it, s the summary DAG.
     def show(self, data: Recorded) -> None:
         """Show it."""
         self._recorded = data
-        self.query_one(TitleBar).note = "" if data.undone_by is None else "undone"
+        self.title_bar.note = "" if data.undone_by is None else "undone"
         self.view.show_change(data.shown, empty=data.problem)
 
     def lines_above(self, width: int) -> list[Line]:

@@ -20,7 +20,6 @@ from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Paging
 from lcm_tui.screens.history.panes import OperationList
 from lcm_tui.screens.history.reads import History, load_history
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 
 
@@ -115,7 +114,7 @@ T switches between this conversation and all of them. / filters.
 
     def _say_count(self) -> None:
         found = self.list.history.operations
-        self.query_one(TitleBar).note = self.list.counted(self._paging.count) if found else ""
+        self.title_bar.note = self.list.counted(self._paging.count) if found else ""
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:

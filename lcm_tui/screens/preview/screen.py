@@ -29,7 +29,6 @@ from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen, rest_after
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.views.change import Shown, shown_of
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
@@ -233,7 +232,7 @@ if there are any.
         return lines
 
     def _say_state(self) -> None:
-        bar = self.query_one(TitleBar)
+        bar = self.title_bar
         if self.committing:
             total = self._state.total
             at = min(len(self._state.done) + 1, total)

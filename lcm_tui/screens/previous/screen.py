@@ -18,7 +18,6 @@ from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.previous.documents import about
 from lcm_tui.screens.previous.panes import GivenPane
 from lcm_tui.screens.previous.reads import PreviousData, load_previous
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 
 
@@ -111,7 +110,7 @@ leaf that was made before and after. D compares what was given (-) with what a r
 
     def show(self, data: PreviousData) -> None:
         """Show them; of a summary that is gone, go on showing what was read."""
-        bar = self.query_one(TitleBar)
+        bar = self.title_bar
         if data.subject is None and self.given.data is not None:
             bar.note = "this summary is no longer in the database"
             return

@@ -36,7 +36,6 @@ from lcm_tui.screens.review.reads import load_stale_above
 from lcm_tui.screens.review.subject import Subject
 from lcm_tui.views.retention import Side
 from lcm_tui.views.review import ReviewState, head_lines
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
@@ -195,7 +194,7 @@ The truncated source is never accepted automatically.
         self._say()
 
     def _say(self) -> None:
-        bar = self.query_one(TitleBar)
+        bar = self.title_bar
         diff, hunk = self.view.diff, self.view.hunk
         bar.note = self.drafter.busy
         if not self.drafter.busy and diff is not None and self.subject.pair is not None:

@@ -25,7 +25,7 @@ from lcm_tui.screens.snapshots.reads import Rebuilt, load_snapshot, when_of
 from lcm_tui.views.context_text import SHOWN
 from lcm_tui.views.item import cut
 from lcm_tui.views.sent import sent_columns
-from lcm_tui.widgets.bars import Heading, TitleBar
+from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import Document
 
@@ -90,7 +90,7 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
 
     def on_mount(self) -> None:
         """Say under which budget it was sent."""
-        self.query_one(TitleBar).note = f"under {self.one.budget:,} tokens"
+        self.title_bar.note = f"under {self.one.budget:,} tokens"
 
     @property
     def _time(self) -> str:

@@ -22,7 +22,6 @@ from lcm_tui.panes.listing import Beside
 from lcm_tui.places import Side
 from lcm_tui.screens.snapshots.panes import SnapshotList
 from lcm_tui.screens.snapshots.reads import Listed, load_snapshots
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.text import TextView
 
@@ -106,7 +105,7 @@ two marked (space), the older one (-) with the newer one (+).
     @on(LineView.Highlighted, "#list")
     def _changed(self) -> None:
         """Another one is under the cursor, others are listed, or others are marked."""
-        self.query_one(TitleBar).note = self.list.count
+        self.title_bar.note = self.list.count
         self.text.show(self.list.document())
 
     # -- commands ----------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from lcm_tui.frame import DataScreen
 from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.panes.finding import Finder
 from lcm_tui.views.conversation_rows import COLUMNS, COUNTED, RowKey
-from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.lines import LineView
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ column; enter opens a preview, and nothing changes before you apply it there.
             self.list.table.select(successor)
 
     def _say_count(self) -> None:
-        self.query_one(TitleBar).note = self.list.count
+        self.title_bar.note = self.list.count
 
     def _preview(self) -> None:
         """Preview the transplant into what is selected."""
