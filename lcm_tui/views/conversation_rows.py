@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # neither is known when the first rows are drawn
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),
-    Column("name", "conversation", 20, grows=True, keep=95),
+    Column("name", "conversation", 20, grows=True, keep=95, wish=32),
     Column("agent", "agent", 9, keep=12),
     Column("session", "session", 18, keep=10),
     Column("state", "state", 15, keep=45),

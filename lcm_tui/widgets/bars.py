@@ -90,16 +90,23 @@ class TitleBar(_Bar):
             self.post_message(self.Clicked(Part.POSITION if event.x < live else Part.FILE))
 
     def compose_line(self, width: int) -> Line:
-        """The place and the note first; of the state of the file as much as has room beside them."""
+        """The place and the note first; of the state of the file as much as has room beside them.
+
+        Beside a note a place has half of the bar at the most, before the state of the file becomes shorter.
+        """
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)
         # The end of a long name says less than a note, or than the place in the list.
-        needed = min(cell_width(where), width * 7 // 20 if note else SHORTEST_PLACE) + noted
+        named = cell_width(where)
+        wishes = (
+            (min(named, width // 2), min(named, width * 7 // 20)) if note else (min(named, SHORTEST_PLACE),)
+        )
         position = self._position()
         placed = (Span(position, "dim"), Span("  ")) if position else ()
         shorter = [(*placed, *line) for line in self.live]
-        right = next((line for line in shorter if _width(line) + needed + 3 <= width), None)
+        fitting = (line for wish in wishes for line in shorter if _width(line) + wish + noted + 3 <= width)
+        right = next(fitting, None)
         if right is None:
             least = min(cell_width(where), SHORTEST_PLACE) + 3
             right = shorter[-1] if _width(shorter[-1]) + least + noted <= width else self.live[-1]

@@ -142,8 +142,11 @@ class Column:
     right: bool = False  #: numbers stand at the right
     grows: bool = False  #: takes what is left
     keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
+    wish: int = 0  #: cells that the one with ``grows`` takes before columns of a `keep` below `LESSER` do
 
 
+#: Columns of a smaller ``keep`` give way to what the growing one wishes.
+LESSER = 50
 #: Above the ``keep`` of every column that may be dropped.
 MUST = 1_000
 
@@ -166,8 +169,14 @@ def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
     while len(chosen) > 1 and sum(column.width + gap for column in chosen) - gap > width:
         droppable = [column for column in chosen if not column.grows] or chosen
         chosen.remove(min(droppable, key=lambda column: column.keep))
-    spare = width - (sum(column.width + gap for column in chosen) - gap)
     growing = next((column for column in chosen if column.grows), None)
+    spare = width - (sum(column.width + gap for column in chosen) - gap)
+    lesser = sorted(
+        (one for one in chosen if one is not growing and one.keep < LESSER), key=lambda one: one.keep
+    )
+    while growing is not None and lesser and growing.width + spare < growing.wish:
+        spare += lesser[0].width + gap
+        chosen.remove(lesser.pop(0))
     return Layout(
         tuple(chosen),
         tuple(max(1, column.width + (spare if column is growing else 0)) for column in chosen),
@@ -181,7 +190,7 @@ def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequ
     kept = [column for column in columns if column in shown and (column.grows or column is columns[0])]
     while len(shown) < len(columns):
         again = [
-            replace(column, keep=MUST) if column in kept else column
+            replace(column, keep=MUST, wish=0) if column in kept else column
             for column in columns
             if column in kept or column not in shown
         ]

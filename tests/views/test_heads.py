@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lcm_tui.panes.head import whole_lines
 from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.spans import Column, Sorting, Span, heading_of, lay_out, text_of
+from lcm_tui.widgets.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
 
 
 def test_a_line_of_a_head_that_is_too_long_goes_on_below_and_loses_nothing():
@@ -34,3 +34,18 @@ def test_an_arrow_beside_a_title_takes_no_letter_of_it():
     assert text_of(heading_of(layout)) == "name      broken"
     assert text_of(heading_of(layout, Sorting("name", descending=False))) == "name ↑    broken"
     assert text_of(heading_of(layout, Sorting("broken", descending=True))) == "name     ↓broken"
+
+
+def test_a_name_has_the_room_it_wishes_before_lesser_columns_which_come_in_turn():
+    columns = (
+        Column("id", "id", 5, keep=100),
+        Column("name", "name", 20, grows=True, wish=32),
+        Column("state", "state", 15, keep=45),
+        Column("bytes", "bytes", 8, keep=70),
+    )
+    assert lay_out(columns, 80).widths == (5, 49, 15, 8)
+    first, second = lay_out_in_turn(columns, 54)
+    assert [column.name for column in first.columns] == ["id", "name", "bytes"]
+    assert first.widths == (5, 39, 8)
+    assert [column.name for column in second.columns] == ["id", "name", "state"]
+    assert second.widths == (5, 32, 15)
