@@ -81,15 +81,19 @@ async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_fi
         assert len(pilot.app.screen_stack) == depth - 1
 
 
-async def test_the_tree_is_as_it_was_left_after_the_map_and_others(database_file: DatabaseFactory):
+@pytest.mark.parametrize("further", [(), ("right", "down")], ids=["a leaf", "a message"])
+async def test_the_tree_is_as_it_was_left_after_the_map_and_others(
+    database_file: DatabaseFactory, further: tuple[str, ...]
+):
     """What is unfolded, the cursor and its line on the screen."""
     async with open_app(database_file("0.15.3")) as pilot:
         tree = await go_to(pilot, DagScreen(conversation(pilot, 1)))
         await wait_for(pilot, tree.lines.surveyed.is_set, "the whole graph")
         await press(pilot, "down", "down", "right", "down", "right", "down", "right", "down", "down")
+        await press(pilot, *further)
         before, stood = shown_lines(pilot)[1:], tree.lines.selected
         assert stood is not None
-        assert stood.level == 4
+        assert stood.level == 4 + len(further) // 2
         for keys in (("m", "m"), ("escape", "s"), ("c", "escape")):
             for key in keys:
                 await press(pilot, key)

@@ -181,6 +181,11 @@ async def test_previous_contexts_leaf_by_leaf_as_text_and_compared(database_file
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
         await wait_for_text(pilot, "- as given (reconstructed)", "+ for a rewrite, now")
         await settled(pilot)
+        compared: Any = pilot.app.screen
+        beside = compared.table.side_by_side
+        await pilot.press("m")
+        await wait_for(pilot, lambda: compared.table.side_by_side is not beside, "the other layout")
+        await settled(pilot)
         assert "both are the same" not in shown(pilot)
         assert not said(pilot)
 

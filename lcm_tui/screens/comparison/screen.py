@@ -11,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from lcm_tui.actions.layout import OTHER_LAYOUT, layout_actions, layout_title, without_twin
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.diff import DiffFinder
@@ -37,8 +38,8 @@ Two contexts as the model receives them, compared message by message and line by
 the second (+). A line that begins with == names a message; its text follows, blocks as JSON. Unchanged lines
 are folded; enter unfolds them.
 
-v shows both side by side; ~ marks changed lines, and the changed words are highlighted. [ and ] go to the
-previous and the next change. / finds text.
+v or m shows both side by side; ~ marks changed lines, and the changed words are highlighted. [ and ] go to
+the previous and the next change. / finds text.
 
 A side is a context as it is now under a budget, reloaded when the database changes; or a snapshot that an
 engine saved when it sent the context (asm_…). A snapshot stores numbers and references; its texts are read
@@ -49,9 +50,11 @@ From the messages of a conversation D compares it with the Codex session that it
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines
 of Codex that hold nothing of the kind are counted by their type, and so are events that repeat a message.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "hunk-previous", "hunk-next", "layout"))
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "hunk-previous", "hunk-next", "layout", "other-view")
+    )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"open": ("Unfold", "Unfold unchanged lines.")}
+        {"open": ("Unfold", "Unfold unchanged lines."), **OTHER_LAYOUT}
     )
 
     def __init__(self, comparing: Comparing[C]) -> None:
@@ -72,8 +75,16 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
             Action("open", self.table.unfold, self._why_not_unfold),
             Action("hunk-previous", lambda: self._go(-1), self._why_no_change),
             Action("hunk-next", lambda: self._go(1), self._why_no_change),
-            Action("layout", self.table.switch),
+            *layout_actions(self.table),
         )
+
+    def in_key_bar(self) -> list[str]:
+        """The other layout once."""
+        return without_twin(super().in_key_bar())
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other layout."""
+        return layout_title(self.table) if command == "other-view" else super().title_now(command)
 
     def where(self) -> str:
         """What is compared."""

@@ -350,8 +350,8 @@ focus (tab); n and N go to the next and the previous match.
             self._behind.fill()
 
     def _show_map(self) -> None:
-        """Show the same summaries over the messages."""
-        self.open_instead(places.CoverageMap(self.conversation, self.lines.summary))
+        """Show the same summaries over the messages; of a message the leaf, so that `m` leads back to it."""
+        self.open_instead(places.CoverageMap(self.conversation, self.lines.left_as().summary))
 
     def _why_not_expanded(self) -> str | None:
         summary_id = self.lines.summary

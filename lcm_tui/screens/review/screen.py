@@ -19,6 +19,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from lcm_tui import places
+from lcm_tui.actions.layout import OTHER_LAYOUT, layout_actions, layout_title, without_twin
 from lcm_tui.actions.links import to
 from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
@@ -41,8 +42,6 @@ from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
 
-#: Cells from which the diff and what it means stand beside each other.
-
 
 class ReviewScreen(DataScreen[Material]):
     """The drafts of one summary, against what stands there now."""
@@ -55,8 +54,8 @@ A draft of a summary, compared with the text that it would replace. Nothing has 
 it again; enter on a change of several lines splits it into single lines. a previews the rows and applies
 exactly the text shown, with all included changes; A applies at once and goes to the next draft of the batch;
 on an applied draft it goes to the next undecided one.
-v switches between unified and side by side. If changes are skipped, or the text is edited by hand (e here, E
-in $EDITOR), the model is recorded as "manual".
+v or m switches between unified and side by side. If changes are skipped, or the text is edited by hand (e
+here, E in $EDITOR), the model is recorded as "manual".
 
 The pane beside it (tab) counts, for the current text and for the draft, what is kept, lost and invented:
 paths, ids, numbers with units, times, rules ("must", "never") ... A rule that the draft reverses is listed
@@ -82,11 +81,12 @@ The truncated source is never accepted automatically.
                 "edit",
                 "edit-outside",
             ),
-            *("rewrite", "draft-next", "draft-previous", "compare", "history"),
+            *("rewrite", "draft-next", "draft-previous", "compare", "history", "other-view"),
         )
     )
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
+            **OTHER_LAYOUT,
             "accept-rest": ("Accept, next", "Apply the text shown and go to the next draft of the batch."),
             "apply": ("Preview", "Preview applying the text shown; nothing is written yet."),
             "mark": ("Skip/include", "Skip the change at the cursor, or include it again."),
@@ -123,7 +123,7 @@ The truncated source is never accepted automatically.
             Action("mark", self._take_or_leave, self._why_not_mark),
             Action("hunk-next", partial(self._go, 1, "That was the last change."), self._why_no_hunk),
             Action("hunk-previous", partial(self._go, -1, "That was the first change."), self._why_no_hunk),
-            Action("layout", view.switch),
+            *layout_actions(view),
             Action("rewrite", drafter.ask_again, drafter.why_not),
             Action("edit", drafter.edit, drafter.why_not_edited),
             Action("edit-outside", drafter.edit_outside, drafter.why_not_edited),
@@ -132,6 +132,10 @@ The truncated source is never accepted automatically.
             Action("compare", self._compare, subject.why_no_other_pair),
             to(self, "history", places.History()),
         )
+
+    def in_key_bar(self) -> list[str]:
+        """The other layout once."""
+        return without_twin(super().in_key_bar())
 
     def main_widget(self) -> Widget:
         """The pane in sight."""
@@ -315,7 +319,9 @@ The truncated source is never accepted automatically.
         return None
 
     def title_now(self, command: str) -> str:
-        """`A` on an applied draft only goes on."""
+        """`A` on an applied draft only goes on; `m` gives the other layout."""
+        if command == "other-view":
+            return layout_title(self.view)
         on = command == "accept-rest" and self.subject.applied and not self.own
         return "Next undecided" if on else super().title_now(command)
 
