@@ -27,10 +27,11 @@ if TYPE_CHECKING:  # no start pays for what belongs to one screen
 
 
 class Messages(NamedTuple):
-    """A conversation, message by message, standing on a seq or at its end."""
+    """A conversation, message by message, standing on a seq or at its end; *find*: on these words in it."""
 
     conversation: Conversation
     seq: int | None = None
+    find: str = ""
 
 
 class Context(NamedTuple):

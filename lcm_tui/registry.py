@@ -139,7 +139,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Messages():
             from lcm_tui.screens.conversation.screen import ConversationScreen
 
-            return ConversationScreen(place.conversation, seq=place.seq)
+            return ConversationScreen(place.conversation, seq=place.seq, find=place.find)
         case places.Context():
             from lcm_tui.screens.context.screen import ContextScreen
 

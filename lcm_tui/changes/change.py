@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Planner
-from lcm_core.errors import LcmError
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.store.database import Database
 
 
@@ -34,6 +34,16 @@ class Choice:
     def turn(self) -> None:
         """Choose the next value."""
         self.value = self.values[(self.values.index(self.value) + 1) % len(self.values)]
+
+
+class BlockedError(RefusedError):
+    """A change is refused as it is chosen now, and possible with another choice."""
+
+    def __init__(self, message: str, choice: int, offer: str) -> None:
+        """*choice*: the place of the choice to turn, from 0; *offer*: what that does, in a few words."""
+        super().__init__(message)
+        self.choice = choice
+        self.offer = offer
 
 
 #: What is done when everything has been applied.

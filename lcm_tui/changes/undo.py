@@ -17,15 +17,19 @@ from lcm_core.change.undo import (
     plan_undo_with_later,
     undone_by,
 )
-from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
 
-from lcm_tui.changes.change import Change, Choice, Surroundings
+from lcm_tui.changes.change import BlockedError, Change, Choice, Surroundings
+from lcm_tui.views.history import HistoryLine
 
 ABOUT: Final = """
 Undo restores the rows that an operation replaced; redo applies it again. Every row is compared first: if one
 has changed since, the undo is refused with the reason. Both are operations in the history, too.
 """
+
+
+#: Kinds of operations of which a batch is undone as a whole at first.
+WHOLE: Final = frozenset({"compact", "focus", "refocus"})
 
 
 class _Titled(Surroundings):
@@ -45,8 +49,19 @@ class _Titled(Surroundings):
         return self._verb if owner is None else f"{self._verb}, conversation {owner}"
 
 
+def undoing_line(line: HistoryLine) -> Change:
+    """Undo what holds of a line of the history, or redo it when nothing of it does."""
+    batch = line.holding or [one.operation for one in line.listed]
+    return undoing(batch[0], holds=bool(line.holding), batch=batch if len(line.listed) > 1 else ())
+
+
 def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> Change:
-    """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it."""
+    """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it.
+
+    The passes of a compaction, and a brief with its sweep, are one thing to whoever asked for it.
+    """
+    if one.batch is not None and one.kind in WHOLE:
+        batch = batch or (one,)
     of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
     later = Choice.switch("with later operations that depend on it")
     choices = (*([of_batch] if one.batch is not None else []), *([later] if holds else []))
@@ -57,7 +72,7 @@ def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> 
         except NotUndoableError as error:
             if not error.dependents or of_batch.on:
                 raise
-            raise _depended_on(error, choices.index(later) + 1) from error
+            raise _depended_on(error, choices.index(later)) from error
 
     around = _Titled("Undo" if holds else "Redo", one, batch, of_batch)
     return Change(plan, around.title(), ABOUT, choices, around=around)
@@ -73,15 +88,16 @@ async def _plan(reader: Reader, one: Operation, *, whole: bool, with_later: bool
     return (await (plan_redo if undone else plan_undo)(reader, one.id),)
 
 
-def _depended_on(error: NotUndoableError, digit: int) -> RefusedError:
+def _depended_on(error: NotUndoableError, choice: int) -> BlockedError:
     """What depends on an operation, and the choice that takes all of it back."""
     names = "; ".join(named(one) for one in error.dependents)
     number = len(error.dependents)
-    if number == 1:
-        return RefusedError(
-            f"Blocked by a later operation that depends on it: {names}. Press {digit} to undo both together."
-        )
-    return RefusedError(
-        f"Blocked by {number} later operations that depend on it: {names}. Press {digit} to undo all "
-        f"{number + 1} together."
+    key, offer = choice + 1, "Undo both" if number == 1 else f"Undo all {number + 1}"
+    said = (
+        "1 later change depends on it and goes"
+        if number == 1
+        else f"{number} later changes depend on it and go"
+    )
+    return BlockedError(
+        f"{said} with it: {names}. Press {key} to {offer[0].lower()}{offer[1:]}.", choice, offer
     )

@@ -24,6 +24,8 @@ PAGE = 40
 WINDOW = 420
 #: Messages from the end of the window at which the next page is loaded.
 AHEAD = 20
+#: A number beyond that of every message.
+BEYOND = 2**62
 
 
 class MessageList(LineView[int]):
@@ -197,7 +199,7 @@ class MessagesPane(Vertical, Still):
 
     @abstractmethod
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
-        """The nearest message after *start* (or before it) that holds *needle*."""
+        """The nearest message after *start* (or before it) that holds *needle*; it may be `BEYOND` all."""
 
     @abstractmethod
     async def read_whole(self, number: int) -> None:
@@ -267,27 +269,45 @@ class MessagesPane(Vertical, Still):
         self._desk.work_on("go", self._search, needle, start, forward)
 
     async def _search(self, needle: str, start: int, forward: bool) -> None:
+        here = self.list.selected
         self.searching = needle
         self._moved()
         try:
             found = await self.find(needle, start, forward)
+            wrapped = found is None
+            if wrapped:
+                found = await self.find(needle, -BEYOND if forward else BEYOND, forward)
         finally:
             if self.searching == needle:
                 self.searching = ""
             self._moved()
         if found is None:
-            where = "newer" if forward else "older"
-            self.app.notify(f"No {where} message contains “{needle}”.", timeout=3)
+            self.app.notify(f"No message contains “{needle}”.", timeout=3)
             return
+        if wrapped:
+            end = "oldest" if forward else "newest"
+            only = f"Only this message contains “{needle}”."
+            said = only if found == here else f"Continued from the {end} message."
+            self.app.notify(said, timeout=3)
         if self._opened_for_match is not None:
             self.list.toggle(self._opened_for_match, opened=False)
             self._opened_for_match = None
         await self.go_to(found)
-        if not self.list.show_match():  # it is where a folded message shows nothing
-            self._opened_for_match = found
-            self.list.toggle(found, opened=True)
-            await self.read_whole(found)
+        await self._show_match(found)
+
+    async def _show_match(self, number: int) -> None:
+        """Show the match in the selected message, unfolded if it is where a folded one shows nothing."""
+        if not self.list.show_match():
+            self._opened_for_match = number
+            self.list.toggle(number, opened=True)
+            await self.read_whole(number)
             self.list.show_match()
+
+    async def stand_on_match(self, needle: str) -> None:
+        """Show what was found elsewhere in the selected message; `n` and `N` go on from it."""
+        self.finder.look_for(needle, brought=True)
+        if self.list.selected is not None:
+            await self._show_match(self.list.selected)
 
 
 class MessageFinder:
@@ -297,6 +317,7 @@ class MessageFinder:
 
     def __init__(self, pane: MessagesPane) -> None:
         self.needle = ""
+        self._brought = False  #: the needle, from where it was searched for
         self._pane = pane
 
     def why_not_search(self) -> str | None:
@@ -309,10 +330,14 @@ class MessageFinder:
     def typed(self, text: str) -> None:
         """Nothing is searched for before it is all typed: a search may read the whole conversation."""
 
+    def look_for(self, text: str, *, brought: bool = False) -> None:
+        """What is marked, and what `n` goes to; *brought* from another screen, `esc` leads back."""
+        self.needle, self._brought = text, brought
+        self._pane.list.search_for(text)
+
     async def confirm(self, text: str) -> str | None:
         """Search from the selected message on, toward older ones; the pane says when there is no match."""
-        self.needle = text
-        self._pane.list.search_for(text)
+        self.look_for(text)
         if text:
             self._pane.search(text, (self._pane.list.selected or 0) + 1, forward=False)
         return None
@@ -329,9 +354,10 @@ class MessageFinder:
 
     def leave(self) -> bool:
         """End the search: matches are not marked any more."""
-        had, self.needle = bool(self.needle), ""
-        self._pane.list.search_for("")
-        return had
+        if self._brought or not self.needle:
+            return False
+        self.look_for("")
+        return True
 
 
 def window_around(count: int, middle: int) -> slice:

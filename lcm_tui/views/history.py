@@ -51,7 +51,27 @@ class HistoryLine:
     def what(self) -> str:
         """What was done."""
         many = len(self.listed)
-        return self.newest.title if many == 1 else f"{many:,} operations, the newest: {self.newest.title}"
+        if many == 1:
+            return self.newest.title
+        kinds = {one.operation.kind for one in self.listed}
+        if kinds in ({"undo"}, {"redo"}):
+            return f"{kinds.pop().capitalize()}: {many:,} changes"
+        return f"{self.main.title} and {many - 1:,} more"
+
+    @property
+    def main(self) -> Operation:
+        """The operation that changed contexts most, after which a batch is named; else the newest."""
+        return max((one.operation for one in self.listed), key=lambda one: abs(one.tokens))
+
+    @property
+    def holding(self) -> Sequence[Operation]:
+        """What of it is in effect, as far as the history tells."""
+        return [one.operation for one in self.listed if one.effective]
+
+    @property
+    def is_undo(self) -> bool:
+        """Whether it only takes other changes back, or makes them again."""
+        return self.newest.undoes is not None
 
     @property
     def owner(self) -> int | None:
@@ -90,6 +110,15 @@ class HistoryLine:
         )
 
 
+def lines_of(items: Sequence[ListedOperation], *, unfold: bool = False) -> list[HistoryLine]:
+    """The lines of a history, the newest first; a batch is one line unless *unfold*."""
+    lines: dict[str, list[ListedOperation]] = {}
+    for one in items:
+        key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
+        lines.setdefault(key, []).append(one)
+    return [HistoryLine(line) for line in lines.values()]
+
+
 def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bool) -> Table:
     """Operations, the newest first; a batch is one line unless *unfold*."""
     columns = (
@@ -101,11 +130,7 @@ def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bo
         Column("Undone by", spare=4),
         Column("What", grows=True),
     )
-    lines: dict[str, list[ListedOperation]] = {}
-    for one in items:
-        key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
-        lines.setdefault(key, []).append(one)
-    rows = [_row(when, HistoryLine(line)) for line in lines.values()]
+    rows = [_row(when, line) for line in lines_of(items, unfold=unfold)]
     return Table(columns, rows, empty=EMPTY)
 
 

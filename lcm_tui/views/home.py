@@ -92,12 +92,13 @@ class Sized:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """An operation of ours."""
+    """A line of the history: an operation of ours, or a batch."""
 
     id: str
     title: str
     when: str
     holds: bool  #: else it was undone
+    is_undo: bool = False  #: it only takes others back, or makes them again
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +163,21 @@ def _ones(subject: Subject, said: bool) -> list[PanelKey]:
 
 def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = False) -> Line:
     """A line; *repeated*: the one above is about the same."""
-    hint = outlook.keys.get(key.subject, "")
+    hint = outlook.keys.get(key.subject, "") if _is_led(outlook, key) else ""
     label = "" if repeated else key.subject.value
     line = [Span(f" {label:<{LABEL}} ", "heading" if label else "text")]
     room = width - cell_width(line[0].text) - cell_width(hint) - 2
     said = list(_clipped(_said(outlook, key, room), room))
     space = " " * (room - sum(cell_width(safe_line(span.text)) for span in said))
     return (*line, *said, Span(f"{space} "), Span(hint, "key"), Span(" "))
+
+
+def _is_led(outlook: Outlook, key: PanelKey) -> bool:
+    """Whether the key of a line does something about it: a change that holds is undone."""
+    if key.subject is not Subject.OPERATION:
+        return True
+    shown = [one for one in outlook.changes if key.ref in (None, one.id)][:1]
+    return any(one.holds and not one.is_undo for one in shown)
 
 
 def conversation_at(outlook: Outlook, key: PanelKey, width: int, cell: int) -> int | None:

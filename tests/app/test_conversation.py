@@ -426,11 +426,12 @@ async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Pat
         assert met == expected
         await pilot.press("n")
         await settled(pilot)
-        assert "No older message contains “MESSAGE 39”." in said(pilot)
-        assert screen.messages.selected == expected[-1]
+        assert "Continued from the newest message." in said(pilot)
+        assert screen.messages.selected == expected[0]
         await pilot.press("N")
         await settled(pilot)
-        assert screen.messages.selected == expected[-2]
+        assert "Continued from the oldest message." in said(pilot)
+        assert screen.messages.selected == expected[-1]
         await pilot.press("escape")
         assert pilot.app.screen is screen
         await pilot.press("n")

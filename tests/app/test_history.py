@@ -25,6 +25,7 @@ from tests.app.support import (
     said,
     settled,
     shown,
+    shown_lines,
     wait_for,
     wait_for_text,
 )
@@ -188,7 +189,7 @@ async def test_a_batch_is_taken_back_as_a_whole(database_copy: DatabaseFactory, 
         screen = pilot.app.screen
         assert isinstance(screen, HistoryScreen)
         assert list(screen.list.table.keys) == ["batch-1"]
-        await wait_for_text(pilot, "▸", "2 operations, the newest: Dissol")
+        await wait_for_text(pilot, "▸", "and 1 more")
         await pilot.press("enter")
         await wait_for(pilot, lambda: len(screen.list.table.keys) == 3, "the batch, unfolded")
         await pilot.press("j", "u")  # one of them alone
@@ -248,15 +249,18 @@ async def test_what_stands_on_an_operation_is_named_and_goes_with_it(
         await previewed(pilot)
         await wait_for_text(
             pilot,
-            f"Blocked by a later operation that depends on it: {done[1]}: Count 6018. Press 1 to undo both",
+            f"1 later change depends on it and goes with it: {done[1]}: Count 6018. Press 1 to undo both",
             "1 with later operations that depend on it: no",
+            "blocked by later changes",
         )
+        assert shown_lines(pilot)[-1].startswith(" 1 Undo both ")
+        assert "a Apply" not in shown(pilot)
         await pilot.press("1")
         await wait_for_text(pilot, "Undo: Count 6018", "Undo: Count 5620")
         await settled(pilot)
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the history")
-        await wait_for_text(pilot, "2 operations, the newest: Undo")
+        await wait_for_text(pilot, "Undo: 2 changes")
     assert dump(path) == before
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from lcm_core.change.commit import commit
+from lcm_core.change.undo import plan_undo_batch
 from lcm_core.operations.prune import plan_archive
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
+from lcm_tui.changes.undo import undoing, undoing_line
 from lcm_tui.dialogs.question import Question
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversations import outlook as reading
@@ -22,6 +25,7 @@ from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.views.conversation_rows import Row, names_of
+from lcm_tui.views.history import ListedOperation, lines_of
 from lcm_tui.views.home import (
     Changed,
     Filled,
@@ -35,8 +39,19 @@ from lcm_tui.views.home import (
     panel_line,
 )
 from lcm_tui.widgets.spans import Span, text_of
-from tests.app.support import NARROW, WIDE, open_app, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    WIDE,
+    open_app,
+    said,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+)
 from tests.conftest import DatabaseFactory
+from tests.views.test_history import operation
 
 QUIET = Outlook("lcm.db", "0.15.3")
 BUSY = Outlook(
@@ -180,6 +195,38 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
         await pilot.press("G", "u")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await wait_for_text(pilot, "Undo, conversation 1")
+
+
+async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        for number in (1, 2):
+            plan = await database.read(plan_archive, [ConversationId(number)])
+            commit(path, replace(plan, batch="batch-1"))
+    async with open_app(path, size=NARROW) as pilot:
+        await wait_for_text(pilot, "Archive", "and 1 more")
+        assert [line.rstrip()[-1] for line in shown_lines(pilot) if line.startswith(" changes")] == ["u"]
+        await pilot.press("u")
+        await wait_for_text(pilot, "1 with all of its batch: yes", "Undo, 2 conversations")
+    async with await Database.open(path) as database:
+        for plan in await database.read(plan_undo_batch, "batch-1"):
+            commit(path, plan)
+    async with open_app(path, size=NARROW) as pilot:
+        await wait_for_text(pilot, "Undo: 2 changes")
+        [line] = [line for line in shown_lines(pilot) if line.startswith(" changes")]
+        assert not line.rstrip().endswith(" u")
+        await pilot.press("u")
+        assert "there is no change to undo" in " ".join(said(pilot))
+
+
+@pytest.mark.parametrize(("kind", "whole"), [("compact", True), ("refocus", True), ("dissolve", False)])
+def test_a_compaction_is_named_by_its_summaries_and_undone_as_a_whole(kind: str, whole: bool):
+    note = operation(2, title="Note the compaction beside the conversation", batch="b", tokens=0, kind=kind)
+    made = operation(1, title="Compact: 1 summary, -894 tokens", batch="b", tokens=-894, kind=kind)
+    [line] = lines_of([ListedOperation(note, True, None), ListedOperation(made, True, None)])
+    assert line.what == "Compact: 1 summary, -894 tokens and 1 more"
+    assert undoing(note, holds=True).choices[0].on is whole
+    assert undoing_line(line).choices[0].on
 
 
 async def test_an_empty_database_has_one_line(database_copy: DatabaseFactory):

@@ -31,7 +31,7 @@ from lcm_tui.screens.search.panes import HitKey
 from lcm_tui.screens.search.screen import SearchScreen
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
-from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -84,12 +84,42 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         assert found.snippet[found.spans[0].start : found.spans[0].end] == NEEDLE
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
-        await wait_for_text(pilot, "Conversation 3  main  #5")
+        await wait_for_text(pilot, "Conversation 3  research main", " #5 ")
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen, "the hits again")
         assert screen.query_input.value == NEEDLE
         await pilot.press("up" if screen.hits.cursor == len(screen.hits.keys) - 1 else "down", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the summary")
+
+
+async def test_a_hit_in_a_folded_result_opens_unfolded_marked_and_is_the_word_of_n(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as database, database:
+        [(message,)] = database.execute(
+            "SELECT m.message_id FROM messages AS m JOIN message_parts AS p USING (message_id)"
+            " WHERE m.role = 'tool' AND json_type(p.metadata, '$.raw.text') = 'text' LIMIT 1"
+        )
+        output = "\n".join([*(f"line {at}" for at in range(90)), f"and {NEEDLE} at the end"])
+        database.execute(
+            "UPDATE message_parts SET text_content = ?1, metadata = json_set(metadata, '$.raw.text', ?1)"
+            " WHERE message_id = ?2",
+            (output, message),
+        )
+        database.execute("UPDATE messages SET content = ? WHERE message_id = ?", (output, message))
+    async with open_app(path, size=NARROW) as pilot:
+        await searching(pilot, *NEEDLE)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen), "the message")
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationScreen)
+        await wait_for_text(pilot, f"and {NEEDLE} at the end")
+        number = screen.messages.selected
+        assert screen.messages.needle == NEEDLE
+        await pilot.press("n")
+        await wait_for(pilot, lambda: f"Only this message contains “{NEEDLE}”." in said(pilot))
+        assert screen.messages.selected == number
 
 
 @pytest.mark.long

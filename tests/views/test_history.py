@@ -10,13 +10,19 @@ from lcm_tui.views.history import IN_PART, HistoryLine, ListedOperation, operati
 
 
 def operation(
-    number: int, *, conversation: int | None = 1, batch: str | None = None, tokens: int = 5
+    number: int,
+    *,
+    conversation: int | None = 1,
+    batch: str | None = None,
+    tokens: int = 5,
+    kind: str = "dissolve",
+    title: str = "",
 ) -> Operation:
     return Operation(
         id=f"op_{number:016x}",
         place=number,
-        kind="dissolve",
-        title=f"Change {number}\x1b[31m",
+        kind=kind,
+        title=title or f"Change {number}\x1b[31m",
         conversation_id=conversation,
         batch=batch,
         rows=(RowCount("summaries", 1, 2, 3),),
@@ -37,7 +43,7 @@ def test_a_batch_is_one_line_in_the_place_of_its_newest() -> None:
     assert (line.name, line.owner, line.tokens, line.rows) == ("batch_1", None, -2, 12)
     assert line.state == IN_PART
     assert line.undone_by == "1 operation"
-    assert line.what.startswith("2 operations, the newest: Change 2")
+    assert line.what == "Change 1\x1b[31m and 1 more", "the one that changed contexts most"
 
 
 def test_what_the_history_does_not_tell_any_more_is_no_state() -> None:

@@ -70,13 +70,15 @@ D compares the conversation with the Codex session that it was held in, if the h
         {"compare": ("Codex", "Compare with the Codex session that this conversation was held in.")}
     )
 
-    def __init__(self, conversation: Conversation, *, seq: int | None = None) -> None:
+    def __init__(self, conversation: Conversation, *, seq: int | None = None, find: str = "") -> None:
+        """*find*: what was found in the message with this seq: it opens there, marked."""
         super().__init__()
         self.conversation = conversation
         self._grown_at = 0.0  #: when it was last read how it grew, monotonic
         self._comparing = False  #: how far the engine is, is being read
         self.head = SessionLines(lambda: self.session.zone)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
+        self._find = find
 
     def compose_body(self) -> ComposeResult:
         """What is to be said of its session, if anything, and the messages."""
@@ -145,6 +147,9 @@ D compares the conversation with the Codex session that it was held in, if the h
         """Show them, unless one has moved away while they were read."""
         if not self.pane.show(data):
             self.load()
+        elif self._find:
+            self.call_after_refresh(self.work_on, "go", self.pane.stand_on_match, self._find)
+            self._find = ""
         self._look_at_host()
         if time.monotonic() - self._grown_at > GROWTH_SECONDS:
             self._grown_at = time.monotonic()

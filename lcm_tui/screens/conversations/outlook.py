@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # nothing of it is wanted before the first rows
     from lcm_core.store.database import Reader
     from lcm_core.store.opening import FileState
 
+    from lcm_tui.views.history import HistoryLine
+
 #: The first rows are followed by their counts; the checks begin after that.
 FIRST_SECONDS: Final = 0.3
 #: Without a key for so long, the operator looks: what the panel says may be read, and the database checked.
@@ -63,7 +65,7 @@ class Outlooker:
 
         *operated* gets the conversations that operations have changed since the history was read last.
         """
-        self.operations: dict[str, tuple[Operation, bool]] = {}  #: by id, with whether they hold now
+        self.operations: dict[str, HistoryLine] = {}  #: lines of the history by name, the newest first
         self.drafts: list[SavedDrafts] = []  #: batches with drafts that wait, the newest first
         self._screen = screen
         self._list = listed
@@ -93,8 +95,9 @@ class Outlooker:
 
     @property
     def newest(self) -> str | None:
-        """The newest operation that holds."""
-        return next((key for key, (_, holds) in self.operations.items() if holds), None)
+        """The newest change that holds, at least in part; an undo is none of its own."""
+        lines = self.operations.items()
+        return next((name for name, line in lines if line.holding and not line.is_undo), None)
 
     def begin(self) -> None:
         """The first rows have been painted."""
@@ -190,22 +193,25 @@ class Outlooker:
         session = self._screen.session
         if JOURNAL not in session.database.schema.tables:
             return
-        await _imported("lcm_core.change.journal")
+        await _imported("lcm_core.change.journal", "lcm_tui.views.history")
+        from lcm_tui.views.history import UNDONE, ListedOperation, lines_of
+
         read = await session.read(_recent)
         known, self._known = self._known, {one.id for one, _ in read}
         if known is not None:
             fresh = (one.conversation_id for one, _ in read if one.id not in known)
             self._operated({ConversationId(owner) for owner in fresh if owner is not None})
-        found = [(one, holds) for one, holds in read if one.undoes is None][:LISTED]
-        self.operations = {one.id: (one, holds) for one, holds in found}
+        found = lines_of([ListedOperation(one, by is None, by) for one, by in read])[:LISTED]
+        self.operations = {line.name: line for line in found}
         changes = [
             Changed(
-                one.id,
-                one.title,
-                format_local(parse_utc(one.created_at), session.zone)[5:16] or one.created_at,
-                holds,
+                line.name,
+                line.what,
+                format_local(parse_utc(line.newest.created_at), session.zone)[5:16] or line.newest.created_at,
+                line.state != UNDONE,
+                line.is_undo,
             )
-            for one, holds in found
+            for line in found
         ]
         self._say(replace(self.outlook, changes=changes))
 
@@ -267,13 +273,13 @@ async def _imported(*modules: str) -> None:
         await asyncio.to_thread(import_module, name)
 
 
-async def _recent(reader: Reader) -> list[tuple[Operation, bool]]:
-    """The newest operations, and whether each holds now."""
+async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
+    """The newest operations, and what undoes each now."""
     from lcm_core.change.journal import operations, undone_now
 
     found = await reader.run(operations, limit=RECENT)
     undone = undone_now(found)
-    return [(one, undone[one.id] is None) for one in found]
+    return [(one, undone[one.id]) for one in found]
 
 
 def verdict_of(report: Report) -> Verdict:

@@ -332,10 +332,10 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         self.list.table.focus()
 
     def _operation(self) -> str | None:
-        """The operation of the line of the panel that has the keys, else the newest one that holds."""
+        """What the line of the panel with the keys is about, else the newest change that holds."""
         line = None if self.panel is None else self.panel.selected
         if line is not None and line.subject is Subject.OPERATION and isinstance(line.ref, str):
-            return line.ref
+            return line.ref if line.ref in self.outlooker.operations else None
         return self.outlooker.newest
 
     def _why_no_undo(self) -> str | None:
@@ -346,10 +346,9 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
     def _undo(self) -> None:
         """Preview undoing an operation, or redoing it when it was undone."""
         if (name := self._operation()) is not None:
-            from lcm_tui.changes.undo import undoing
+            from lcm_tui.changes.undo import undoing_line
 
-            one, holds = self.outlooker.operations[name]
-            self.open(places.Preview(undoing(one, holds=holds)))
+            self.open(places.Preview(undoing_line(self.outlooker.operations[name])))
 
     async def before_leaving(self) -> bool:
         """Ask before the app ends, when something waits."""

@@ -155,7 +155,7 @@ class TranscriptPane(MessagesPane):
         held, step = self.run_shown, 1 if forward else -1
         if held is None:
             return None
-        first = min(start + step, len(held.text) - 1) if not forward else start + step
+        first = max(start + step, 0) if forward else min(start + step, len(held.text) - 1)
         folded = needle.casefold()
         return await in_thread(lambda stopped: _find_entry(held.text, folded, first, step, stopped))
 

@@ -44,14 +44,14 @@ class OperationList(ListPane[str]):
         self.zone: tzinfo | None = None
         self._unfolded: set[str] = set()
         self._listed = False
-        self._shared: frozenset[str] = frozenset()  #: minutes in which several operations were committed
+        self._shared = False  #: some were committed in the same minute: all times are to the second
         self._last: frozenset[str] = frozenset()  #: the last listed operation of each unfolded batch
 
     def show(self, history: History) -> None:
         """List what was read; the cursor stays on its operation, and new ones are marked."""
         known, self.history = self.history.by_id, history
         minutes = Counter(when_of(one, self.zone)[:MINUTE] for one in history.operations)
-        self._shared = frozenset(minute for minute, count in minutes.items() if count > 1)
+        self._shared = any(count > 1 for count in minutes.values())
         self.relist()
         self.heading.refresh_changed()
         if self._listed:
@@ -156,7 +156,7 @@ class OperationList(ListPane[str]):
         when = when_of(line.newest, self.zone)
         return {
             "sign": sign,
-            "when": Span(when if when[:MINUTE] in self._shared else when[:MINUTE], "dim"),
+            "when": Span(when if self._shared else when[:MINUTE], "dim"),
             "conversation": Span("" if line.owner is None else str(line.owner)),
             "tokens": Span(f"{line.tokens:+,}" if line.tokens else "0"),
             "rows": Span(f"{line.rows:,}", "dim"),

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.actions.series import Series
-from lcm_tui.changes.undo import undoing
+from lcm_tui.changes.undo import undoing_line
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder
@@ -135,13 +135,8 @@ T switches between this conversation and all of them. / filters.
 
     def _undo(self) -> None:
         """Preview taking it back, or making it again; of a batch that holds in part, that part is undone."""
-        one, batch = self.list.operation, self.list.whole
-        if one is None:
-            return
-        holding = [each for each in batch or (one,) if self.list.history.holds(each)]
-        if batch and holding:
-            one, batch = holding[0], holding
-        self.open(places.Preview(undoing(one, holds=bool(holding), batch=batch)))
+        if self.list.table.selected is not None:
+            self.open(places.Preview(undoing_line(self.list.history.line(self.list.table.selected))))
 
     def _why_no_scope(self) -> str | None:
         return "This screen was opened without a selected conversation" if self.conversation is None else None

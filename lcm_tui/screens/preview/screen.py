@@ -21,7 +21,7 @@ from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
 from lcm_tui.actions.change import OTHER_VIEW, change_actions
-from lcm_tui.changes.change import Change, Notice
+from lcm_tui.changes.change import BlockedError, Change, Notice
 from lcm_tui.changing import Changing, Phase
 from lcm_tui.commands import Action, bindings
 from lcm_tui.dialogs.backup_offer import backup_settled
@@ -46,6 +46,7 @@ class Outcome:
     planned: Planned | None
     shown: Shown | None
     refusal: str = ""
+    blocked: BlockedError | None = None  #: the refusal, when another choice makes it possible
     inode: int | None = None  #: of the file that was looked at
 
 
@@ -78,6 +79,7 @@ if there are any.
         self._inode: int | None = None  #: of the file that it was planned on, or checked against since
         self._wish = 0  #: grows with every choice: a look that began before one is worth nothing
         self._refusal = ""  #: why there is no plan
+        self._blocked: BlockedError | None = None  #: the same, when another choice makes it possible
         self._failure = ""  #: why what is shown was not applied
         self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
         self._select: str | int | None = None
@@ -126,7 +128,9 @@ if there are any.
         return self.view.finder
 
     def title_now(self, command: str) -> str:
-        """`m` gives the other view."""
+        """`m` gives the other view; a digit that is the way on says where to."""
+        if self._blocked is not None and command == self._way_on(self._blocked):
+            return self._blocked.offer
         return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
 
     def selected_id(self) -> str | None:
@@ -166,7 +170,8 @@ if there are any.
         try:
             planned, inode = await self._planned_now()
         except LcmError as error:
-            return Outcome(wish, None, None, error.message)
+            blocked = error if isinstance(error, BlockedError) else None
+            return Outcome(wish, None, None, error.message, blocked)
         before = self.view.shown
         shown = await asyncio.to_thread(lambda: before if before == (new := shown_of(planned)) else new)
         self._spent = time.monotonic() - begun
@@ -187,11 +192,30 @@ if there are any.
             return  # another look follows
         self._moved = ()
         self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
-        self.view.show_change(data.shown, empty=data.refusal and "There is nothing to apply.")
+        self._blocked = data.blocked
+        self.view.show_change(data.shown, empty=self._empty())
         self._say_state()
 
+    def _empty(self) -> str:
+        """What is said in the place of a change that is refused."""
+        if self._blocked is None:
+            return self._refusal and "There is nothing to apply."
+        return f"{self.key_of(self._way_on(self._blocked))} shows what that would change."
+
+    @staticmethod
+    def _way_on(blocked: BlockedError) -> str:
+        """The command that makes it possible."""
+        return f"choice-{blocked.choice + 1}"
+
+    def in_key_bar(self) -> list[str]:
+        """When another choice is the way on, that one is first, and nothing can be applied."""
+        shown = super().in_key_bar()
+        if self._blocked is None:
+            return shown
+        return [self._way_on(self._blocked), *(name for name in shown if name != "apply")]
+
     def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
-        self._planned, self._moved = None, moved
+        self._planned, self._moved, self._blocked = None, moved, None
         self._wish += 1
         self._say_state()
         self.load()
@@ -241,7 +265,7 @@ if there are any.
             end = "stopping" if self._stop.is_set() else f"{self.key_of('back')} stops"
             bar.note = f"applying{which}, {end}"
         elif self._refusal:
-            bar.note = "refused"
+            bar.note = "blocked by later changes" if self._blocked else "refused"
         else:
             bar.note = "preview: nothing changed yet" if self._planned else "planning …"
         self.refresh_bars()

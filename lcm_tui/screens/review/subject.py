@@ -73,7 +73,7 @@ class Subject:
     def pair_place(self) -> str:
         """Which of the comparisons it is, where there is more than one."""
         count = len(self.pairs())
-        return f"{self._pair_at % count + 1} of {count}, D: next" if count > 1 else ""
+        return f"comparison {self._pair_at % count + 1} of {count}, D: next" if count > 1 else ""
 
     def compare_next(self) -> None:
         """Compare with something else."""

@@ -47,10 +47,15 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
     match hit.kind:
         case DocumentKind.MESSAGE:
             seq = await seq_of_message(reader, hit.conversation_id, int(hit.id))
-            return places.Messages(conversation, seq)
+            return places.Messages(conversation, seq, _found_in(hit))
         case DocumentKind.SUMMARY:
             return places.Summaries(conversation, SummaryId(hit.id))
         case DocumentKind.BRIEF:
             return places.Briefs(conversation, hit.id)
         case DocumentKind.FILE:
             return places.Files(conversation, FileId(hit.id))
+
+
+def _found_in(hit: Hit) -> str:
+    """What was found, as it is written there: the longest of several words, which says the most."""
+    return max((hit.snippet[one.start : one.end] for one in hit.spans), key=len, default="")

@@ -76,7 +76,8 @@ class SearchScreen(CommandScreen):
 
     HELP = """
 Searches every message with its tool inputs and outputs, every summary, focus brief and large file of the
-database as you type, newest first; the best hits come first, under their conversation. Several words must all
+database as you type. The order counts how well a hit matches and how new it is; a conversation is where its
+best hit is. While a large database is still being searched, the newest hits are shown. Several words must all
 occur in one text; "…" is a phrase, word* the start of a word. Each hit shows whether the model receives it
 now, directly or through a summary.
 
