@@ -38,7 +38,10 @@ class Confidence(StrEnum):
         made._value_, made.meaning = value, meaning
         return made
 
-    BROKEN = ("broken", "Certain: no engine version writes this.")
+    BROKEN = (
+        "broken",
+        "Certain: no engine version writes this, or the engine itself marked the text as no summary.",
+    )
     SUSPICIOUS = ("suspicious", "Damage, or something unusual that someone intended; check the rows.")
     BY_DESIGN = (
         "by design",

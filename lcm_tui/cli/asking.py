@@ -165,6 +165,8 @@ class AskWork:
             blocks.append(Note(f"{asked.failed.message} This is the evidence found."))
         else:
             blocks.append(Note(why))
+        if asked.unfound:
+            blocks.append(Note(asked.unfound_text))
         for one in asked.cited_first:
             cited = "cited: " if one.citation in asked.citations else ""
             blocks.append(Prose(one.text, title=f"{cited}{passage_title(self.run, one)}"))

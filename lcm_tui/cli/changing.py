@@ -280,7 +280,8 @@ class _Changing:
         yield Table(columns, rows)
         yield from (Note(f"{warning}.") for warning in {one.committed.search for one in done} if warning)
         if undo := self._undo_batch():
-            yield Facts([("To undo all of it", undo)])
+            undone = all(one.plan.kind == "undo" for one in done)
+            yield Facts([("To redo all of it" if undone else "To undo all of it", undo)])
 
     def _done_facts(self, done: Done) -> Iterator[tuple[str, Cell]]:
         committed = done.committed
@@ -289,7 +290,7 @@ class _Changing:
         yield "Rows", rows_text(done.rows)
         yield "Tokens in context", f"{committed.tokens:+,}"
         if committed.id:
-            yield "To undo", self._undo(committed)
+            yield ("To redo" if done.plan.kind == "undo" else "To undo"), self._undo(committed)
         if committed.search is not None:
             yield "Search", committed.search
 

@@ -123,9 +123,14 @@ class Selector:
         return self.conversation_id is not None or self.session_key is not None
 
 
+def spoken(command: str) -> str:
+    """A dotted *command* as people type it."""
+    return command.replace(".", " ")
+
+
 def by_what(command: str) -> str:
     """How a conversation is named to a *command* (dotted), for refusals."""
-    words = command.replace(".", " ")
+    words = spoken(command)
     return f"its number, as in `{words} 1`, or --conversation-id ID or --session-key KEY"
 
 
@@ -151,7 +156,7 @@ class ConversationOptions:
         """
         if self.conversation is not None and (self.conversation_id or self.session_key):
             raise UsageError(
-                f"{command} needs the conversation once: as an argument or as an option.",
+                f"{spoken(command)} needs the conversation once: as an argument or as an option.",
                 code="INVALID_COMMAND",
                 details={"command": command},
             )
@@ -161,7 +166,7 @@ class ConversationOptions:
         key = self.session_key or None
         if needed and number is None and key is None:
             raise UsageError(
-                f"{command} needs a conversation: {by_what(command)}.",
+                f"{spoken(command)} needs a conversation: {by_what(command)}.",
                 code="MISSING_SELECTOR",
                 details={"command": command},
             )

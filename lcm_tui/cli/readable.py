@@ -13,6 +13,7 @@ import rich.table
 from lcm_core.text import safe_line, safe_text
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from lcm_tui.views.blocks import Block, Column, Facts, Note, Prose, Table, Verbatim, shown
@@ -48,7 +49,7 @@ class Page:
             case Table(rows=[]) | Table(rows=()):
                 yield safe_line(block.empty)
             case Table():
-                yield from self._drawn(self._table(block))
+                yield from self._table_lines(block)
             case Facts():
                 yield from self._drawn(self._facts(block))
             case Prose():
@@ -88,15 +89,33 @@ class Page:
             grid.add_row(Text(name), Text(shown(value)))
         return grid
 
-    def _table(self, block: Table) -> rich.table.Table:
+    def _table_lines(self, block: Table) -> Iterator[str]:
+        """A table; where its sentences would be crushed, each is below its row instead."""
+        kept = self._with_room(block)
+        below = self._crushed(block, kept)
+        lines = list(self._drawn(self._table(block, [at for at in kept if at != below])))
+        if below is None:
+            yield from lines
+            return
+        head = len(lines) - len(block.rows)  # a row is one line
+        yield from lines[:head]
+        yield from self._indented(Text(safe_line(block.columns[below].title), "bold"))
+        for line, row in zip(lines[head:], block.rows, strict=True):
+            yield line
+            if text := shown(row[below]):
+                yield from self._indented(Text(text))
+
+    def _indented(self, text: Text) -> Iterator[str]:
+        return self._drawn(Padding(text, (0, 0, 0, _GAP)))
+
+    def _table(self, block: Table, kept: Sequence[int]) -> rich.table.Table:
         table = rich.table.Table(
             box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True
         )
-        kept = self._with_room(block)
         for at in kept:
             column = block.columns[at]
             table.add_column(
-                Text(safe_line(column.title)),
+                Text(safe_line(column.title), no_wrap=True, overflow="ellipsis"),
                 justify="right" if column.right else "left",
                 no_wrap=not column.grows,
                 overflow="ellipsis",
@@ -117,6 +136,15 @@ class Page:
                 break
             kept.remove(spare)
         return kept
+
+    def _crushed(self, block: Table, kept: Sequence[int]) -> int | None:
+        """The growing column with the longest text, where the terminal has no room for it; else None."""
+        growing = [at for at in kept if block.columns[at].grows]
+        if self.width is None or not growing or len(kept) < 2:
+            return None
+        if sum(_least(block.columns[at], at, block) + _GAP for at in kept) - _GAP <= self.width:
+            return None
+        return max(growing, key=lambda at: max(cell_len(shown(row[at])) for row in block.rows))
 
 
 def _least(column: Column, at: int, block: Table) -> int:

@@ -164,7 +164,7 @@ def _grep_blocks(run: Run, named: str, found: Found) -> list[Block]:
     blocks: list[Block] = []
     for top, hits in found.groups:
         lines = [_hit_lines(run, hit) for hit in hits]
-        title = "Not under a summary of a context" if top is None else f"Under {top}"
+        title = "Hits that no summary of a context covers:" if top is None else f"Under {top}"
         blocks.append(Prose("\n".join(lines), title=title))
     coverage = found.coverage
     if not found.total and not any(count for _, count in coverage.searched):

@@ -71,6 +71,8 @@ def _lines(asked: Asked) -> list[str]:
         lines += [
             f"Citation removed: {short(one.citation)} ({short(one.why)})." for one in asked.dropped[:20]
         ]
+    if asked.unfound:
+        lines.append(short(asked.unfound_text, 500))
     lines.append(f"Evidence, about {asked.tokens:,} tokens:")
     for one in asked.cited_first:
         lines += ["", _head(one), *quoted(f"{short(one.label, 40)}:"), *quoted(one.text)]

@@ -31,6 +31,8 @@ def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
         blocks.append(Block(f"{asked.failed.message} This is the evidence found.", "warn"))
     else:
         blocks.append(Block(note, "dim"))
+    if asked.unfound:
+        blocks.append(Block(asked.unfound_text, "warn"))
     if spent:
         blocks += [Block(), Block(spent, "dim")]
     if asked.gaps:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lcm_core.records import Conversation
@@ -14,6 +13,7 @@ from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 from lcm_core.times import format_local, parse_utc, sort_key
 
 from lcm_tui.views.host_session import ON_DISK, session_name, session_state
+from lcm_tui.views.session_chain import ended_state
 from lcm_tui.views.units import bar_text, size_text
 from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Column, Span, StyleName
@@ -47,17 +47,6 @@ BAR, SHARE_BAR = 4, 3
 HIGH_SHARE = 0.7
 PENDING = "…"
 UNRECORDED = "–"
-#: Why a conversation ended, as a state, by its ``archive_cause``.
-_ENDED: Mapping[str, str] = MappingProxyType(
-    {
-        "manual-reset": "reset",
-        "session-deleted": "deleted session",
-        "session-end": "session ended",
-        "rollover-fallback": "rollover",
-        "cron-rotation": "cron rotation",
-        "backfill": "imported",
-    }
-)
 
 RowKey = int | str  #: conversation id, or agent and id of a session that only the host knows
 
@@ -189,8 +178,7 @@ def _state(conversation: Conversation) -> Span:
         return Span(UNRECORDED, "dim")
     if conversation.active:
         return Span("active", "ok")
-    cause = conversation.archive_cause or "archived"
-    return Span(_ENDED.get(cause, cause), "warn")
+    return Span(ended_state(conversation), "warn")
 
 
 def _number(value: int | None) -> str:

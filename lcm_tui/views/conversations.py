@@ -14,6 +14,7 @@ from lcm_core.store.statistics import ConversationStatistics, DepthTotal, ItemTo
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Prose, Table, When
 from lcm_tui.views.context import kind_words
 from lcm_tui.views.growth import CELLS, spark_text
+from lcm_tui.views.session_chain import ended_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _state(schema: Schema, record: Conversation) -> Cell:
         return Mark.NOT_RECORDED
     if record.active:
         return "active"
-    return f"archived ({record.archive_cause})" if record.archive_cause else "archived"
+    return ended_state(record)
 
 
 def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:

@@ -106,10 +106,9 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
     if fixable:
         what = counted(fixable, "finding", "findings")
         blocks.append(Note(f"--fix all previews a fix of {what}; --fix ID fixes one of them."))
-    if any(one.fix is None and one.confidence is not Confidence.BY_DESIGN for one in found):
-        blocks.append(
-            Note("If the fix column says no, --fix with the check (--fix B14) explains why and what to do.")
-        )
+    if unfixed := [one for one in found if one.fix is None and one.confidence is not Confidence.BY_DESIGN]:
+        how = f"--fix with the check (--fix {unfixed[0].check}) explains why and what to do"
+        blocks.append(Note(f"If the fix column says no, {how}."))
     return blocks
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lcm_core.checks import CHECKS, FAMILIES, Repetition
+from lcm_core.checks import CHECKS, FAMILIES, Repetition, certainty_of
 from lcm_core.findings import CheckResult, Confidence, Finding, RowRef, Severity
 from lcm_core.store.found_rows import FoundRow
 from lcm_core.text import clip, safe_line
@@ -230,7 +230,7 @@ def finding_document(
         Block(finding.sentence),
         *_named("fix", _fix_text(finding)),
         *_named("why", check.why),
-        *_named("certainty", finding.confidence.meaning),
+        *_named("certainty", certainty_of(finding)),
     ]
     if check.unanswered:
         blocks += _named("unknown", check.unanswered)

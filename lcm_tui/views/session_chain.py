@@ -21,7 +21,24 @@ _CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         "backfill": "by an import: the host does not continue it",
     }
 )
+#: The same as a state, in a cell of a list.
+_STATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "manual-reset": "reset",
+        "session-deleted": "deleted session",
+        "session-end": "session ended",
+        "rollover-fallback": "rollover",
+        "cron-rotation": "cron rotation",
+        "backfill": "imported",
+    }
+)
 _ROLLOVER: Final = "rollover-fallback"
+
+
+def ended_state(conversation: Conversation) -> str:
+    """The state of an archived conversation, in a cell: what ended it."""
+    cause = conversation.archive_cause or "archived"
+    return _STATES.get(cause, cause)
 
 
 def ended_by(conversation: Conversation) -> str:

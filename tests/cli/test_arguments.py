@@ -81,7 +81,7 @@ MISTAKES = [
     (["conversations", "list", "--limit", "ten"], "INVALID_ARGUMENT", "from 1 to 500"),
     (["conversations", "list", "--limit", "１"], "INVALID_ARGUMENT", "from 1 to 500"),
     (["messages", "tail", "1", "--count", "0"], "INVALID_ARGUMENT", "--count must be"),
-    (["messages", "list"], "MISSING_SELECTOR", "messages.list needs a conversation"),
+    (["messages", "list"], "MISSING_SELECTOR", "messages list needs a conversation"),
     (
         ["messages", "list", "x"],
         "INVALID_COMMAND",
@@ -96,7 +96,7 @@ MISTAKES = [
     (
         ["messages", "list", "--session-key", " "],
         "MISSING_SELECTOR",
-        "messages.list needs a conversation",
+        "messages list needs a conversation",
     ),
     (["summaries", "list", "--conversation-id", ""], "MISSING_SELECTOR", "--conversation-id is empty; give"),
     (
@@ -344,9 +344,13 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
     )
     image = run("files", "show", "file_56fa58c1f51044ba", "--content", "--openclaw-dir", openclaw_home)
     assert "The file is PNG image" in image.out
-    elsewhere = run("files", "show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
+    named = run("files", "show", "file_b7b54f0887584669", "--content", "--db", openclaw_home / "lcm.db")
+    assert named.code == 0, "the folder of a named database is its state folder"
+    lone = openclaw_home.parent / "lone.db"
+    (openclaw_home / "lcm.db").rename(lone)
+    elsewhere = run("files", "show", "file_b7b54f0887584669", "--content", "--db", lone)
     assert (elsewhere.code, elsewhere.out) == (3, "")
-    assert "not on this machine" in elsewhere.err
+    assert "name its state folder with --openclaw-dir" in elsewhere.err
 
 
 @pytest.mark.parametrize(

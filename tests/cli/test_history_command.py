@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,14 @@ def test_one_operation_is_shown_whole(path: Path):
     assert "in effect, can be undone" in people
     history(path, "undo", operation, *DO)
     assert "undone, can be redone" in history(path, "show", operation).out
+
+
+def test_what_takes_an_undo_back_is_a_redo(path: Path):
+    first = dissolve(path)
+    undone = history(path, "undo", first, "--apply", "--yes").out
+    assert re.search(r"^To redo +lcm-tui history undo op_", undone, re.MULTILINE)
+    assert "To undo" not in undone
+    assert "To undo" in history(path, "redo", first, "--apply", "--yes").out
 
 
 def test_what_undoes_an_operation_is_said_as_it_is_now(path: Path):

@@ -162,7 +162,7 @@ def test_json_on_a_terminal_is_safe_and_the_same_value(text: str):
 @pytest.mark.long
 @given(
     st.lists(st.tuples(any_text, any_text, st.integers(0, 10**9)), min_size=1, max_size=5),
-    st.integers(30, 120),
+    st.integers(40, 120),
 )
 def test_columns_stay_in_place_whatever_stands_in_them(rows: list[tuple[str, str, int]], width: int):
     table = Table((Column("A", spare=1), Column("B", grows=True), Column("C", right=True)), rows)
@@ -218,6 +218,18 @@ def test_json_is_utf8_and_tables_fit_the_encoding_of_the_terminal(database_file:
         text = out.buffer.getvalue().decode(encoding)
         assert ("数据库" in text) is (form == ["--json"])
     assert sys.stdout is not out
+
+
+def test_a_sentence_that_a_narrow_terminal_would_crush_is_below_its_row() -> None:
+    columns = (Column("Ordinal", right=True), Column("What"), Column("Step"), Column("Why", grows=True))
+    why = "older than ordinal 1, which does not fit into what is left of the budget"
+    table = Table(columns, [(0, "sum_f6b6d7017e1f2ae2", "tool pairing", why), (1, "message 271", "-", "")])
+    lines = Page(60, color=False).render([table]).split("\n")
+    assert lines[:2] == ["Ordinal  What                  Step", "  Why"]
+    assert " ".join(line.strip() for line in lines[3:5]) == why
+    assert lines[5].split() == ["1", "message", "271", "-"]
+    assert max(map(cell_width, lines)) <= 60
+    assert len(Page(80, color=False).render([table]).split("\n")) == 3
 
 
 @pytest.mark.long

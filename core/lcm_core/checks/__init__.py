@@ -5,7 +5,7 @@ from lcm_core.checks.check import Limits
 from lcm_core.checks.messages import repetitions_of
 from lcm_core.checks.repeats import Repetition
 from lcm_core.checks.running import CHECKS, FAMILIES, STRUCTURE, TEXTS, WHOLE_FILE, choose, run_checks
-from lcm_core.checks.summaries import BROKEN_SUMMARIES
+from lcm_core.checks.summaries import BROKEN_SUMMARIES, certainty_of
 
 __all__ = [
     "BROKEN_SUMMARIES",
@@ -17,6 +17,7 @@ __all__ = [
     "Folders",
     "Limits",
     "Repetition",
+    "certainty_of",
     "choose",
     "repetitions_of",
     "run_checks",

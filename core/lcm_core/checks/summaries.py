@@ -229,6 +229,21 @@ _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKE
 #: lists (`dag/markers.py`).
 BROKEN_SUMMARIES: Final = frozenset({"C1", "C2", "C3", "C4", "C7"})
 
+#: Those of them that go by a mark of the engine's own.
+MARKED_BY_ENGINE: Final = frozenset({"C1", "C2", "C3", "C4"})
+
+
+def certainty_of(finding: Finding) -> str:
+    """How sure a finding is, in a sentence for people (docs/engine/doctor.md, "How sure a finding is")."""
+    if finding.confidence is not BROKEN:
+        return finding.confidence.meaning
+    if finding.check in MARKED_BY_ENGINE:
+        return "Certain: the engine's own mark says that this text is not a summary."
+    if finding.check in ("C7", "C15"):
+        return "Certain: the text, whoever wrote it, is not a summary."
+    return "Certain: no engine version writes this."
+
+
 #: Asked of one text after the other.
 TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
     TextRule(

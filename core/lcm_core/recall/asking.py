@@ -75,6 +75,7 @@ class Asked:
     question: str
     evidence: tuple[Passage, ...]  #: all that was shown, in the order it was
     gaps: tuple[str, ...]  #: what was not searched or not shown, and why
+    unfound: tuple[str, ...] = ()  #: words of the question that are nowhere in what was searched
     answer: str | None = None  #: of a model: foreign text; None: no model answered
     citations: tuple[str, ...] = ()  #: of the answer, each of a passage in evidence whose text still holds
     dropped: tuple[Dropped, ...] = ()
@@ -88,6 +89,12 @@ class Asked:
     def tokens(self) -> int:
         """Of the evidence."""
         return sum(one.tokens for one in self.evidence)
+
+    @property
+    def unfound_text(self) -> str:
+        """Which words of the question were not found, in a sentence; empty: none, or it is not known."""
+        named = ", ".join(one if one.startswith('"') else f'"{one}"' for one in self.unfound)
+        return f"Not found: {named}." if named else ""
 
     @property
     def cited_first(self) -> tuple[Passage, ...]:
@@ -119,6 +126,7 @@ class Inquiry:
     within: tuple[ConversationId, ...] | None = None  #: only these conversations; None: all
     shown: dict[tuple[str, int], Passage] = field(default_factory=dict)
     gaps: dict[str, None] = field(default_factory=dict)
+    unfound: tuple[str, ...] = ()
     _steps: list[str] = field(default_factory=list)
     _likely: float = 0.0
 
@@ -127,7 +135,9 @@ class Inquiry:
     async def gather(self, *, for_model: bool) -> None:
         """Look for the evidence; *for_model*: some of the budget is left for what a model will ask for."""
         budget = int(self.limits.tokens * self.limits.first) if for_model else self.limits.tokens
-        self._add(await self._read(lambda memory: memory.find(self.question, budget)))
+        found = await self._read(lambda memory: memory.find(self.question, budget))
+        self.unfound = found.unfound
+        self._add(found)
 
     async def show(self, name: str, tokens: int, *, with_messages: bool) -> None:
         """Take a summary that is named into the evidence, with what lies below it."""
@@ -140,7 +150,7 @@ class Inquiry:
     @property
     def evidence(self) -> Asked:
         """What was found so far, without an answer."""
-        return Asked(self.question, tuple(self.shown.values()), tuple(self.gaps))
+        return Asked(self.question, tuple(self.shown.values()), tuple(self.gaps), self.unfound)
 
     @property
     def _left(self) -> int:

@@ -134,4 +134,5 @@ def asked_document(scope: str, asked: Asked) -> dict[str, Json]:
             {**passage_document(one), "cited": one.citation in asked.citations} for one in asked.cited_first
         ],
         "gaps": list(asked.gaps),
+        "notFound": list(asked.unfound),
     }

@@ -42,12 +42,21 @@ _WORD_END: Final = 30
 _WORD: Final = re.compile(rf'"([^"]+)"|([{_GLUED}]+)|([^\W{_GLUED}](?:[\w./:@#-]*[^\W{_GLUED}])?)')
 
 
+#: Words that ask and tell nothing: that one of them is not found is not worth saying.
+_ASKING: Final = re.compile(
+    "and|are|can|could|did|does|for|from|had|has|have|how|our|that|the|this|used?|was|were|what|when|where|"
+    "which|who|whom|whose|why|will|with|would|your?",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """What was found for a question."""
 
     passages: tuple[Passage, ...]  #: the most telling first
     gaps: tuple[str, ...]  #: what was not searched, or not shown, and why; empty: nothing
+    unfound: tuple[str, ...] = ()  #: words of the question that are nowhere in what was searched
 
     @property
     def tokens(self) -> int:
@@ -74,9 +83,10 @@ class Memory:
         by_all: dict[str, float] = {}  #: of its worth, what it has for holding all words
         queries: dict[str, Query] = {}
         gaps: dict[str, None] = {}
+        unfound: list[str] = []
         whole = parse(" ".join(terms))
         asked = [whole, *(map(parse, terms) if len(terms) > 1 else ())]
-        for query in asked:
+        for at, query in enumerate(asked):
             left = end - time.monotonic()
             if left <= 0:
                 gaps["some words of the question: time limit reached"] = None
@@ -92,6 +102,9 @@ class Memory:
                 near_seconds=0.0,
             )
             gaps |= dict.fromkeys(found.coverage.not_searched)
+            if not found.total and found.coverage.is_full and (at or len(asked) == 1):
+                word = terms[max(at - 1, 0)]
+                unfound += [] if _ASKING.fullmatch(word) else [word]
             documents = sum(count for _, count in found.coverage.searched)
             weight = math.log1p(documents / (1 + found.total)) * len(query.terms)
             for rank, hit in enumerate(found.hits, start=1):
@@ -110,7 +123,8 @@ class Memory:
         # The best statement comes before all of them, however many of the words they share.
         stated = max((worth[name] for name in best if name not in repeat), default=math.inf)
         best.sort(key=lambda name: (-min(worth[name], stated), name in repeat))
-        return self._passages([(name, queries[name]) for name in best], tokens, gaps, repeat)
+        shown = self._passages([(name, queries[name]) for name in best], tokens, gaps, repeat)
+        return replace(shown, unfound=tuple(unfound))
 
     def _added_by(self, name: str, question: str, asked: Sequence[Query]) -> Adds:
         """What a message says beyond the question; everything that is no message counts as a statement."""

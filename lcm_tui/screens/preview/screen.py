@@ -410,6 +410,7 @@ if there are any.
             self.app.notify("Done.", timeout=DONE_SECONDS)
         else:
             what = last.title if len(done) == 1 else f"{len(done):,} changes, the last: {last.title}"
-            self.app.notify(f"{what}. Undo: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
+            back = "Redo" if last.kind == "undo" else "Undo"
+            self.app.notify(f"{what}. {back}: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)
