@@ -49,8 +49,8 @@ _ALL = (
     Command(
         "previous",
         "p",
-        "Previous context",
-        "Show the previous context that this summary was written with.",
+        "Written after",
+        "Show what this summary was written after: the previous context that its writer was given.",
         where="the summary DAG and the context",
     ),
     Command(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import get_conversation
+from lcm_core.wording import counted
 
 from lcm_tui import places
 from lcm_tui.commands import Action
@@ -77,8 +78,7 @@ class _Steps:
             here, steps = len(found) + 1, -len(found) - 1
         there = max(0, min(here + steps, len(found)))
         if not found:
-            said = "The history has no operation that changed this conversation."
-            screen.app.notify(said, timeout=4)
+            screen.app.notify(await self._no_past(), timeout=6)
         elif there == here:
             end = "This is the present." if here == 0 else "This is before the oldest operation."
             screen.app.notify(end, timeout=4)
@@ -86,6 +86,17 @@ class _Steps:
             point = Point(found[there - 1].id) if there else None
             screen.look_at(present, self._owner, point)
             await screen.load_now()
+
+    async def _no_past(self) -> str:
+        """That there is nothing to step to, and where else it can be seen what the model saw."""
+        from lcm_core.store.assemblies import count_snapshots
+
+        screen = self._screen
+        kept = await screen.session.read(count_snapshots, self._owner)
+        said = "No change by lcm-tui."
+        if not kept or "snapshots" not in screen.commands:
+            return said
+        return f"{said} {screen.key_of('snapshots')} lists {counted(kept, 'context')} as sent."
 
 
 def step_actions(screen: DataScreen[Any], conversation: Conversation) -> tuple[Action, ...]:

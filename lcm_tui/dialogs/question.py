@@ -34,9 +34,11 @@ class Question(Dialog[str], Decision[str]):
         *,
         leave: str = "cancel",
         decides: bool = True,
+        enter: str = "",
     ) -> None:
         """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.
 
+        ``enter`` gives the answer *enter*; where it gives none it says which key the first answer has.
         Without *decides* an answer only leads to another screen, so it may be typed ahead.
         """
         super().__init__()
@@ -44,6 +46,7 @@ class Question(Dialog[str], Decision[str]):
         self._title = title
         self._body = body
         self._answers = (*answers, ("esc", leave))
+        self._enter = enter
 
     def compose_box(self) -> ComposeResult:
         """The question and its keys."""
@@ -72,6 +75,14 @@ class Question(Dialog[str], Decision[str]):
             if event.key == key or event.character == key:
                 event.stop()
                 self.dismiss(key)
+                return
+        if event.key == "enter":
+            event.stop()
+            if self._enter:
+                self.dismiss(self._enter)
+            else:
+                key, words = self._answers[0]
+                self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
 
     @on(TextView.Clicked)
     def _clicked(self, event: TextView.Clicked) -> None:

@@ -303,9 +303,6 @@ class ChangePane(Vertical):
                 self.show_pane("ordinals")
             if self._pane == "ordinals" and brief and not rows:
                 self.show_pane("brief")  # it is what the change is about
-                self.call_after_refresh(
-                    self.text.replace, self.text.keys, changed=True
-                )  # as wide as it is now
             self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)

@@ -385,7 +385,10 @@ def _effect_text(shown: Shown, budget: int) -> str:
 def token_lines(
     shown: Shown, budget: int, width: int, *, bars: bool = True, plain: bool = False
 ) -> list[Line]:
-    """Stored tokens before and after; of one context also what it is made of and its part of the budget."""
+    """Stored tokens before and after; of one context also what it is made of, or its part of the budget.
+
+    The larger bar takes the width, whatever the budget is: a share beside it would read as its length.
+    """
     tokens = shown.tokens
     if not shown.shift and tokens is not None and not (tokens.before or tokens.after):
         return []
@@ -398,10 +401,11 @@ def token_lines(
     shares = tuple(share_text(amount / budget) for amount in (tokens.before, tokens.after))
     if not bars:
         return _wrapped(f"{text}, {' → '.join(shares)}", change, width)
-    lines = _wrapped(text, change, width)
+    lines = _wrapped(f"{text}; the bars show the parts", change, width)
     drawn = before_and_after(tokens.made_of_before, tokens.made_of_after, min(width - 20, BAR), plain=plain)
-    for name, bar, share in zip(("before", "after"), drawn, shares, strict=True):
-        lines.append((Span(f" {name:<7} ", "dim"), *bar, Span(f" {share}")))
+    amounts = (tokens.before, tokens.after)
+    for name, bar, amount in zip(("before", "after"), drawn, amounts, strict=True):
+        lines.append((Span(f" {name:<7} ", "dim"), *bar, Span(f" {amount:,}")))
     changes = changes_line(tokens.made_of_before, tokens.made_of_after, plain=plain)
     return [*lines, changes] if cell_width(text_of(changes)) <= width else lines
 

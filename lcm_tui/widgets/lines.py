@@ -402,6 +402,8 @@ class LineView(Scroller, Generic[K]):
         self._room = self.size.height
         if seen:
             self._reveal()
+        # A paint may have come between the layout and this: with the places that keys had at another width.
+        self._repaint()
         self.post_message(self.Scrolled(self))
 
     def _fit(self) -> None:

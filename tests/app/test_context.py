@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.context_view import TAIL, Fetched, Group, RowKey, Totals
+from lcm_core.context_view import TAIL, Fetched, Group, RowKey, Totals, stands_for_item
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.context import Weight
 from lcm_core.text import cell_width
@@ -376,6 +376,19 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
         await settled(pilot)
         assert pilot.app.screen.selected_id() == "850"
+
+
+async def test_the_cursor_begins_on_an_item_where_a_line_is_above_them(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    with changed(path) as connection:
+        connection.execute("DELETE FROM context_items WHERE conversation_id = 4 AND summary_id IS NOT NULL")
+    async with open_sound_app(path, size=NARROW) as pilot:
+        screen = await opened(pilot, 4)
+        assert not stands_for_item(screen.items.keys[0])
+        assert screen.items.counted_keys()[0] == 1
+        assert screen.why_not("open") is None
 
 
 @pytest.mark.long

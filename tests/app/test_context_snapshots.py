@@ -62,6 +62,8 @@ async def test_they_are_listed_and_one_is_shown_as_it_was(database_copy: Databas
     newest, _ = await keep(path, 1, [6_000, 3_500])
     async with open_sound_app(path, size=NARROW) as pilot:
         await assembled(pilot, 1)
+        await pilot.press("left_square_bracket")
+        await wait_until_said(pilot, "No change by lcm-tui. @ lists 2 contexts as sent.")
         await pilot.press("at")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SnapshotsScreen))
         await wait_for_text(pilot, newest)

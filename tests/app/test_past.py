@@ -137,7 +137,7 @@ async def test_without_a_history_there_is_no_past(database_copy: DatabaseFactory
         pilot.app.open_place(places.Summaries(conversation(pilot, 1)))
         await settled(pilot)
         await pilot.press("[")
-        await wait_for(pilot, lambda: any("no operation that changed" in one for one in said(pilot)))
+        await wait_for(pilot, lambda: any("No change by lcm-tui" in one for one in said(pilot)))
 
 
 async def test_a_change_waits_until_the_other_moment_is_shown(

@@ -104,9 +104,9 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
             "Ordinals 4–21 move by +1; 201 tokens leave, 455 enter",
             "tokens  3,304 → 3,558 stored (+254), budget 128,000",
             "rows    context_items +2 -1; summaries -1; summary_parents -2",
-            f"- removed      3      – D2        {NODE}      201 Condensed",
-            f"+ added        –      3 D1        {SOURCES[0]}      166 Condensed",
-            f"+ added        –      4 D1        {SOURCES[1]}      289 Condensed",
+            f"- removed      3      – D2        {NODE}      201 Note that",
+            f"+ added        –      3 D1        {SOURCES[0]}      166 web/comp",
+            f"+ added        –      4 D1        {SOURCES[1]}      289 Can you",
             "→ moved        4      5 user      m848                       85 Note that",
         )
         assert [ref for _, ref in context_of(path, 1)] == before, "a preview changes nothing"
@@ -129,7 +129,7 @@ async def test_the_panes_show_edits_and_sql_and_any_line_whole(
         await pilot.press("tab")
         await wait_for_text(pilot, "[Edits 6]", f"delete from summary_parents: {NODE} {SOURCES[1]}")
         assert screen.view._statements is None, "SQL that nobody looks at is not written"
-        await pilot.press("tab")
+        await pilot.press("tab", "tab")
         await wait_for_text(
             pilot, 'DELETE FROM context_items WHERE "conversation_id" IS 1 AND "ordinal" IS 3'
         )

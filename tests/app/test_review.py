@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.operations.drafting.draft import DraftOrigin
 from lcm_core.operations.drafting.items import ItemState
 from lcm_core.operations.drafting.rules import DEFAULT
-from lcm_core.records import SummaryId
+from lcm_core.records import ConversationId, SummaryId
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
+from lcm_tui.drafts import Wanted, Work
 from lcm_tui.frame import PromptLine
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting.screen import DraftingScreen
@@ -458,6 +461,27 @@ async def test_somebody_else_writes_a_batch_once_the_question_named_them(databas
             await wait_for(pilot, lambda: not work.batch.running, "the drafts")
             assert {item.draft.model for item in work.batch.items if item.draft} == {"claude-x"}
             assert "Name the tickets." in str(server.received[0].body)
+
+
+async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_is_free(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    real, known = Work.forecast, asyncio.Event()
+
+    async def late(work: Work, *given: Any) -> Any:
+        await known.wait()
+        return await real(work, *given)
+
+    monkeypatch.setattr(Work, "forecast", late)
+    async with open_app(database_copy("0.15.3-damaged"), size=NARROW) as pilot:
+        screen = await go_to(pilot, DraftingScreen(Wanted("repair", ConversationId(2)), "Repair"))
+        await wait_for(pilot, lambda: screen.preparation.items, "the broken summaries")
+        await pilot.press("P")
+        await wait_for(pilot, lambda: screen._begins, "a start that waits")
+        assert "the question follows" in str(screen.why_not("apply"))
+        known.set()
+        await asked(pilot, "start (or enter)", "enter")
+        await wait_for(pilot, lambda: screen.work is not None, "the batch")
 
 
 @pytest.mark.long

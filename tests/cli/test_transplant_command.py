@@ -47,7 +47,7 @@ def test_people_read_what_comes_and_what_stays_behind(path: Path) -> None:
     assert "Copy 2 summaries of the context of conversation 5 to the front of conversation 8" in said
     assert "with 4 summaries and 51 messages below" in said
     assert "14 items move by +2" in said
-    assert "not the 10 raw messages in the context of conversation 5" in said
+    assert "10 raw messages of conversation 5 are not copied" in said
     assert "exceed the budget of 2,500" in said
 
 

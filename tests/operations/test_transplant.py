@@ -106,7 +106,7 @@ def test_raw_messages_of_the_source_stay_where_they_are(database_copy):
     transplant(path, 5, 8)
     assert context_of(path, 5) == source
     raw = sum(isinstance(ref, int) for _, ref in source)
-    assert any(f"not the {raw} raw messages in the context of conversation 5" in one for one in warnings)
+    assert any(f"{raw} raw messages of conversation 5 are not copied" in one for one in warnings)
 
 
 # -- order -----------------------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ def _direction(source: Conversation, target: Conversation) -> Iterator[str]:
         )
 
 
-def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str]:
+def _left_out(items: ContextItems, source: ConversationId, chosen: _Chosen) -> Iterator[str]:
     if chosen.skipped:
         words = "are skipped: the target has the text or all messages"
         yield phrase(chosen.skipped, "summary", None, words)
@@ -248,10 +248,7 @@ def _left_out(items: ContextItems, source: int, chosen: _Chosen) -> Iterator[str
         )
     raw = sum(one is not None for one in items.message_ids)
     if raw:
-        yield (
-            f"Only what summaries cover is copied, not the {counted(raw, 'raw message')} in the context of "
-            f"conversation {source}"
-        )
+        yield phrase(raw, "raw message", source, "are not copied: only what summaries cover is")
 
 
 def _bad(whole: Subtree) -> Iterator[str]:
@@ -269,9 +266,7 @@ async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -
     ends = max((sort_key(_text(row.get("created_at"))) for row in whole.messages.values()), default=None)
     if begins is None or ends is None or ends <= begins:
         return []
-    return [
-        f"Part of the copy is newer than conversation {target}'s first message but will be placed before it"
-    ]
+    return [f"Part of the copy will be placed before older messages of conversation {target}"]
 
 
 async def _under_briefs(reader: Reader, target: ConversationId) -> list[str]:

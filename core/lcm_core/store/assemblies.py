@@ -111,6 +111,14 @@ async def snapshot_page(
     return Page(found, Position(found[-1].created_at, found[-1].id) if more else None)
 
 
+async def count_snapshots(reader: Reader, conversation_id: ConversationId) -> int:
+    """How many snapshots are kept of a conversation."""
+    if not await _exists(reader):
+        return 0
+    sql = f"SELECT count(*) AS n FROM {TABLE} WHERE conversation_id = ?"
+    return int((await reader.stored(sql, conversation_id))[0]["n"])
+
+
 def snapshot_until(db: Rows, conversation_id: int, seconds: int) -> tuple[str, str] | None:
     """Id and time of the newest snapshot that was kept until a moment, in seconds since 1970; None: none."""
     if not db.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,)):

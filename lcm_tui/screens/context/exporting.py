@@ -83,10 +83,7 @@ def export_actions(
                 return error.message
             return None
 
-        label = (
-            f"Compare with another budget (64k), another conversation (#3), a snapshot (asm_…), a time, an "
-            f"operation (op_…), {OPENED} or {NOW}; enter: {offered}"
-        )
+        label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
         wanted = await screen.ask(label, check=check)
         if wanted is not None:
             screen.open(comparison(wanted.strip() or offered, here, first))

@@ -207,7 +207,9 @@ class ItemList(LineView[RowKey]):
         self._outdated = set(self.entries) - set(data.entries)
         self._learn_entries(data.entries.values())
         self.empty = self._why_empty()
-        self.show_known(data.selected, [key for key, ordinal in alike if ordinal not in moved])
+        # The cursor begins on an item; what stands above the first one stays in sight.
+        begins = next(filter(stands_for_item, known.view.keys), None) if first else None
+        self.show_known(data.selected or begins, [key for key, ordinal in alike if ordinal not in moved])
         self.mark_fresh(data.fresh)
         if first and self._wanted is not None and data.selected is None:
             self.app.notify(f"{self._wanted[-1]} is not in this context.", severity="warning")

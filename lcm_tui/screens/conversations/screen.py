@@ -294,8 +294,7 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
             case Subject.INGESTING:
                 self._open_lagging()
             case Subject.SESSIONS:
-                session = next((key for key in self.list.table.keys if isinstance(key, str)), None)
-                self._stand_on(session)
+                self._stand_on(self._first_on_disk())
             case Subject.NEAREST:
                 number = line.ref or self.outlooker.outlook.nearest[0].conversation_id
                 row = self.list.rows.get(number)
@@ -411,14 +410,21 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         return self.list.session if one is None else self.hosting.lagging(one.conversation_id)
 
     def _why_no_session(self) -> str | None:
-        if self._importable() is not None:
+        if self._importable() is not None or self._first_on_disk() is not None:
             return None
-        return "only sessions that are not in the database, or newer than it, can be imported"
+        return "every session of the host is in the database"
 
     def _import_session(self) -> None:
         session = self._importable()
         if session is not None:
             self.open(places.Import(session))
+        elif (key := self._first_on_disk()) is not None:
+            self._stand_on(key)
+            self.app.notify(f"Only on the disk: {self.key_of('backfill')} imports it.", timeout=4)
+
+    def _first_on_disk(self) -> str | None:
+        """The first listed session that is not in the database."""
+        return next((key for key in self.list.table.keys if isinstance(key, str)), None)
 
     def _selected_number(self) -> ConversationId | None:
         return self.list.conversation.conversation_id if self.list.conversation is not None else None

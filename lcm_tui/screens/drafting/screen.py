@@ -107,6 +107,7 @@ Paid drafts are saved on disk: leave at any time and continue later.
         self._asked_about_kept = False
         self._changed_items: set[SummaryId] = set()  #: and not drawn yet
         self._pausing = False
+        self._begins = False  #: asks whether to begin as soon as the cost is known
         self._by_rule = False  #: a rule was set that the drafts were not judged by yet
 
     def compose_body(self) -> ComposeResult:
@@ -282,6 +283,8 @@ Paid drafts are saved on disk: leave at any time and continue later.
                 self._say()
             else:
                 self.head.refresh()
+            if self._begins and self.preparation.forecast is not None and self._why_not_proceed() is None:
+                self._proceed()
 
     def _tick(self) -> None:
         if self._changed_items:
@@ -311,6 +314,8 @@ Paid drafts are saved on disk: leave at any time and continue later.
         return None if self.work is None else "the batch has started: L skips a summary"
 
     def _why_not_begun(self) -> str | None:
+        if self._begins:
+            return "the cost is being estimated; the question follows"
         return "not started: P starts the drafts" if self.work is None else None
 
     def _why_not_mark(self) -> str | None:
@@ -334,11 +339,11 @@ Paid drafts are saved on disk: leave at any time and continue later.
         if self.work is not None:
             return "every draft is decided" if self.work.batch.finished else None
         ready = self.preparation
+        if not self.loaded:
+            return None
         if not ready.items:
             return self.list.table.empty
-        if not ready.marks:
-            return "no summary is marked"
-        return None if ready.forecast is not None else "the cost is still being estimated"
+        return None if ready.marks else "no summary is marked"
 
     def title_now(self, command: str) -> str:
         """`P` starts the drafts, pauses them, cancels the calls in flight, or resumes."""
@@ -369,7 +374,9 @@ Paid drafts are saved on disk: leave at any time and continue later.
     async def _begin(self) -> None:
         """Ask whether to ask; then make the batch of what is marked."""
         author, forecast = self.preparation.author, self.preparation.forecast
+        self._begins = author is None or forecast is None
         if author is None or forecast is None:
+            self.app.notify("The cost is being estimated; the question follows.", timeout=3)
             return
         chosen = self.preparation.chosen
         said = (
@@ -378,9 +385,10 @@ Paid drafts are saved on disk: leave at any time and continue later.
             *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
             Block("You review every draft; nothing is saved automatically."),
         )
-        answers = (("a", "start"), ("w", "choose another writer (model)…"))
+        free = not forecast.once.calls  # nothing is sent: `enter` starts too
+        answers = (("a", "start (or enter)" if free else "start"), ("w", "choose another writer (model)…"))
         answer = await self.app.push_screen_wait(
-            Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers)
+            Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers, enter="a" if free else "")
         )
         if answer == "w":
             await self.preparation.choose_author(author)

@@ -14,6 +14,7 @@ from lcm_tui import places
 from lcm_tui.check_settings import limits_of
 from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.frame import CommandScreen
+from lcm_tui.views.examination import Examination
 from lcm_tui.views.findings import can_fix
 
 DONE_SECONDS: Final = 12
@@ -26,6 +27,7 @@ class Fixer:
         self,
         screen: CommandScreen,
         chosen: Callable[[], Sequence[Finding]],
+        known: Callable[[], Examination],
         *,
         planning: Callable[[bool], None],
         fixed: Callable[[Sequence[Finding]], None],
@@ -33,6 +35,7 @@ class Fixer:
         """*planning*: it has begun (True), or ended. *fixed* gets the findings whose fix was applied."""
         self._screen = screen
         self._chosen = chosen
+        self._known = known
         self._planning = planning
         self._fixed = fixed
         self._preview: Screen[None] | None = None  #: that of the last fix, until it is applied
@@ -51,7 +54,13 @@ class Fixer:
             return "No finding is selected; space on a heading marks all below it"
         if any(one.fix is not None for one in chosen):
             return None
-        return "No safe automatic fix for this finding"
+        known = self._known().findings.values()
+        fixable = sum(map(can_fix, known))
+        if not fixable:
+            return "No safe automatic fix for this finding"
+        mark, fix = self._screen.key_of("mark"), self._screen.key_of("fix")
+        others = "1 other finding has one" if fixable == 1 else f"{fixable:,} other findings have one"
+        return f"No automatic fix here; {others}: {mark} on a heading marks them, {fix} previews"
 
     async def fix(self) -> None:
         """Preview one plan for all that is chosen; a split session, which is never marked, goes to merge."""

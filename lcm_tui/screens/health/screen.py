@@ -75,7 +75,13 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
         self.examiner = Examiner(
             self, owner if only else None, found=self._show_findings, moved=self._say_state
         )
-        self._fixer = Fixer(self, self.list.chosen, planning=self._say_planning, fixed=self._check_fixed)
+        self._fixer = Fixer(
+            self,
+            self.list.chosen,
+            lambda: self.list.examination,
+            planning=self._say_planning,
+            fixed=self._check_fixed,
+        )
         self._panes = Beside(self.list, self.text)
         self._repeated: dict[ConversationId, list[Repetition]] = {}
         self._described: HealthKey | None = None
