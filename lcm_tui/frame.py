@@ -374,8 +374,8 @@ class CommandScreen(Screen[None], Still):
         finder = self.finder()
         if command in {"next", "previous-match"}:
             return "nothing to find in here" if finder is None else finder.why_not_next()
-        if finder is not None and command == "search":
-            return finder.why_not_search()
+        if command == "search":
+            return "this screen has nothing to search" if finder is None else finder.why_not_search()
         return None
 
     def _action(self, command: str) -> Action | None:
@@ -461,6 +461,9 @@ class CommandScreen(Screen[None], Still):
         """Run a command of the registry, or say why it cannot be run."""
         self._problems.clear()
         reason = self.why_not(command) or self._why_unseen(command)
+        if reason is not None and command == "search":
+            self._refuse_search(reason)
+            return
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
             return
@@ -678,13 +681,17 @@ class CommandScreen(Screen[None], Still):
     def action_search(self) -> None:
         """Search in the pane in front as you type."""
         finder = self.finder()
-        if finder is None:
-            self.app.notify("This screen has nothing to search.", timeout=3)
-        else:
+        if finder is not None:
             self._finding = finder
             finder.begin()
             answer = self.ask(finder.label, finder.needle, typed=finder.typed)
             self.work_on("search-prompt", self._search_in, finder, answer)
+
+    def _refuse_search(self, reason: str) -> None:
+        """Say why nothing can be found, in the prompt: the letters typed behind `/` are text, no commands."""
+        self._finding = None
+        self.ask("find", check=lambda text: reason if text.strip() else None)
+        self._prompt_line.problem = reason
 
     async def _search_in(self, finder: Finder, answer: asyncio.Future[str | None]) -> None:
         text = await answer

@@ -34,7 +34,9 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
+from tests.app.test_history import changed
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database, run
 
@@ -152,6 +154,33 @@ async def test_a_block_is_opened_dissolved_and_followed_to_its_messages(database
         await press(pilot, "down")
         assert "not in the context" in (screen.why_not("dissolve") or "")
         assert screen.why_not("rewrite") is None
+
+
+async def test_words_are_found_in_the_summaries(database_file: DatabaseFactory):
+    async with map_of(database_file("0.15.3"), select=NEWEST) as (pilot, screen):
+        await press(pilot, "/", *LEAF[4:12], "enter")
+        await wait_for(pilot, lambda: chosen(screen) == LEAF, "the leaf of that id")
+        await press(pilot, "/", *"no such words", "enter")
+        await wait_until_said(pilot, "No summary here contains “no such words”.")
+        screen.text.focus()
+        screen.finder = lambda: None  # type: ignore[method-assign]
+        await press(pilot, "/", "c")
+        assert pilot.app.screen is screen, "what is typed behind / is no command"
+        assert "nothing to search" in shown(pilot)
+        await press(pilot, "escape")
+        assert not screen.asking
+
+
+async def test_the_map_steps_through_the_past(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    await changed(path, (1, NEWEST))
+    async with map_of(path) as (pilot, screen):
+        await press(pilot, "[")
+        await wait_for_text(pilot, "past, read-only", "[ ] step")
+        await wait_for(pilot, lambda: NEWEST in screen.rows.coverage.blocks, "the summary of then")  # type: ignore[union-attr]
+        await press(pilot, "]")
+        await wait_for(pilot, lambda: "past, read-only" not in shown(pilot), "the present")
+        assert NEWEST not in screen.rows.coverage.blocks  # type: ignore[union-attr]
 
 
 async def test_a_change_of_the_file_keeps_the_block_and_what_is_in_sight(database_copy: DatabaseFactory):

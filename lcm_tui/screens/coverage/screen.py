@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.coverage_map import read_broken, read_coverage
 from lcm_core.dag.coverage import Coverage
 from lcm_core.errors import NotFoundError
-from lcm_core.records import Conversation, SummaryId
+from lcm_core.records import Conversation, ConversationId, SummaryId
+from lcm_core.store import lineage
 from lcm_core.store.conversations import summary_depths
 from textual import on
 from textual.app import ComposeResult
@@ -23,16 +24,23 @@ from lcm_tui import places
 from lcm_tui.actions.dissolve import dissolve_actions, why_not_dissolved
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links
+from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
 from lcm_tui.frame import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.panes.summary import read_summary_document
+from lcm_tui.screens.coverage.finding import MapFinder
 from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
 from lcm_tui.views.coverage import depth_text, scale_text, why_empty
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Block, TextView
+
+if TYPE_CHECKING:
+    from lcm_core.past.point import Point
+
+    from lcm_tui.session import Session
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06
@@ -69,10 +77,12 @@ that is broken, orphan or stale decides.
 ← → go along the messages, ↑ ↓ to what was made from a summary and to its sources; + and - zoom in and out
 around it, page keys move by what is shown. A click selects. enter opens the summary in the tree, M its first
 message in the conversation; m switches to the tree. d dissolves it, r drafts a new text, W for it and
-everything below it. The text below is the summary's: tab goes there, and / finds in it.
+everything below it. / finds ids and text in all summaries, n and N go from match to match. The text below is
+the summary's: tab goes there, and / finds in it. [ and ] go through the past, one operation at a time.
 """
     WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
         {
+            **STEPS,
             "other-view": ("Tree", "Switch between the tree of the summaries and the coverage map."),
             "open": ("Open", "Open the selected summary in the tree."),
             "messages": ("Messages", "Go to the first message of the selected summary."),
@@ -82,7 +92,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
             *("open", "other-view", "dissolve", "rewrite", "zoom-in", "zoom-out"),
-            *("messages", "context", "repair"),
+            *("messages", "context", "repair", *STEPS),
             *("rewrite-subtree", "compact", "health", "history", "files"),
         )
     )
@@ -103,6 +113,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
         map_pane = Rows(self.rows, self.foot, id="map")
         self._panes = TwoPanes(map_pane, self.text, shares=(0.5, None), beside=None, changed=self._lay_out)
         self._in_text = TextFinder(self.text)
+        self._in_map = MapFinder(self.rows, self._texts_with)
         self._marks = Marks[SummaryId](lambda _: None)
         self._wanted = select
         self._wrong: Wrong | None = None  #: None: not read yet
@@ -124,9 +135,12 @@ everything below it. The text below is the summary's: tab goes there, and / find
         """The rows."""
         return self.rows
 
-    def finder(self) -> Finder | None:
-        """The text, when it has the focus."""
-        return self._in_text if self.text.has_focus else None
+    def finder(self) -> Finder:
+        """The map, or the text when that has the focus."""
+        return self._in_text if self.text.has_focus else self._in_map
+
+    async def _texts_with(self, needle: str) -> Collection[SummaryId]:
+        return await self.session.read(lineage.summaries_with, self.conversation_id, needle)
 
     def position(self) -> str:
         """Which block of its row is chosen."""
@@ -163,6 +177,7 @@ everything below it. The text below is the summary's: tab goes there, and / find
             *dissolve_actions(
                 self, self.conversation, self._marks, selected=self._summary, why_not=self._why_not_dissolved
             ),
+            *step_actions(self, self.conversation),
             Action("open", self._open_summary, self._why_none),
             Action("other-view", self._show_tree),
             Action("zoom-in", lambda: rows.zoom(1 / ZOOM), rows.why_not_closer),
@@ -186,6 +201,11 @@ everything below it. The text below is the summary's: tab goes there, and / find
             depths[each.depth] += each.count
         self.rows.expect(depths)
         self._lay_out()
+
+    def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
+        """Another moment has other texts."""
+        super().look_at(session, conversation_id, point)
+        self._wrong = None
 
     async def fetch(self) -> Coverage:
         """The map, with the marks that are known; what is read again and again not all the time."""
