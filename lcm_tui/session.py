@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -16,6 +16,7 @@ from lcm_tui.remembered import Remembered, remembered_path
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
     from lcm_core.engine_rules import EngineRules
+    from lcm_core.findings import CheckResult
     from lcm_core.past.point import Point
     from lcm_core.records import Conversation, ConversationId
     from lcm_core.summarize.wrappers import ReplyCache
@@ -58,6 +59,8 @@ class Session:
         self.pressed_at: float | None = None  #: when the key that acts just now was pressed, monotonic
         self.names: Mapping[Any, str] = {}  #: what the first list calls each conversation, by id
         self.left: dict[tuple[str, int], Any] = {}  #: how screens were left, by their name and an id
+        #: What all checks said of the whole file, and the file that they looked at.
+        self.examined: tuple[FileState | None, Sequence[CheckResult]] | None = None
         self.missing = False  #: the file is gone; what is shown is the last that was read
 
     def name_of(self, conversation: Conversation) -> str:

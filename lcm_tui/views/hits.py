@@ -26,11 +26,18 @@ LABEL: Final = 10
 
 
 def conversation_line(
-    conversation_id: ConversationId, conversation: Conversation | None, hits: int, width: int
+    conversation_id: ConversationId,
+    conversation: Conversation | None,
+    hits: int,
+    width: int,
+    *,
+    cut: bool = False,
 ) -> Line:
-    """The heading above the hits of a conversation."""
+    """The heading above the hits of a conversation; *cut*: others may not be listed."""
     name = "" if conversation is None else conversation.name
-    said = f"Conversation {conversation_id}  {safe_line(name)}  {counted(hits, 'hit')}"
+    said = (
+        f"Conversation {conversation_id}  {safe_line(name)}  {counted(hits, 'hit')}{' shown' if cut else ''}"
+    )
     return (Span(clip(said, width), "heading"),)
 
 
@@ -92,12 +99,19 @@ def coverage_line(found: Found | None, share: float | None) -> Line:
     searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
     least = "at least " if found.at_least and found.total else ""
     spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
+    if is_cut(found):
+        spans.append(Span(f", the best {len(found.hits):,} shown", "warn"))
     if share is not None:
         return (*spans, Span(f"  searching … {share:.0%}", "dim"))
     spans.append(Span(f"  in {searched}, {took_text(found.coverage.seconds)}", "dim"))
     if not found.coverage.is_full:
         spans.append(Span(f"  {found.coverage.missing}", "warn"))
     return tuple(spans)
+
+
+def is_cut(found: Found) -> bool:
+    """Whether there are more hits than are listed, or may be."""
+    return found.at_least or found.total > len(found.hits)
 
 
 def took_text(seconds: float) -> str:

@@ -24,6 +24,8 @@ BAR: Final = 8
 #: Cells that a conversation takes at least where several stand in a line, and those of its name at most.
 ENTRY: Final = 30
 LONGEST: Final = 40
+#: Cells of the name of the database, at most.
+NAME: Final = 24
 
 
 class Subject(Enum):
@@ -49,7 +51,7 @@ class PanelKey:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the checks of the structure said; Health runs the others too."""
+    """What the checks said: those of the structure, or all once Health has run them."""
 
     checks: int  #: that were run
     skipped: int
@@ -58,6 +60,7 @@ class Verdict:
     known: int  #: checks that there are
     outdated: bool = False  #: the file was changed since
     fixable: int = 0  #: findings with a fix that needs no model
+    by_health: bool = False  #: all checks, as Health shows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +227,29 @@ def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Size
 
 
 def _state(outlook: Outlook) -> Line:
-    """Whether the database is sound, which it is, and who wrote it."""
-    named = (Span(f"{outlook.database}  "), Span(f"LCM {outlook.engine}", "dim"))
+    """Which database it is, whether it is sound, who wrote it, and how much was checked."""
+    name = Span(f"{clip(safe_line(outlook.database), NAME)}  ")
+    engine = Span(f"LCM {outlook.engine}  ", "dim")
     verdict = outlook.verdict
     if outlook.empty:
-        return (*named, Span("  no conversation yet", "dim"))
+        return (name, engine, Span("no conversation yet", "dim"))
     if verdict is None:
-        return (Span("checking …  ", "dim"), *named)
+        return (name, engine, Span("checking …", "dim"))
     said = []
     if verdict.broken:
-        said.append(Span(f"✗ {_some(verdict.broken, 'structure finding', 'structure findings')} ", "error"))
+        least, what = ("", "broken finding") if verdict.by_health else ("at least ", "finding")
+        said.append(Span(f"✗ {least}{_some(verdict.broken, what, what + 's')} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
+    sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
     counted = f"{verdict.checks} of {verdict.known} checks"
+    if not verdict.by_health and (key := outlook.keys.get(Subject.STATE)):
+        counted += f", {key} runs the rest"
     if verdict.fixable:
         counted += f", {verdict.fixable:,} fixable"
     if verdict.outdated:
         counted += ", before the last change"
-    return (*(said or [Span("✓ structure sound ", "ok")]), Span(f"({counted})  ", "dim"), *named)
+    return (name, *(said or [Span(sound, "ok")]), Span(" "), engine, Span(f"({counted})", "dim"))
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
@@ -259,7 +267,7 @@ def _sized(found: Sequence[Filled | Sized], total: int, width: int) -> Line:
     held = [one for one in found if isinstance(one, Sized)][: max(1, width // ENTRY)]
     for one in held:
         share = one.bytes / max(total, 1)
-        said = f"{size_text(one.bytes)} {share:.0%}"
+        said = f"{size_text(one.bytes)} {share:.0%} of texts"
         spans += _entry(one.conversation_id, one.name, (share, "d1", said), width // len(held))
     return tuple(spans)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
+from lcm_core.findings import Confidence
 from lcm_core.operations.prune import plan_archive
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
@@ -66,6 +67,7 @@ BUSY = Outlook(
     nearest=(Filled(1, "main", 90_000, 128_000, 96_000), Filled(2, "ops", 10_000, 128_000, 96_000)),
     largest=(Sized(1, "main", 3_000_000), Sized(2, "ops", 1_000_000)),
     total_bytes=4_000_000,
+    keys={Subject.STATE: "H"},
     changes=(Changed("op_1", "Dissolve sum_a", "03-06 12:00", True), Changed("op_0", "Repair", "x", False)),
 )
 
@@ -106,16 +108,17 @@ def test_a_line_is_as_wide_as_its_room(width: int):
 
 def test_a_line_says_what_it_is_about():
     said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 8)}
-    assert (
-        "✗ 2 structure findings ? 1 suspicious (68 of 124 checks)  lcm.db  LCM 0.15.3" in said[Subject.STATE]
-    )
+    assert "lcm.db  ✗ at least 2 findings ? 1 suspicious  LCM 0.15.3 " in said[Subject.STATE]
+    assert "(68 of 124 checks, H runs the rest)" in said[Subject.STATE]
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]
     assert "70.3 % of 128k" in said[Subject.NEAREST], "the same share as on the screen of the context"
-    assert "3.0 MB 75%" in said[Subject.LARGEST]
+    assert "3.0 MB 75% of texts" in said[Subject.LARGEST]
     assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]
     sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0, 124))
-    assert "✓ structure sound (72 of 124 checks)" in text_of(panel_line(sound, PanelKey(Subject.STATE), 120))
+    assert "✓ structure sound  LCM 0.15.3  (72 of 124 checks)" in text_of(
+        panel_line(sound, PanelKey(Subject.STATE), 120)
+    )
 
 
 # -- in the app --------------------------------------------------------------------------------------------
@@ -155,6 +158,21 @@ async def test_the_checks_are_asked_once_until_the_file_changes(
             )
         await wait_for_text(pilot, "broken")
         await wait_for(pilot, lambda: len(asked) >= 2)
+
+
+async def test_the_card_says_what_health_has_found(database_file: DatabaseFactory, monkeypatch):
+    monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
+    async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
+        await verdict(pilot)
+        assert "✗ at least " in shown(pilot)
+        await pilot.press("H")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen))
+        health = pilot.app.screen
+        assert isinstance(health, HealthScreen)
+        await wait_for(pilot, lambda: not health.examiner.running and health.examiner.ended, "all checks")
+        broken = health.examiner.examination.count(Confidence.BROKEN)
+        await pilot.press("escape")
+        await wait_for_text(pilot, f"✗ {broken} broken findings")
 
 
 async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, monkeypatch):

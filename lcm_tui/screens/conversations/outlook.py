@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ from lcm_tui.widgets.spans import Line
 
 if TYPE_CHECKING:  # nothing of it is wanted before the first rows
     from lcm_core.change.journal import Operation
-    from lcm_core.findings import Report
+    from lcm_core.findings import CheckResult
     from lcm_core.operations.drafting.saved import SavedDrafts
     from lcm_core.store.database import Reader
     from lcm_core.store.opening import FileState
@@ -115,6 +115,10 @@ class Outlooker:
         self.list_changed()
         self._screen.work_on("outlook", self._read)
         current = self._screen.session.file_state
+        examined = self._screen.session.examined
+        if examined is not None and examined[0] == current:  # what Health said of it says more
+            self._checked = current
+            self._say(replace(self.outlook, verdict=verdict_of(examined[1], by_health=True)))
         verdict = self.outlook.verdict
         if verdict is not None and current == self._checked:
             return
@@ -262,7 +266,7 @@ class Outlooker:
             self._checking = False
         self._checked, self._checked_at = seen, time.monotonic()
         outdated = session.file_state != seen
-        self._say(replace(self.outlook, verdict=replace(verdict_of(report), outdated=outdated)))
+        self._say(replace(self.outlook, verdict=replace(verdict_of(report.results), outdated=outdated)))
         if outdated:
             self.look()
 
@@ -282,16 +286,16 @@ async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
     return [(one, undone[one.id]) for one in found]
 
 
-def verdict_of(report: Report) -> Verdict:
+def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run."""
     from lcm_core.checks import CHECKS
     from lcm_core.findings import CheckState, Confidence
 
     from lcm_tui.views.findings import can_fix
 
-    found = Counter(one.confidence for result in report.results for one in result.findings)
-    fixable = sum(can_fix(one) for result in report.results for one in result.findings)
-    skipped = sum(result.state is CheckState.NOT_RUN for result in report.results)
-    ran = len(report.results) - skipped
+    found = Counter(one.confidence for result in results for one in result.findings)
+    fixable = sum(can_fix(one) for result in results for one in result.findings)
+    skipped = sum(result.state is CheckState.NOT_RUN for result in results)
+    ran = len(results) - skipped
     broken, suspicious = found[Confidence.BROKEN], found[Confidence.SUSPICIOUS]
-    return Verdict(ran, skipped, broken, suspicious, len(CHECKS), fixable=fixable)
+    return Verdict(ran, skipped, broken, suspicious, len(CHECKS), fixable=fixable, by_health=by_health)

@@ -161,7 +161,10 @@ class Examiner:
                     progress=partial(self._came_to, turn, number, len(phases)),
                 )
                 if turn == self._turn:
-                    self._known.setdefault(scope, Examination()).take(report)
+                    known = self._known.setdefault(scope, Examination())
+                    known.take(report)
+                    if scope is None and known.complete and number == len(phases) - 1:
+                        session.examined = (self._seen, tuple(known.results.values()))
                     self._found()
                     self._moved()
         finally:

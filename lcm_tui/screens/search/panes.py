@@ -13,7 +13,7 @@ from lcm_core.store.searched import DocumentKind
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from lcm_tui.views.hits import conversation_line, hit_lines, nothing_text, recent_line
+from lcm_tui.views.hits import conversation_line, hit_lines, is_cut, nothing_text, recent_line
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.spans import Line
 
@@ -52,6 +52,7 @@ class HitList(LineView[RowKey]):
         self.names: Mapping[ConversationId, Conversation] = {}
         self._hits: dict[HitKey, Hit] = {}
         self._counts: dict[ConversationId, int] = {}
+        self._cut = False  #: not all hits are listed
         self._put: RowKey | None = None  #: where the cursor was put: from there nobody has moved it
 
     @property
@@ -89,6 +90,7 @@ class HitList(LineView[RowKey]):
             by_owner.setdefault(hit.conversation_id, []).append(hit)
         self._hits = {HitKey(hit.kind, hit.id): hit for hit in hits}
         self._counts = {owner: len(some) for owner, some in by_owner.items()}
+        self._cut = found is not None and is_cut(found)
         keys: list[RowKey] = []
         for owner, some in by_owner.items():
             keys.append(OwnerKey(owner))
@@ -104,7 +106,8 @@ class HitList(LineView[RowKey]):
     def _draw_row(self, key: RowKey, width: int) -> Sequence[Line]:
         if isinstance(key, OwnerKey):
             owner = key.conversation_id
-            return (conversation_line(owner, self.names.get(owner), self._counts[owner], width),)
+            count = self._counts[owner]
+            return (conversation_line(owner, self.names.get(owner), count, width, cut=self._cut),)
         if isinstance(key, RecentKey):
             return (recent_line(key.text, width),)
         return hit_lines(self._hits[key], width, self.zone)
