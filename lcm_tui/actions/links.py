@@ -39,10 +39,12 @@ def item_links(
     item: Callable[[], ItemId],
     seq: Callable[[], int | None],
     covered_by: Callable[[], SummaryId | None] = lambda: None,
+    is_leaf: Callable[[SummaryId], bool | None] = lambda _: None,
 ) -> tuple[Action, ...]:
     """Where the selected *item* of a context leads to.
 
     *seq* is that of the selected message, and *covered_by* a summary that covers it, once they are known.
+    *is_leaf* says of a summary whether it is one; None: that is not known.
     """
 
     def summaries() -> None:
@@ -54,7 +56,12 @@ def item_links(
         screen.open(places.Previous(conversation, SummaryId(str(item()))))
 
     def why_no_previous() -> str | None:
-        return None if isinstance(item(), str) else "only a summary has a previous context"
+        selected = item()
+        if not isinstance(selected, str):
+            return "only a summary has a previous context"
+        if is_leaf(SummaryId(selected)) is False:
+            return "Only leaves are written with a previous context"
+        return None
 
     def messages() -> None:
         screen.open(places.Messages(conversation, seq()))

@@ -203,7 +203,10 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
         ("Items", f"{len(found.entries):,}: {parts}"),
         ("Tokens", f"{found.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
         *_composition(found),
-        ("Fresh tail", f"{where}: {counted(tail.messages, 'message', 'messages')}, {tail.tokens:,} tokens"),
+        (
+            "Fresh tail",
+            f"{where}: {counted(tail.messages, 'message', 'messages')}, {tail.tokens:,} stored tokens",
+        ),
     ]
     for brief in found.briefs:
         over = (

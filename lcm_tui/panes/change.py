@@ -284,6 +284,7 @@ class ChangePane(Vertical):
     def show_change(self, shown: Shown | None, *, empty: str = "") -> None:
         """Show a change in place of the one before; *empty* stands in its lists when there is none."""
         if shown is None or shown is not self.shown:
+            first = self.shown is None
             self.shown = shown
             self._statements = None
             self._entries, self._broken = {}, {}
@@ -301,9 +302,11 @@ class ChangePane(Vertical):
             self.text.replace([Numbered(place) for place in range(len(self._brief))])
             if (self._pane == "warnings" and not warned) or (self._pane == "brief" and not brief):
                 self.show_pane("ordinals")
+            self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
             if self._pane == "ordinals" and brief and not rows:
                 self.show_pane("brief")  # it is what the change is about
-            self.edits.replace([Numbered(place) for place in range(len(shown.words))] if shown else [])
+            elif first and shown is not None and self._pane == "ordinals" and not rows:
+                self.show_pane("warnings" if warned else "edits" if shown.words else "ordinals")
             if self._pane == "sql" and shown is not None:
                 self._desk.work_on("sql", self._make_sql, shown)
             else:

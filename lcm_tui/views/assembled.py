@@ -24,7 +24,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
         ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
         ("Sent", f"{counted(len(one.messages), 'message', 'messages')} of {_context(one)}, {one.selection}"),
-        ("Fresh tail", _tail(one)),
+        ("Always sent", _tail(one)),
         ("Shares", _shares(one)),
         ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
         ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
@@ -66,7 +66,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.tail.tokens > one.budget:
         cut = one.last_cut.applied and one.last_cut.messages
         then = "the hard limit shortens it" if cut else "it is sent in full anyway"
-        yield Note(f"The fresh tail alone exceeds the budget; {then}.")
+        yield Note(f"What is always sent alone exceeds the budget; {then}.")
 
 
 def _source(one: Assembly) -> str:
@@ -92,14 +92,14 @@ def _tail(one: Assembly) -> str:
         return "nothing is protected"
     return (
         f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item', 'items')}, "
-        f"{tail.tokens:,} tokens; {one.remaining:,} left beside it"
+        f"{tail.tokens:,} estimated tokens; {one.remaining:,} left beside it"
     )
 
 
 def _shares(one: Assembly) -> str:
     total = sum(one.weights) or 1
     named = (
-        ("tail", one.shares.tail),
+        ("always sent", one.shares.tail),
         ("recent", one.shares.recent),
         ("older", one.shares.older),
         ("root", one.shares.root),
@@ -121,7 +121,7 @@ def _messages_table(one: Assembly) -> Table:
     rows = []
     began = False
     for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
-        notes = [] if began or not in_tail(one, message) else ["fresh tail begins"]
+        notes = [] if began or not in_tail(one, message) else ["always sent from here"]
         began = began or bool(notes)
         if at in one.last_cut.cut and not one.last_cut.applied:
             notes.append("hard limit")

@@ -60,7 +60,9 @@ _PREVIEW = Column("preview", "preview", 12, grows=True, keep=60)
 #: Below this a preview would be a word or two, and the text stands beside the list.
 PREVIEW_FROM = 67
 #: Below this ids are shortened, for the preview tells items apart; `y` copies the whole id.
-WHOLE_IDS_FROM = 96
+WHOLE_IDS_FROM = 90
+#: From here on there is room for running totals, too.
+TOTALS_FROM = 96
 #: From here on two token counts have room beside each other, however large.
 ROOMY_FROM = 110
 
@@ -68,13 +70,14 @@ ROOMY_FROM = 110
 @lru_cache(maxsize=8)
 def columns(width: int) -> Layout:
     """The columns for a list of *width* cells; what is left belongs to the preview, never to the ids."""
-    if width >= WHOLE_IDS_FROM:
+    if width >= TOTALS_FROM:
         tokens, *others = _NUMBERS
         tokens = replace(tokens, width=20) if width >= ROOMY_FROM else tokens
         return lay_out((*_PLACES, _ID, tokens, *others, _PREVIEW), width)
     few = [column for column in _NUMBERS if column.name != "total"]
     text = (_PREVIEW,) if width >= PREVIEW_FROM else ()
-    return lay_out((*_PLACES, replace(_ID, width=SHORT_ID_CELLS), *few, *text), width)
+    named = _ID if width >= WHOLE_IDS_FROM else replace(_ID, width=SHORT_ID_CELLS)
+    return lay_out((*_PLACES, named, *few, *text), width)
 
 
 def item_line(
@@ -296,7 +299,7 @@ def tail_text(known: KnownContext) -> str:
     if tail is None:
         return f"fresh tail: {PENDING}"
     messages = "1 message" if tail.messages == 1 else f"{tail.messages:,} messages"
-    return f"fresh tail: {messages}, {tail.tokens:,} tokens"
+    return f"fresh tail: {messages}, {tail.tokens:,} stored tokens"
 
 
 def brief_text(known: KnownContext) -> str:

@@ -78,7 +78,7 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
 #: Said where the tokens decide: the three weights are those of docs/engine/compaction.md, "Weights".
 COUNTED_AS_STORED = (
     "This list counts stored tokens. Compaction also counts the label of a sender, and assembly counts "
-    "tokens as sent, so with a token limit their fresh tails may begin at another ordinal."
+    "tokens as sent: with a token limit its fresh tail and what is always sent may begin at other ordinals."
 )
 
 

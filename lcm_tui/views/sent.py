@@ -69,7 +69,7 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
         begin.append((Span(str(one.metadata.source), "warn"),))
     begin.append((Span(f"sent {_counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
     if one.over_budget:
-        begin.append((Span("the fresh tail alone exceeds the budget", "error"),))
+        begin.append((Span("what is always sent alone exceeds the budget", "error"),))
     mended = f"~ {_counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
     rest: list[Line] = [
@@ -113,7 +113,7 @@ def _shares(ledger: Ledger | None, *, whole: bool = False) -> list[Line]:
         return []
     shares = ledger.assembled.shares
     named: tuple[tuple[str, int, StyleName], ...] = (
-        ("tail", shares.tail, "tail"),
+        ("always sent", shares.tail, "tail"),
         ("recent", shares.recent, "leaf"),
         ("older", shares.older, "d1"),
         ("root", shares.root, "d3"),
@@ -175,7 +175,7 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
     if not reasons:
         if not one.over_budget:
             return ()
-        tail = f"fresh tail: {_counted(one.tail.items, 'item')}, {one.tail.tokens:,} tokens as sent"
+        tail = f"always sent: {_counted(one.tail.items, 'item')}, {one.tail.tokens:,} estimated tokens"
         said = f"{tail}; the engine sends all of it, also beyond a budget of {one.budget:,}"
         return (Span(f" {clip(said, width - 1)}", "warn"),)
     words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
@@ -326,9 +326,7 @@ def message_document(ledger: Ledger, at: int) -> Document:
         field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
     ]
     if _in_tail(ledger.assembled, origin):
-        blocks.append(
-            field("", "in the fresh tail: the budget never drops it, the hard limit may", "tail", FIELD)
-        )
+        blocks.append(field("", "always sent: the budget never drops it, the hard limit may", "tail", FIELD))
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
@@ -378,7 +376,8 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     protected = (
         "nothing is protected"
         if tail.first_ordinal is None
-        else f"from ordinal {tail.first_ordinal}: {_counted(tail.items, 'item')}, {tail.tokens:,} tokens"
+        else f"from ordinal {tail.first_ordinal}: {_counted(tail.items, 'item')}, "
+        f"{tail.tokens:,} estimated tokens"
     )
     sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
     rows: list[tuple[str, str]] = [
@@ -387,7 +386,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
         ("context", f"{_counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
         ("sent", f"{_counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
-        ("tail", f"{protected} (rule: {_counted(tail.count, 'newest message')}{cap})"),
+        ("always sent", f"{protected} (rule: {_counted(tail.count, 'newest message')}{cap})"),
         ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),

@@ -19,6 +19,7 @@ from lcm_core.text import cell_width
 from textual.pilot import Pilot
 
 from lcm_tui.screens.comparison.screen import CompareScreen
+from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.widgets.diff_rows import draw, lay_out
 from lcm_tui.widgets.spans import text_of
@@ -193,7 +194,7 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
         assert isinstance(screen, ConversationsScreen)
         assert screen.list.table.select(7)
         await pilot.press("enter")
-        await settled(pilot)
+        await wait_for(pilot, lambda: "compare" in pilot.app.screen.in_key_bar(), "the key")  # type: ignore[attr-defined]
         await pilot.press("D")
         await wait_for_text(pilot, "rows: 1 only in Codex")
         assert "0 only in the conversation" in shown(pilot)
@@ -206,5 +207,10 @@ async def test_a_conversation_is_compared_with_its_codex_session(database_copy: 
         assert screen.list.table.select(1)
         await pilot.press("enter")
         await settled(pilot)
+        alone = pilot.app.screen
+        assert isinstance(alone, ConversationScreen)
+        await wait_for(pilot, lambda: alone.why_not("compare"), "what is known of Codex")
+        assert "compare" not in alone.in_key_bar()
         await pilot.press("D")
         await wait_for_text(pilot, "is bound to no Codex session")
+        assert pilot.app.screen is alone, "there is nothing to show beside"

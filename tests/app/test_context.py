@@ -105,7 +105,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
             "── focus brief replaces 1 summary marked ┆ (40 tokens): “session cache 缓存"
         )
         assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef…", "248", "in"]
-        assert lines[2].startswith("── fresh tail: 25 messages, 1,987 tokens ──")
+        assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
         legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987"
         assert head(pilot)[1] == legend
@@ -218,7 +218,7 @@ async def test_a_long_context_opens_with_its_beginning(database_copy: DatabaseFa
         await wait_for_text(pilot, "message 2999", "10,480")
         assert "3,019 items" in head(pilot)[2]
         assert screen.items.select(("tail", 0, 0))
-        await wait_for_text(pilot, "── fresh tail: 64 messages, 192 tokens")
+        await wait_for_text(pilot, "── fresh tail: 64 messages, 192 stored tokens")
 
 
 @pytest.mark.long

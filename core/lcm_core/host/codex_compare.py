@@ -140,12 +140,29 @@ class Held:
 
 async def read_held(reader: Reader, conversation: Conversation, settings: Settings) -> Held:
     """Read what is compared with a Codex session."""
+    found = await transcripts_of(reader, conversation, settings)
+    rows, complete = await spoken_in(reader, conversation.conversation_id)
+    return Held(conversation, rows, complete, found)
+
+
+async def transcripts_of(reader: Reader, conversation: Conversation, settings: Settings) -> tuple[Path, ...]:
+    """The session files that the engine recorded for a conversation, as this machine has them."""
     sessions, state = settings.sessions.value, settings.state_dir.value
     number = conversation.conversation_id
     stored = [path for owner, path in await transcripts(reader) if owner == number]
     found = [resolve_transcript(one, sessions=sessions, state_dir=state).path for one in stored]
-    rows, complete = await spoken_in(reader, number)
-    return Held(conversation, rows, complete, tuple(one for one in found if one is not None))
+    return tuple(one for one in found if one is not None)
+
+
+def why_no_codex(
+    recorded: Sequence[Path], conversation: Conversation, settings: Settings, environ: Mapping[str, str]
+) -> str | None:
+    """Why there is no Codex session to compare a conversation with; None: there is one; blocks."""
+    try:
+        find_codex(recorded, conversation, settings, environ)
+    except NotFoundError as error:
+        return error.message
+    return None
 
 
 def compare_with_codex(

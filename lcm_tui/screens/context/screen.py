@@ -165,12 +165,16 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
             *(replace(action, when=self._once_read(action.when)) for action in changing),
             *rewrite_actions(self, one, self.summary_id),
             *conversation_links(self, one),
-            *item_links(self, one, item=self.item, seq=self.seq),
+            *item_links(self, one, item=self.item, seq=self.seq, is_leaf=self._is_leaf),
         )
 
     def where(self) -> str:
         """Whose context."""
         return f"Context {self.session.called(self.conversation)}"
+
+    def _is_leaf(self, summary_id: SummaryId) -> bool | None:
+        entry = self.items.entries.get(summary_id)
+        return None if entry is None else entry.kind == "leaf"
 
     def main_widget(self) -> LineView[RowKey]:
         """The list of items, or of messages: their keys look alike."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -76,6 +78,8 @@ D compares the conversation with the Codex session that it was held in, if the h
         self.conversation = conversation
         self._grown_at = 0.0  #: when it was last read how it grew, monotonic
         self._comparing = False  #: how far the engine is, is being read
+        self._codex_looked_for = False
+        self._why_no_codex: str | None = None  #: why it cannot be compared with Codex, once that is known
         self.head = SessionLines(lambda: self.session.zone)
         self.pane = ConversationPane(self, self._say_place, conversation.conversation_id, seq)
         self._find = find
@@ -104,8 +108,27 @@ D compares the conversation with the Codex session that it was held in, if the h
             )
             self.head.show_chain(own or self.conversation, chain, self.key_of("merge"))
             self.head.show_ingestion(await session.host.of_conversation(session.database, self.conversation))
+            await self._look_for_codex()
         finally:
             self._comparing = False
+
+    async def _look_for_codex(self) -> None:
+        """Learn once whether it was held in Codex."""
+        if self._codex_looked_for:
+            return
+        from lcm_core.host.codex_compare import transcripts_of, why_no_codex
+
+        settings = self.session.settings
+        recorded = await self.session.read(transcripts_of, self.conversation, settings)
+        why = await asyncio.to_thread(why_no_codex, recorded, self.conversation, settings, os.environ)
+        self._codex_looked_for, self._why_no_codex = True, why
+        self.refresh_bars()
+
+    def in_key_bar(self) -> list[str]:
+        """The comparison with Codex only where there is one."""
+        shown = super().in_key_bar()
+        in_codex = self._codex_looked_for and self._why_no_codex is None
+        return shown if in_codex else [name for name in shown if name != "compare"]
 
     def actions(self) -> Sequence[Action]:
         """Opening messages, going to one, and the other views of the conversation."""
@@ -115,7 +138,11 @@ D compares the conversation with the Codex session that it was held in, if the h
             *message_actions(self, self.pane),
             Action("summaries", self._open_summaries),
             Action("jump", self._jump),
-            Action("compare", lambda: self.open(places.CodexComparison(self.conversation))),
+            Action(
+                "compare",
+                lambda: self.open(places.CodexComparison(self.conversation)),
+                lambda: self._why_no_codex,
+            ),
         )
 
     def where(self) -> str:
