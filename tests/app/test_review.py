@@ -482,6 +482,9 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         known.set()
         await asked(pilot, "start (or enter)", "enter")
         await wait_for(pilot, lambda: screen.work is not None, "the batch")
+        await wait_for(pilot, lambda: not screen.work or not screen.work.batch.running, "its drafts")
+        await pilot.press("escape")
+        await wait_until_said(pilot, "not kept: R or W drafts again at no cost.")
 
 
 @pytest.mark.long

@@ -233,7 +233,7 @@ class Outlooker:
         path = self._screen.session.database.path
         kept = await asyncio.to_thread(unfinished, drafts_folder(), path)
         self.drafts = [one for one in kept if worth_keeping(one.items)]
-        self._say(replace(self.outlook, drafts=sum(kept.open_items for kept in self.drafts)))
+        self._say(replace(self.outlook, drafts=sum(kept.to_review for kept in self.drafts)))
 
     async def _at_rest(self) -> None:
         """Wait until the operator only looks."""

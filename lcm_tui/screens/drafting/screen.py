@@ -547,6 +547,9 @@ Paid drafts are saved on disk: leave at any time and continue later.
         await work.close()
         if not work.batch.finished and work.worth_keeping:
             self.app.notify("Drafts saved. Press R or W to continue.", timeout=DONE_SECONDS)
+        elif gone := sum(item.state is ItemState.REVIEW for item in work.batch.items):
+            said = f"{counted(gone, 'free draft')} not kept: R or W drafts again at no cost."
+            self.app.notify(said, timeout=DONE_SECONDS)
         return True
 
 

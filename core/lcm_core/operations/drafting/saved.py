@@ -210,6 +210,11 @@ class SavedDrafts:
         """How many are not settled."""
         return sum(item.state not in SETTLED for item in self.items)
 
+    @property
+    def to_review(self) -> int:
+        """How many of those have a draft."""
+        return sum(item.state not in SETTLED and bool(item.drafts) for item in self.items)
+
 
 class DraftsWriter:
     """Writes one file of drafts. One process at a time: the file is locked."""
