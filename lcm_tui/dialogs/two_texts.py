@@ -17,9 +17,9 @@ _BESIDE = 100
 
 
 class TwoTexts(Dialog[None]):
-    """Two texts; ``tab`` goes from one to the other."""
+    """An answer and its evidence; ``tab`` goes from one to the other."""
 
-    ABOUT = "Two texts to compare, beside each other where there is room. Nothing changes here."
+    ABOUT = "The evidence for a question, and its answer if a model was asked. Nothing changes here."
     FIXED = None
     DEFAULT_CSS = """
     TwoTexts .box { width: 100%; }

@@ -160,6 +160,24 @@ def test_a_reply_that_only_repeats_the_question_and_the_question_come_after_a_st
     assert not asked.evidence[0].repeats
 
 
+@pytest.mark.parametrize(
+    ("question", "common"),
+    [("Why was the deploy late?", "Why was the"), ("Warum war der Deploy?", "Warum war der")],
+)
+def test_words_of_every_text_never_outweigh_the_one_that_says_what_is_asked(
+    question: str, common: str, tmp_path: Path
+) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        main = rows.conversation(1, session_key="agent:main:main")
+        rows.message(main, "Deploy held by a full disk.")
+        for number in range(8):
+            rows.message(main, f"{common} lamp {number} on?")
+        for number in range(40):
+            rows.message(main, f"Something else, number {number}.")
+    assert "full disk" in ask(path, None, question).evidence[0].text
+
+
 def test_a_text_without_blanks_is_one_word_and_yet_not_short_for_ever() -> None:
     # Each of its words is looked at with all that is before it: 80,000 characters took half a minute.
     assert is_short("(Abc" * (SHORT_CHARACTERS // 4))

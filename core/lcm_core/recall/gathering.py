@@ -33,6 +33,8 @@ MOST_PASSAGES: Final = 12
 #: Hits of which it is looked whether they only repeat the question, the best.
 _LOOKED_AT: Final = 4 * MOST_PASSAGES
 _FUSION: Final = 60
+#: The logarithm that a word counts which is in nearly every text.
+_COMMON: Final = 0.1
 #: Of the budget, what one passage takes at most; and the least that is worth showing.
 _SHARE, _LEAST = 4, 40
 _GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -106,7 +108,7 @@ class Memory:
                 word = terms[max(at - 1, 0)]
                 unfound += [] if _ASKING.fullmatch(word) else [word]
             documents = sum(count for _, count in found.coverage.searched)
-            weight = math.log1p(documents / (1 + found.total)) * len(query.terms)
+            weight = rarity(documents, found.total) * len(query.terms)
             for rank, hit in enumerate(found.hits, start=1):
                 worth[hit.citation] = worth.get(hit.citation, 0.0) + weight / (_FUSION + rank)
                 if query is whole and len(asked) > 1:
@@ -179,6 +181,15 @@ class Memory:
                 found.append(replace(_around(document, query, min(left, share)), repeats=name in repeat))
                 left -= found[-1].tokens
         return Gathered(tuple(found), tuple(gaps))
+
+
+def rarity(documents: int, found: int) -> float:
+    """What a hit of a search counts by how few of all *documents* it finds.
+
+    Squared, as in every product of two such vectors: a few words that are in many texts, whatever their
+    language, never outweigh one that is in few.
+    """
+    return max(math.log(max(documents, 1) / (1 + found)), _COMMON) ** 2
 
 
 def terms_of(question: str) -> list[str]:
