@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,6 +10,7 @@ from textual.binding import Binding, BindingType
 
 from lcm_tui.commands import COMMANDS
 from lcm_tui.dialogs.dialog import READING, Dialog
+from lcm_tui.views.asked import passage_at
 from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.text import Document, TextView
 
@@ -41,11 +43,25 @@ class TwoTexts(Dialog[None]):
             tooltip=COMMANDS["divider-on"].help,
             id="divider-on",
         ),
+        Binding("enter", "open(0)", "Open", tooltip="Open the first passage in sight.", id="two-texts-open"),
+        *(
+            Binding(
+                str(number),
+                f"open({number})",
+                f"Passage {number}",
+                tooltip="Open the passage of this number.",
+                show=False,
+                id=f"two-texts-open-{number}",
+            )
+            for number in range(1, 10)
+        ),
         Binding("escape,q", "dismiss", "Back", tooltip="Close both texts.", id="two-texts-back"),
     ]
 
-    def __init__(self, first: Document, second: Document) -> None:
+    def __init__(self, first: Document, second: Document, open_passage: Callable[[int], object]) -> None:
+        """*open_passage* gets the number of a passage, from 1."""
         super().__init__()
+        self._open_passage = open_passage
         self.first = TextView(first, id="first")
         self.second = TextView(second, id="second")
 
@@ -56,6 +72,10 @@ class TwoTexts(Dialog[None]):
     def more_keys(self) -> Document:
         """Those that scroll."""
         return READING
+
+    def action_open(self, number: int) -> None:
+        """Open a passage where it stands; 0: the first in sight."""
+        self._open_passage(number or passage_at(self.second.first_block))
 
     def action_divide(self, step: int) -> None:
         """Give one of them more room."""

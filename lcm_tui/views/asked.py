@@ -41,6 +41,11 @@ def answer_document(asked: Asked, note: str, spent: str = "") -> Document:
     return tuple(blocks)
 
 
+def passage_at(block: int) -> int:
+    """The passage, from 1, that a block of this document belongs to: three blocks for each."""
+    return max(block - 1, 0) // 3 + 1
+
+
 def _citations(citations: Sequence[str]) -> Block:
     if not citations:
         return Block("No citation could be verified: check the answer yourself.", "warn")
@@ -53,7 +58,7 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         return heading("Evidence"), Block("No evidence was found.", "dim")
     said = f"Evidence: {counted(len(asked.evidence), 'passage')}, ~{asked.tokens:,} tokens"
     blocks: list[Block] = [heading(said)]
-    for one in asked.cited_first:
+    for number, one in enumerate(asked.cited_first, 1):
         moment = parse_utc(one.at)
         when = one.at if moment is None else format_local(moment, zone)[:16]
         cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
@@ -61,7 +66,15 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
         blocks += [
             Block(),
-            Block(spans=(*cited, Span(one.citation, "key"), Span(about, "dim"), *repeats)),
+            Block(
+                spans=(
+                    Span(f"{number} ", "key"),
+                    *cited,
+                    Span(one.citation, "key"),
+                    Span(about, "dim"),
+                    *repeats,
+                )
+            ),
             Block(one.text, indent=2),
         ]
     return tuple(blocks)

@@ -72,6 +72,11 @@ class TextView(Scroller):
         return self._document
 
     @property
+    def first_block(self) -> int:
+        """The block of the first line in sight, by its number in the document."""
+        return max(bisect_right(self._tops, self._top) - 1, 0)
+
+    @property
     def text(self) -> str:
         """What is shown, as lines of text."""
         return "\n".join(text_of(self._line(at)) for at in range(self._tops[-1]))

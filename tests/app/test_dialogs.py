@@ -33,7 +33,7 @@ DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str, str]] = {
     "BackupOffer": (lambda: BackupOffer(Path("/srv/lcm.db"), 3_800_000), "question_mark", "No backup"),
     "Question": (lambda: Question("Write 4?", TEXT, (("m", "choose a model"),)), "question_mark", "Choose a"),
     "SearchOnly": (lambda: SearchOnly(["messages_fts"], []), "question_mark", "Rebuild the search tables."),
-    "TwoTexts": (lambda: TwoTexts(TEXT, TEXT), "question_mark", "Divider back"),
+    "TwoTexts": (lambda: TwoTexts(TEXT, TEXT, str), "question_mark", "Divider back"),
     "WholeScreen": (lambda: WholeScreen(TEXT), "f1", "Scroll by a line."),
 }
 

@@ -243,6 +243,14 @@ async def test_a_question_without_a_model_is_answered_with_its_evidence(
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, TwoTexts), "the evidence")
         await wait_for_text(pilot, "No model was called", "Evidence: 2 passages", "msg#")
         assert "\x1b" not in shown(pilot)
+        for key in ("enter", "2"):
+            await pilot.press(key)
+            await wait_for(
+                pilot, lambda: isinstance(pilot.app.screen, ConversationScreen | DagScreen), "the passage"
+            )
+            await settled(pilot)
+            await pilot.press("escape")
+            await wait_for(pilot, lambda: isinstance(pilot.app.screen, TwoTexts), "the evidence again")
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SearchScreen), "the hits again")
 

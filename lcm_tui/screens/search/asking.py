@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from lcm_core.errors import LcmError
-from lcm_core.recall.asking import Inquiry
+from lcm_core.recall.asking import Asked, Inquiry
+from lcm_core.recall.read import Passage
 from lcm_core.recall.settings import recall_settings
 from lcm_core.records import ConversationId
 from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
@@ -14,6 +15,7 @@ from lcm_tui.dialogs.question import Question
 from lcm_tui.dialogs.two_texts import TwoTexts
 from lcm_tui.drafts import forecast_text, key_text
 from lcm_tui.frame import CommandScreen
+from lcm_tui.screens.search.reads import place_of_passage
 from lcm_tui.views.asked import NOBODY, UNASKED, answer_document, evidence_document
 from lcm_tui.widgets.wrapped import Block
 from lcm_tui.writing import Modelling, named_model, spent_text
@@ -32,6 +34,7 @@ class _Asking:
     def __init__(self, screen: CommandScreen, inquiry: Inquiry) -> None:
         self._screen = screen
         self._inquiry = inquiry
+        self._shown: Asked | None = None
 
     async def run(self) -> None:
         model, problem = None, ""
@@ -43,7 +46,8 @@ class _Asking:
         evidence = self._inquiry.evidence
         zone = self._screen.session.zone
         note = problem or (NOBODY if model is None else UNASKED)
-        pane = TwoTexts(answer_document(evidence, note), evidence_document(evidence, zone))
+        pane = TwoTexts(answer_document(evidence, note), evidence_document(evidence, zone), self._open)
+        self._shown = evidence
         self._screen.app.push_screen(pane, self._leave)
         if model is None:
             return
@@ -56,12 +60,22 @@ class _Asking:
                     answer_document(evidence, f"{model.words} is being asked; esc cancels."),
                     evidence_document(evidence, zone),
                 )
-                asked = await self._inquiry.ask(opened)
+                asked = self._shown = await self._inquiry.ask(opened)
                 spent = opened.meter.budget.spent
                 told = f"{spent.calls} calls, cost: {spent_text(spent.usage)}"
                 await pane.show(answer_document(asked, "", told), evidence_document(asked, zone))
         finally:
             await opened.aclose()
+
+    def _open(self, number: int) -> None:
+        """Open a passage in its place; `esc` comes back to the evidence."""
+        passages = () if self._shown is None else self._shown.cited_first
+        if number <= len(passages):
+            self._screen.work_on("passage", self._open_passage, passages[number - 1])
+
+    async def _open_passage(self, passage: Passage) -> None:
+        question = self._inquiry.evidence.question
+        self._screen.open(await self._screen.session.read(place_of_passage, passage, question))
 
     def _leave(self, _: None) -> None:
         """End a call that is out: nobody waits for its answer any more."""

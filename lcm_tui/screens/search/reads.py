@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lcm_core.recall.find import Hit
+from lcm_core.recall.gathering import terms_of
+from lcm_core.recall.read import Passage
 from lcm_core.records import Conversation, ConversationId, FileId, SummaryId
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
@@ -43,17 +45,31 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
     Raises:
         NotFoundError: its conversation is gone.
     """
-    conversation = await get_conversation(reader, hit.conversation_id)
-    match hit.kind:
+    return await _place(reader, hit.conversation_id, hit.kind, hit.id, _found_in(hit))
+
+
+async def place_of_passage(reader: Reader, passage: Passage, question: str) -> places.Place:
+    """Where a passage stands that was found for a question, at the longest of its words; as `place_of`."""
+    name = passage.citation.partition("@")[0].removeprefix("msg#")
+    said = passage.text.casefold()
+    words = (term.strip('"') for term in terms_of(question))
+    find = max((word for word in words if word.casefold() in said), key=len, default="")
+    return await _place(reader, passage.conversation_id, passage.kind, name, find)
+
+
+async def _place(
+    reader: Reader, owner: ConversationId, kind: DocumentKind, name: str, find: str
+) -> places.Place:
+    conversation = await get_conversation(reader, owner)
+    match kind:
         case DocumentKind.MESSAGE:
-            seq = await seq_of_message(reader, hit.conversation_id, int(hit.id))
-            return places.Messages(conversation, seq, _found_in(hit))
+            return places.Messages(conversation, await seq_of_message(reader, owner, int(name)), find)
         case DocumentKind.SUMMARY:
-            return places.Summaries(conversation, SummaryId(hit.id))
+            return places.Summaries(conversation, SummaryId(name))
         case DocumentKind.BRIEF:
-            return places.Briefs(conversation, hit.id)
+            return places.Briefs(conversation, name)
         case DocumentKind.FILE:
-            return places.Files(conversation, FileId(hit.id))
+            return places.Files(conversation, FileId(name))
 
 
 def _found_in(hit: Hit) -> str:
