@@ -191,7 +191,7 @@ DIALOGS: Mapping[str, Callable[[], Screen[Any]]] = {
     "BackupOffer": lambda: BackupOffer(Path("/srv/agents/lcm.db"), 3_800_000),
     "Question": lambda: Question("Write 4 drafts?", TEXT, (("enter", "yes"), ("m", "choose a model"))),
     "SearchOnly": lambda: SearchOnly(["messages_fts", "summaries_fts"], ["one table cannot be read"]),
-    "TwoTexts": lambda: TwoTexts(TEXT, TEXT),
+    "TwoTexts": lambda: TwoTexts(TEXT, TEXT, str),
     "WholeScreen": lambda: WholeScreen(TEXT),
 }
 
