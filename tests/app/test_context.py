@@ -626,7 +626,7 @@ def test_the_columns_fill_the_list(width: int):
     shown_at = dict(zip((column.name for column in layout.columns), layout.widths, strict=True))
     assert taken == width if layout.shows("preview") else taken <= width
     assert layout.shows("id") == (width >= 40)
-    assert shown_at.get("id", 13) == (20 if width >= 96 else 13), "what is left belongs to the preview"
+    assert shown_at.get("id", 13) == (20 if width >= 90 else 13), "what is left belongs to the preview"
     assert layout.shows("preview") == (width >= 67)
     assert layout.shows("total") == (width >= 96)
 
