@@ -19,8 +19,8 @@ from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
 from lcm_tui.cli import main as run
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.demo import unpack_demo
-from lcm_tui.frame import DataScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 
 BAR_SECONDS = 10.0

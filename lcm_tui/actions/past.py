@@ -13,7 +13,8 @@ from lcm_core.wording import counted
 
 from lcm_tui import places
 from lcm_tui.commands import Action
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.session import PastSession
 
 if TYPE_CHECKING:

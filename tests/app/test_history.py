@@ -114,7 +114,7 @@ async def test_an_operation_is_shown_in_full(database_copy: DatabaseFactory):
             f"Operation {first}",
             "Context items: 1 removed, 2 added, later items moved.",
             "tokens  +254 in the context",
-            f"- removed      3      – D2        {NODE}      201 Condensed",
+            f"- removed      3      – D2        {NODE}      201 Note",
             "── every later item moves by +1",
         )
         screen = pilot.app.screen

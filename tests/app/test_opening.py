@@ -14,9 +14,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from benchmarks.screen import Screen as Terminal
-from lcm_tui import frame
+from lcm_tui import data_screen, frame
 from lcm_tui.app import LcmApp
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes import conversations as pane
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
@@ -50,7 +50,7 @@ OPENED = (("enter", ConversationScreen), ("s", DagScreen), ("c", ContextScreen))
 async def test_a_screen_is_painted_first_with_what_it_has_read(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, key: str, screen: type[Screen[object]]
 ):
-    monkeypatch.setattr(frame, "FIRST_PAINT_SECONDS", 60.0)
+    monkeypatch.setattr(data_screen, "FIRST_PAINT_SECONDS", 60.0)
     async with open_app(database_copy("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         painted = noted_paints(monkeypatch)
@@ -136,7 +136,7 @@ async def test_a_screen_is_laid_out_once_its_rows_were_read(
     key: str,
     screen: type[DataScreen[object]],
 ):
-    monkeypatch.setattr(frame, "FIRST_PAINT_SECONDS", 60.0)
+    monkeypatch.setattr(data_screen, "FIRST_PAINT_SECONDS", 60.0)
     gate, fetch, reflow, layouts = asyncio.Event(), screen.fetch, Compositor.reflow, 0
 
     async def late(reading: DataScreen[object]) -> object:

@@ -19,7 +19,8 @@ from lcm_tui.actions.links import to
 from lcm_tui.briefing import BriefOutlook, BriefWork
 from lcm_tui.changes.focus import putting_in_force, recording_failure
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.outside_editor import edit_outside
 from lcm_tui.panes.change import Lines
 from lcm_tui.panes.finding import Finder, TextFinder

@@ -16,7 +16,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.actions.series import row_actions
 from lcm_tui.commands import AS_SENT, STEPPED, Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.briefs.changing import BriefChanges
 from lcm_tui.screens.briefs.panes import BriefList

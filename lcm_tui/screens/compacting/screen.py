@@ -26,10 +26,11 @@ from lcm_tui.actions.links import to
 from lcm_tui.commands import Action, bindings
 from lcm_tui.compacting import KEY_REFUSED, span_text
 from lcm_tui.compaction_run import CompactionRun, Order, Rule
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.dialogs.question import Question
 from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen, rest_after
+from lcm_tui.frame import DONE_SECONDS, CommandScreen, rest_after
 from lcm_tui.panes.change import Lines
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.compacting.choices import CompactionChoices

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from lcm_tui.actions.layout import OTHER_LAYOUT, layout_actions, layout_title, without_twin
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.comparison.comparing import C, Comparing

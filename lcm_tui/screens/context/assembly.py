@@ -13,7 +13,8 @@ from lcm_core.errors import LcmError
 from lcm_core.records import Conversation
 from textual.worker import Worker
 
-from lcm_tui.frame import RELOAD_SECONDS, CommandScreen
+from lcm_tui.data_screen import RELOAD_SECONDS
+from lcm_tui.frame import CommandScreen
 
 if TYPE_CHECKING:
     from lcm_core.assemble.assembler import AssemblySettings

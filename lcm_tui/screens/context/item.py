@@ -13,7 +13,8 @@ from textual.binding import BindingType
 from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, item_links
 from lcm_tui.commands import AS_SENT, STEPPED, Action, bindings
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.views.item import ItemData, document, facts, load_item, name_of
 from lcm_tui.widgets.text import Block, Document, TextView

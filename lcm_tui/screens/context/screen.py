@@ -25,7 +25,7 @@ from lcm_tui.actions.links import bound, conversation_links, item_links
 from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.actions.series import Series
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.aside import Aside
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.marks import Marks

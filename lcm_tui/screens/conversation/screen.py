@@ -24,7 +24,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import bound, conversation_links
 from lcm_tui.actions.messages import message_actions
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
 from lcm_tui.screens.conversation.head import SessionLines

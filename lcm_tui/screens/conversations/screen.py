@@ -18,7 +18,7 @@ from lcm_tui.actions.drafts import open_repair, repair_action, resume_drafts
 from lcm_tui.actions.prune import prune_actions
 from lcm_tui.actions.series import Series
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.marks import Marks

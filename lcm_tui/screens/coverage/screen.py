@@ -26,7 +26,7 @@ from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links
 from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.panes.summary import read_summary_document

@@ -14,7 +14,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.actions.messages import message_actions
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.messages import MessageList
 from lcm_tui.screens.disk_session.panes import Run, TranscriptPane

@@ -25,10 +25,11 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.dialogs.backup_offer import backup_settled, wants_backup
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Wanted, Work, forecast_sentence, forecast_text, key_text
-from lcm_tui.frame import DONE_SECONDS, DataScreen
+from lcm_tui.frame import DONE_SECONDS
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head
 from lcm_tui.panes.whole_row import WholeRow

@@ -17,7 +17,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.changes.close_debt import closing_debt
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside
 from lcm_tui.screens.engine.panes import WorkList

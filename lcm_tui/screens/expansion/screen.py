@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.expansion.panes import LevelList
 from lcm_tui.screens.expansion.reads import LevelTexts, load_levels, load_page

@@ -12,7 +12,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.files.reads import OpenedFile, open_file
 from lcm_tui.views.file import file_facts

@@ -18,7 +18,8 @@ from lcm_tui.actions.change import OTHER_VIEW, change_actions
 from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.changes.undo import undoing
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.history.reads import load_operation, when_of

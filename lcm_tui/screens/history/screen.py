@@ -15,7 +15,7 @@ from lcm_tui.actions.past import BEFORE, before_actions
 from lcm_tui.actions.series import Series
 from lcm_tui.changes.undo import undoing_line
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Paging
 from lcm_tui.screens.history.panes import OperationList

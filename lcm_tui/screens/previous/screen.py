@@ -13,7 +13,8 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import CommandScreen, DataScreen
+from lcm_tui.data_screen import DataScreen
+from lcm_tui.frame import CommandScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.previous.documents import about
 from lcm_tui.screens.previous.panes import GivenPane

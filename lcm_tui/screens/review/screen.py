@@ -23,9 +23,10 @@ from lcm_tui.actions.layout import OTHER_LAYOUT, layout_actions, layout_title, w
 from lcm_tui.actions.links import to
 from lcm_tui.changes.rewrite import rewriting
 from lcm_tui.commands import Action, bindings
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.drafts import Work
-from lcm_tui.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.head import Head

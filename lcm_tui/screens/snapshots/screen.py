@@ -16,7 +16,7 @@ from lcm_tui import places
 from lcm_tui.actions.links import to
 from lcm_tui.actions.series import Series, row_actions
 from lcm_tui.commands import STEPPED, Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Beside
 from lcm_tui.places import Side

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from lcm_tui import places
 from lcm_tui.commands import Action, bindings
-from lcm_tui.frame import DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.panes.finding import Finder
 from lcm_tui.views.conversation_rows import COLUMNS, COUNTED, RowKey
