@@ -126,7 +126,7 @@ async def test_the_first_rows_are_the_newest_roots_of_the_context(database_file:
     async with dag_of(database_file("0.15.3")) as (pilot, screen):
         assert steps(screen) == ROOTS
         row = row_of(pilot, ROOTS[0])
-        assert row.split()[:8] == ["▸", ROOTS[0], "D2", "201", "7", "3", "Condensed", "memory"]
+        assert row.split()[:8] == ["▸", ROOTS[0], "D2", "201", "7", "3", "Note", "that"]
         assert "63 summaries" in shown_lines(pilot)[0]
 
 
@@ -283,7 +283,7 @@ async def test_eighty_columns_keep_what_matters(database_file: DatabaseFactory):
         screen.lines.select(screen.lines.keys[0])
         await settled(pilot)
         beginning = row_of(pilot, "sum_bb692ab9").split()[:7]
-        assert beginning == ["▸", "sum_bb692ab9…", "D2", "201", "3", "Condensed", "memory"]
+        assert beginning == ["▸", "sum_bb692ab9…", "D2", "201", "3", "Note", "that"]
 
 
 @pytest.mark.long
