@@ -82,13 +82,18 @@ class Divider(Drawn):
         self._held = False
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """A line, or as many pieces of one, which all look alike."""
-        return [self.render_line(crop.y)] * crop.height
+        """A line, or the pieces of one."""
+        return [self.render_line(y) for y in range(crop.y, crop.bottom)]
 
     def render_line(self, y: int) -> Strip:
-        """A line, or a piece of one."""
-        upright = self.size.width == 1 < self.size.height
-        return strip_of((Span("│" if upright else "─" * self.size.width),), self.style_of, self.size.width)
+        """A line, or a piece of one: heavy, with a mark at the second pane, while that has the keys."""
+        width, height = self.size
+        lit = self.has_class("-lit")
+        if width == 1 < height:
+            text = "│" if not lit else "▶" if y == height // 2 else "┃"
+        else:
+            text = "━▼".ljust(width, "━")[:width] if lit else "─" * width
+        return strip_of((Span(text),), self.style_of, width)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of it."""
@@ -204,8 +209,9 @@ class TwoPanes(Container, Still):
             self.call_after_refresh(self._changed)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The divider says which pane has the keys."""
+        """The divider says which pane has the keys, also where there are no colours."""
         self._divider.set_class(self.second in event.widget.ancestors_with_self, "-lit")
+        self._divider.refresh()
 
     @property
     def _layout(self) -> tuple[bool, bool]:

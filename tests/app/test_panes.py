@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from lcm_tui.remembered import Remembered, read_shares, remembered_path
 from lcm_tui.widgets.panes import LEAST, Divider, TwoPanes
 from tests.app.screens import open_screen
-from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, wait_for
+from tests.app.support import MIDDLING, NARROW, WIDE, open_app, said, shown, wait_for
 from tests.conftest import DatabaseFactory
 
 
@@ -128,3 +128,17 @@ def test_where_nothing_can_be_written_nothing_is_said(tmp_path: Path):
     mine.keep("dag beside", 0.25)
     mine.write()
     assert mine.share("dag beside") == 0.25
+
+
+@pytest.mark.parametrize(("size", "mark"), [(NARROW, "━▼━"), (WIDE, "▶")])
+async def test_the_divider_points_at_the_second_pane_while_it_has_the_keys(
+    size: tuple[int, int], mark: str, database_file: DatabaseFactory
+):
+    async with open_app(database_file("0.15.3"), size=size) as pilot:
+        await open_screen(pilot, "BriefsScreen")
+        await wait_for(pilot, lambda: "focus_" in shown(pilot))
+        assert mark not in shown(pilot)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: mark in shown(pilot), "a mark at the pane with the keys")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: mark not in shown(pilot), "the list to have the keys again")
