@@ -34,6 +34,7 @@ class Subject(Enum):
     STATE = "database"
     BROKEN = "broken"
     DRAFTS = "waiting"
+    ENGINE = "engine"
     INGESTING = "ingesting"
     SESSIONS = "on disk"
     NEAREST = "context"
@@ -115,6 +116,7 @@ class Outlook:
     broken: int = 0  #: summaries
     broken_in: int = 0  #: conversations
     drafts: int = 0  #: summaries whose drafts wait for a decision
+    engine_needs: int = 0  #: conversations in which work of the engine does not go on by itself
     sessions: int = 0  #: that only the host knows
     ingesting: Line = ()  #: whether the engine keeps up with the host; empty: there is nothing to compare
     nearest: Sequence[Filled] = ()  #: the fullest first
@@ -156,6 +158,7 @@ def _first(outlook: Outlook) -> list[PanelKey]:
         PanelKey(Subject.STATE),
         *_ones(Subject.BROKEN, bool(outlook.broken)),
         *_ones(Subject.DRAFTS, bool(outlook.drafts)),
+        *_ones(Subject.ENGINE, bool(outlook.engine_needs)),
         *_ones(Subject.INGESTING, bool(outlook.ingesting)),
     ]
 
@@ -206,6 +209,9 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
             )
         case Subject.DRAFTS:
             return (Span(f"{_some(outlook.drafts, 'draft', 'drafts')} to review", "warn"),)
+        case Subject.ENGINE:
+            said = _some(outlook.engine_needs, "conversation needs", "conversations need")
+            return (Span(f"{said} a look", "warn"),)
         case Subject.INGESTING:
             return outlook.ingesting
         case Subject.SESSIONS:

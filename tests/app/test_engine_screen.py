@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.engine_work import Need, engine_work
 from lcm_core.settings import Options, resolve
+from lcm_core.store.engine_work import engine_rows
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
+from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.engine.screen import EngineScreen
 from lcm_tui.screens.preview.screen import PlanScreen
@@ -106,3 +109,17 @@ def test_how_it_looks(
         await engine(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=walk)
+
+
+async def test_the_first_screen_says_how_many_conversations_need_a_look_and_leads_to_them(
+    database_file: DatabaseFactory,
+) -> None:
+    async with open_app(database_file("1.0-next"), size=WIDE) as pilot:
+        screen = pilot.app.screen
+        assert isinstance(screen, ConversationsScreen)
+        await wait_for(pilot, lambda: "conversations need a look" in shown(pilot), "the line of the engine")
+        needs = screen.outlooker.outlook.engine_needs
+        found = engine_work(await screen.session.read(engine_rows, None), datetime.now(UTC))
+        assert needs == sum(one.need is not Need.NOTHING for one in found.conversations) > 0
+        await pilot.press("Y")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, EngineScreen), "the screen of the engine")

@@ -62,6 +62,7 @@ BUSY = Outlook(
     broken=3,
     broken_in=1,
     drafts=2,
+    engine_needs=4,
     ingesting=(Span("✗ 6 messages missing"),),
     sessions=1,
     nearest=(Filled(1, "main", 90_000, 128_000, 96_000), Filled(2, "ops", 10_000, 128_000, 96_000)),
@@ -91,10 +92,10 @@ def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first(
         Subject.STATE,
         Subject.BROKEN,
         Subject.DRAFTS,
+        Subject.ENGINE,
         Subject.INGESTING,
-        Subject.NEAREST,
     ]
-    assert set(subjects(panel_keys(BUSY, 8))) == set(Subject)
+    assert set(subjects(panel_keys(BUSY, 9))) == set(Subject)
     left, right = panel_columns(BUSY)
     assert subjects(left).count(Subject.NEAREST) == 2
     assert subjects(right) == [Subject.LARGEST] * 2 + [Subject.OPERATION] * 2
@@ -102,16 +103,17 @@ def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first(
 
 @pytest.mark.parametrize("width", [20, 78, 79, 159])
 def test_a_line_is_as_wide_as_its_room(width: int):
-    for key in (*panel_keys(BUSY, 8), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
+    for key in (*panel_keys(BUSY, 9), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
         assert len(text_of(panel_line(BUSY, key, width))) == max(width, 14)
 
 
 def test_a_line_says_what_it_is_about():
-    said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 8)}
+    said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 9)}
     assert "lcm.db  ✗ at least 2 findings ? 1 suspicious  LCM 0.15.3 " in said[Subject.STATE]
     assert "(68 of 124 checks, H runs the rest)" in said[Subject.STATE]
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]
+    assert "4 conversations need a look" in said[Subject.ENGINE]
     assert "70.3 % of 128k" in said[Subject.NEAREST], "the same share as on the screen of the context"
     assert "3.0 MB 75% of texts" in said[Subject.LARGEST]
     assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]

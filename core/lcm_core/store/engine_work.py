@@ -183,6 +183,21 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
     )
 
 
+async def urgent_rows(reader: Reader) -> EngineRows:
+    """Read only what says whether a conversation needs a look: prepared work and debt, and no message."""
+    conversations = [
+        conversation_of(row)
+        for row in await reader.rows(
+            f"SELECT {reader.schema.select('conversations', COLUMNS, 'c')} FROM conversations AS c "
+            "ORDER BY c.conversation_id"
+        )
+    ]
+    batches = await _batches(reader, None)
+    items = await _items(reader, batches or ())
+    nodes, debts = await _nodes(reader, None), await _debts(reader, None)
+    return EngineRows(conversations, batches, nodes, items, debts, None, (), None, None)
+
+
 async def _of(
     reader: Reader, table: str, columns: Sequence[str], conversation_id: ConversationId | None
 ) -> list[Row]:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +45,7 @@ LEADING: Final = {
     Subject.STATE: "health",
     Subject.BROKEN: "repair",
     Subject.DRAFTS: "repair",
+    Subject.ENGINE: "engine",
     Subject.INGESTING: "engine",
     Subject.SESSIONS: "backfill",
     Subject.NEAREST: "context",
@@ -183,13 +185,14 @@ class Outlooker:
             self._changed(outlook)
 
     async def _read(self) -> None:
-        """The last operations, and drafts that wait."""
+        """The last operations, drafts that wait, and the work of the engine that does not go on."""
         session = self._screen.session
         if not self._threshold:
             self._threshold = session.rules.compaction.threshold(session.budget)
             self.list_changed()
         await self._read_operations()
         await self._read_drafts()
+        await self._read_engine()
 
     async def _read_operations(self) -> None:
         from lcm_core.times import format_local, parse_utc
@@ -234,6 +237,14 @@ class Outlooker:
         kept = await asyncio.to_thread(unfinished, drafts_folder(), path)
         self.drafts = [one for one in kept if worth_keeping(one.items)]
         self._say(replace(self.outlook, drafts=sum(kept.to_review for kept in self.drafts)))
+
+    async def _read_engine(self) -> None:
+        """Conversations whose prepared work needs a look; an engine that prepares nothing has none."""
+        session = self._screen.session
+        if not session.database.schema.has("pending_compaction_batches"):
+            return
+        await _imported("lcm_core.engine_work", "lcm_core.store.engine_work")
+        self._say(replace(self.outlook, engine_needs=await session.read(_needs)))
 
     async def _at_rest(self) -> None:
         """Wait until the operator only looks."""
@@ -284,6 +295,15 @@ async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
     found = await reader.run(operations, limit=RECENT)
     undone = undone_now(found)
     return [(one, undone[one.id]) for one in found]
+
+
+async def _needs(reader: Reader) -> int:
+    """How many conversations need a look; no message is read for it."""
+    from lcm_core.engine_work import Need, engine_work
+    from lcm_core.store.engine_work import urgent_rows
+
+    work = engine_work(await urgent_rows(reader), datetime.now(UTC))
+    return sum(one.need is not Need.NOTHING for one in work.conversations)
 
 
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:

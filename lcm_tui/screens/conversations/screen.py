@@ -44,10 +44,11 @@ class ConversationsScreen(DataScreen[list[ConversationEntry]]):
 
     HELP = """
 The lines above the list show the state of the database: what the checks of its structure found (H runs the
-checks of texts too), how many summaries are broken, whether the engine keeps up with its host ("ingesting"),
-which contexts are nearest to compaction, which conversations are largest, what was changed last, and what
-waits for you. A click opens a line, or tab, an arrow and enter; the key at the end of a line opens the same.
-u previews undoing the newest change, or the one in the selected line.
+checks of texts too), how many summaries are broken, in how many conversations the work of a 1.x engine needs
+a look ("engine"), whether the engine keeps up with its host ("ingesting"), which contexts are nearest to
+compaction, which conversations are largest, what was changed last, and what waits for you. A click opens a
+line, or tab, an arrow and enter; the key at the end of a line opens the same. u previews undoing the newest
+change, or the one in the selected line.
 
 Below is every conversation of the database, archived ones too, newest activity first, by its title, else by
 agent and channel and the first words of its user. "12 newer" instead of a state: the host has 12 messages
@@ -291,6 +292,8 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
                 open_repair(self, None)
             case Subject.DRAFTS:
                 await resume_drafts(self, self.outlooker.drafts[0])
+            case Subject.ENGINE:
+                self.open(places.Engine())
             case Subject.INGESTING:
                 self._open_lagging()
             case Subject.SESSIONS:
