@@ -72,10 +72,7 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
         begin.append((Span("what is always sent alone exceeds the budget", "error"),))
     mended = f"~ {_counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
-    rest: list[Line] = [
-        (Span(f"stored {one.stored_tokens:,}", "dim"),),
-        (Span(f"rules {one.rules}", "dim"),),
-    ]
+    rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
     needed = [*begin, long, *repaired]
     left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short

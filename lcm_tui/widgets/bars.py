@@ -92,16 +92,16 @@ class TitleBar(_Bar):
     def compose_line(self, width: int) -> Line:
         """The place and the note first; of the state of the file as much as has room beside them.
 
-        Beside a note a place has half of the bar at the most, before the state of the file becomes shorter.
+        A place has half of the bar at the most, before the state of the file becomes shorter: the size of the
+        file says less than a name.
         """
         where = safe_line(self.where)
         note = safe_line(f"  {self.note}") if self.note else ""
         noted = cell_width(note)
         # The end of a long name says less than a note, or than the place in the list.
         named = cell_width(where)
-        wishes = (
-            (min(named, width // 2), min(named, width * 7 // 20)) if note else (min(named, SHORTEST_PLACE),)
-        )
+        least = width * 7 // 20 if note else SHORTEST_PLACE
+        wishes = (min(named, width // 2), min(named, least))
         position = self._position()
         placed = (Span(position, "dim"), Span("  ")) if position else ()
         shorter = [(*placed, *line) for line in self.live]

@@ -55,10 +55,11 @@ def test_a_note_stays_whole_in_80_columns_and_the_file_gives_way(where: str, not
     assert "live" in text
 
 
-def test_without_a_note_a_long_name_gives_way_to_the_state_of_the_file():
+def test_without_a_note_the_size_of_the_file_gives_way_to_a_name_up_to_half_of_the_bar():
     text = said(LONG, "", 80)
-    assert text.startswith(" Conversation 12  2704")
-    assert text.rstrip().endswith("live changed 10:11:12 · 3.7 MB + WAL 1.2 MB")
+    assert text.startswith(" Conversation 12  27046938-a735-4a93-a971-f4")
+    assert text.rstrip().endswith("live changed 10:11:12 · 3.7 MB")
+    assert said(LONG, "", 56).rstrip().endswith("live changed 10:11:12")
 
 
 @pytest.mark.parametrize("width", [1, 5, 12, 20, 40, 41, 79, 80, 81, 200])

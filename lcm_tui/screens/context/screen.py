@@ -54,19 +54,20 @@ class ContextScreen(DataScreen[Fetched]):
 
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
-raw messages. "tokens" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
+raw messages. "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
 Items the model does not receive are dimmed, marked -, and "sent" names the step that dropped them: no row, in
 brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty,
 unpaired (a tool call or its result without the other). The line above the list says why the selected item is
 dropped; its text and its own screen say so too. ~ marks a message adjusted for the provider, * one kept for
-the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "tokens": the stored count matches
+the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored count matches
 neither of the engine's two counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
-what is left out; how the sent tokens are split between the fresh tail, leaves (recent), layers between
-(older) and the deepest summaries (root); and how many tokens remain until the next compaction. + and -
-change the budget, B sets it, and everything is recalculated: a what-if of this screen, named in its title;
-other screens go by the configured budget.
+what is left out; then the shares of the sent tokens. "always sent" is the fresh tail, the newest items that
+the budget never drops; "root" are the deepest summaries, "recent" are leaves and a focus brief, "older" is
+what lies between, raw messages before the tail too. Then how many tokens remain until the next compaction.
++ and - change the budget, B sets it, and everything is recalculated: a what-if of this screen, named in its
+title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
