@@ -52,7 +52,7 @@ LOOKS: Final = {
     State.IN_CONTEXT: Look("c", "█", "▐", "leaf"),
     State.CONSUMED: Look("u", "░", "│", "d1"),
 }
-_WORDS: Final = {State.CONSUMED: "used by another"}
+_WORDS: Final = {State.CONSUMED: "under another"}
 DOUBLED: Final = Span("&", "error")
 LOST: Final = Span("!", "error")
 

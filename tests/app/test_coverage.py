@@ -73,7 +73,7 @@ async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_fi
         screen = pilot.app.screen
         assert isinstance(screen, CoverageScreen)
         assert chosen(screen) == D1
-        assert f"D1 {D1} used by another · #327-#340 · 14 messages" in shown(pilot)
+        assert f"D1 {D1} under another · #327-#340 · 14 messages" in shown(pilot)
         await press(pilot, "down", "m")
         back = pilot.app.screen
         assert isinstance(back, DagScreen)

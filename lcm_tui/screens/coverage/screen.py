@@ -68,9 +68,9 @@ row is a depth, the deepest first, and a block is a summary over the messages un
 what the model reads: a digit is the depth of the summary, L a leaf, m a message itself, t the fresh tail,
 ! messages that are not in the context in any form (after /new on purpose), & messages that are in it twice.
 
-A block is in the context, used by another summary, orphan (the context does not lead to it), broken or stale;
+A block is in the context, under another summary, orphan (the context does not lead to it), broken or stale;
 the legend has the signs. The selected block is drawn in letters, and without colours every one is: c in the
-context, u used by another, o orphan, b broken, s stale; a capital where a summary begins (Cccc). & in a
+context, u under another, o orphan, b broken, s stale; a capital where a summary begins (Cccc). & in a
 row: several summaries of this depth cover the same message. Where a cell stands for several summaries, one
 that is broken, orphan or stale decides.
 
