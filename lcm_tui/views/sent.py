@@ -96,15 +96,16 @@ def shares_line(ledger: Ledger | None, distance: Distance | None, width: int) ->
     """How the tokens that are sent are spread, and how far the next compaction is; as much as has room."""
     long, short = distance_line(distance), distance_line(distance, short=True)
     whole, parts = _shares(ledger, whole=True), _shares(ledger)
-    for line in ((*whole, long), (*parts, long)):
+    some = _shares(ledger, zero=False)
+    for line in ((*whole, long), (*parts, long), (*some, long), (*parts, short), (*some, short)):
         fits = fitted(line, width)
         if fits == fitted(line, 1_000):
             return fits
     return fitted((*parts, short), width)
 
 
-def _shares(ledger: Ledger | None, *, whole: bool = False) -> list[Line]:
-    """Each share, *whole* with its tokens."""
+def _shares(ledger: Ledger | None, *, whole: bool = False, zero: bool = True) -> list[Line]:
+    """Each share, *whole* with its tokens; without *zero* only those of something."""
     total = 0 if ledger is None else sum(ledger.assembled.weights)
     if ledger is None or not total:
         return []
@@ -117,6 +118,8 @@ def _shares(ledger: Ledger | None, *, whole: bool = False) -> list[Line]:
     )
     found: list[Line] = []
     for name, tokens, style in named:
+        if not (tokens or zero):
+            continue
         part = share_text(tokens / total) if tokens else "0"
         found.append((Span(f"{name} ", style), Span(f"{tokens:,} = {part}" if whole and tokens else part)))
     return [(Span("sent: ", "dim"), *found[0]), *found[1:]] if whole else found

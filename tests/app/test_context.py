@@ -23,7 +23,6 @@ from lcm_tui.screens.context.items import FIRST
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.previous.screen import PreviousScreen
 from lcm_tui.views.context import columns, number, tokens_cell
 from lcm_tui.views.context_text import COUNTED_AS_STORED
 from lcm_tui.widgets.composition import (
@@ -263,6 +262,7 @@ async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
 async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await opened(pilot, 2)
+        await pilot.press("k")  # from the first item to the brief above it
         await wait_for_text(pilot, "Focus brief focus_0641d2bb900b47e2", "As the model receives it")
         await pilot.press("j")
         await wait_for(pilot, lambda: "248, counting rule of 0.8+" in screen.text.text)
@@ -357,7 +357,6 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
         for key, kind in (
             ("enter", ItemScreen),
             ("s", DagScreen),
-            ("p", PreviousScreen),
             ("b", BriefsScreen),
         ):
             await pilot.press(key)
@@ -367,6 +366,8 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
                 assert "sum_4c4bd" in shown(pilot)
             pilot.app.pop_screen()
             await wait_for(pilot, lambda: pilot.app.screen is screen)
+        await pilot.press("p")
+        assert said(pilot)[-1] == "Only leaves are written with a previous context"
         await pilot.press("M")
         assert said(pilot)[-1] == "only messages appear in the conversation"
         assert screen.items.select(("message", 850, 0))
@@ -424,7 +425,10 @@ async def test_new_items_are_marked_and_nothing_moves(database_copy: DatabaseFac
             assert screen.items.scroll_offset.y == top
             assert screen.text.text == text
             await wait_for_text(
-                pilot, "27 items · 3,329 stored tokens of 128,000", "live 4", "23 messages, 2,364 tokens"
+                pilot,
+                "27 items · 3,329 stored tokens of 128,000",
+                "live 4",
+                "23 messages, 2,364 stored tokens",
             )
             assert set(screen.items._fresh) <= {key for key in screen.items.keys if key[0] == "message"}
 

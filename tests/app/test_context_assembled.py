@@ -61,18 +61,18 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         assert shown_lines(pilot)[7].split()[:6] == [
             "0",
             "D3",
-            "sum_4c4bd5292abfa225",
+            "sum_4c4bd529…",
             "282",
             "379",
             "37w",
-        ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd5292abfa225", "282", "379"])
+        ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd529…", "282", "379"])
         await pilot.press("B", *"3500", "enter")
         await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
         assert lines[6] == " ordinal 0 · budget: the first that does not fit: 363 tokens"
         assert [line.split()[:6] for line in lines[8:10]] == [
-            ["-", "0", "D3", "sum_4c4bd5292abfa225", "282", "cut:"],
-            ["-", "1", "D3", "sum_6f28c0a7f6f90a1a", "227", "cut:"],
+            ["-", "0", "D3", "sum_4c4bd529…", "282", "cut:"],
+            ["-", "1", "D3", "sum_6f28c0a7…", "227", "cut:"],
         ]
         assert lines[13].split()[:7] == ["│", "4", "user", "m848", "#367", "85", "92"]
         for _ in range(3):
@@ -281,7 +281,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         screen = await go_to(pilot, ContextScreen(conversation(pilot, 1)))
-        await wait_for_text(pilot, "sum_4c4bd5292abfa225", " The file is damaged.")
+        await wait_for_text(pilot, "sum_4c4bd529", " The file is damaged.")
         assert screen.assembly.ledger is None
         assert "…" in shown_lines(pilot)[7]
         await pilot.press("o")
