@@ -46,11 +46,11 @@ class Picture:
 
 
 PICTURES = (
-    Picture("conversations", (), "quick checks"),
-    Picture("conversations-80x24", (), "quick checks", SMALL),
+    Picture("conversations", (), "at least 4 findings"),
+    Picture("conversations-80x24", (), "at least 4 findings", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
-    Picture("dag", ("s", "l", "j", "l"), "Condensed memory"),
+    Picture("dag", ("s", "l", "j", "l"), "63 summaries"),
     Picture("dag-80x24", ("s", "l", "j", "l"), "D3", SMALL),
     Picture("map", ("s", "m"), "in the context"),
     Picture("context", ("c",), "fresh tail"),
@@ -81,10 +81,10 @@ PICTURES = (
     Picture("plan", ("s", "d"), "Dissolve summary"),
     Picture("plan-80x24", ("s", "d"), "moved", SMALL),
     Picture("health", ("H",), "by design"),
-    Picture("health-80x24", ("H",), "by design", SMALL),
+    Picture("health-80x24", ("H",), "broken", SMALL),
     Picture("compacting", ("C", "1", "1", "1", "1"), "depth 4"),
     Picture("compacting-draft", ("C", "number_sign", "8", "enter", "3", "a"), "your decision"),
-    Picture("transplant", ("t",), "choose the target"),
+    Picture("transplant", ("t",), "Choose the target"),
     Picture("review", ("s", "r"), "OK: no problems"),
     Picture("review-80x24", ("s", "r"), "OK: no problems", SMALL),
     Picture("repair", ("R", "enter"), "marked"),
@@ -168,14 +168,20 @@ def main() -> None:
     # Named where a deletion is previewed; no picture writes an export.
     os.environ["XDG_DATA_HOME"] = "/home/operator/.local/share"
     reads.clock = lambda: THEN
-    wanted = set(sys.argv[1:])
+    wanted, missing = set(sys.argv[1:]), []
     with tempfile.TemporaryDirectory(prefix="lcm-tui-pictures-") as folder:
         home = Path(folder)
         keep_snapshots(unpack_demo(home))
         for picture in PICTURES:
             if not wanted or picture.name in wanted:
-                asyncio.run(take(picture, home))
+                try:
+                    asyncio.run(take(picture, home))
+                except SystemExit as told:  # the others are taken all the same
+                    missing.append(f"{picture.name}: {told}")
+                    continue
                 sys.stdout.write(f"{picture.name}.svg\n")
+    if missing:
+        raise SystemExit("\n".join(missing))
 
 
 if __name__ == "__main__":
