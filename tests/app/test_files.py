@@ -235,7 +235,7 @@ async def test_files_are_read_by_the_page_and_only_those_in_sight_are_looked_for
             rows,
         )
     async with files_of(openclaw_home, 3) as (pilot, screen):
-        await wait_for_text(pilot, f"Files of conversation 3  main  {PAGE}+")
+        await wait_for_text(pilot, "Files of conversation 3  ", f"{PAGE}+")
         assert len(screen.list.table.keys) == PAGE
         assert len(screen.list.states) < 100
         await pilot.press("G")

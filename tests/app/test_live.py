@@ -238,7 +238,7 @@ async def test_keys_are_answered_while_the_host_commits_without_a_pause(database
                 await pilot.press("pagedown" if number % 2 else "pageup")
                 places.append(view.selected)
             assert first in places
-            assert len(set(places)) == 2, "the same two keys lead to the same two places"
+            assert len(set(places[1:])) == 2, "the same two keys lead to the same two places"
             await pilot.press("end")
             await wait_for_text(pilot, "burst 14")
             assert not said(pilot)

@@ -291,7 +291,7 @@ async def test_a_remapped_key_takes_the_place_of_the_old_one_everywhere(database
         await pilot.press("e", "f7")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
         assert first.list.table.cursor == 1
-        await pilot.press("colon")
+        await pilot.press("colon", *"back")
         await wait_for_text(pilot, "Back ([)")
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
