@@ -204,7 +204,7 @@ async def test_a_new_file_appears_in_the_list(database_copy: DatabaseFactory):
             await wait_for_text(pilot, "new.txt")
             assert screen.selected_id() == selected
             await wait_for(
-                pilot, lambda: "missing" in next(at for at in shown_lines(pilot) if "new.txt" in at)
+                pilot, lambda: "unknown" in next(at for at in shown_lines(pilot) if "new.txt" in at)
             )
 
 
