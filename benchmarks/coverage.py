@@ -28,7 +28,7 @@ LEFT = "\x1b[D"
 
 
 def main() -> None:
-    """Measure each shape that was asked for."""
+    """Measure each shape named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage")
     parser.add_argument("--shapes", default="b,a")
     parser.add_argument("--runs", type=int, default=5)

@@ -137,7 +137,7 @@ class LcmApp(App[int]):
     def _background_screens(self) -> list[Screen[Any]]:
         """The screens that can be seen below the one in front: none, but below a question.
 
-        Textual takes the next one for visible below any other, lays it out anew with each that is opened,
+        Textual takes the next one for visible below any other, lays it out again with each that is opened,
         and paints all of the one in front when it changes, as the first list does while it is counted.
         """
         return super()._background_screens if self._screen_stack and self.screen.is_modal else []

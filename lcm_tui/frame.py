@@ -152,7 +152,7 @@ class CommandScreen(Screen[None], Still):
         super().__init__()
         self._compositor = Painter()
         self.then: PastSession | None = None  #: shows the past; None: the present
-        self.moving = False  #: another moment was asked for, and is not shown yet
+        self.moving = False  #: another moment is being read and is not shown yet
         self.among: SeriesOf | None = None  #: what it shows one of
         self._left: list[PastSession] = []
         self._actions: dict[str, Action] | None = None  #: by command

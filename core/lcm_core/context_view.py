@@ -234,8 +234,8 @@ def _group(sort: _Sort, protected: bool, count: int, tokens: int) -> Group:
 
 
 def depth_name(depth: int) -> str:
-    """``L`` for leaves, ``D1`` and so on for what was condensed from them."""
-    return "L" if depth == 0 else f"D{depth}"
+    """``leaf``, or ``D1`` and so on for what was condensed from leaves."""
+    return "leaf" if depth == 0 else f"D{depth}"
 
 
 def fresh_tail_of(

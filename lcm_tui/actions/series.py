@@ -1,6 +1,6 @@
 """`[` and `]` where a screen shows one of a series: the previous and the next one, without the list between.
 
-The rows of a list are the series. Stepping moves the cursor of that list, so whoever goes back stands on what
+The rows of a list are the series. Stepping moves the cursor of that list, so `esc` comes back to what
 was shown last; what cannot be shown is passed over.
 """
 
@@ -71,7 +71,7 @@ class Series(Generic[K]):
                 following.go_on_from(screen)
 
     async def _step(self, down: int) -> Shown:
-        """The place of the next row that has one, on which the list stands then."""
+        """The place of the next row that has one; the cursor of the list is on it then."""
         view = self.view()
         at = view.cursor + down
         while 0 <= at < len(view.keys):

@@ -58,7 +58,7 @@ def undoing_line(line: HistoryLine) -> Change:
 def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> Change:
     """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it.
 
-    The passes of a compaction, and a brief with its sweep, are one thing to whoever asked for it.
+    The passes of a compaction, and a brief with its sweep, are one change to the operator.
     """
     if one.batch is not None and one.kind in WHOLE:
         batch = batch or (one,)

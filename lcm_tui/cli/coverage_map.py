@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from lcm_core.context_view import depth_name
 from lcm_core.coverage_map import read_broken, read_coverage
 from lcm_core.dag.coverage import WRONG, Block, Coverage, Runs
 from lcm_core.engine_rules import configured, engine_rules
@@ -24,7 +25,6 @@ from lcm_tui.cli.selecting import chosen
 from lcm_tui.views.blocks import Block as Printed
 from lcm_tui.views.blocks import Column, Facts, Note, Table, Verbatim
 from lcm_tui.views.coverage import (
-    depth_text,
     legend,
     notes,
     picture,
@@ -93,7 +93,7 @@ def _blocks(conversation: Conversation, coverage: Coverage, width: int, *, plain
         rows = [
             (
                 block.summary_id,
-                depth_text(block.depth),
+                depth_name(block.depth),
                 state_text(block.state),
                 runs_text(coverage, block.runs) or None,
             )

@@ -7,10 +7,11 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
+from lcm_core.context_view import depth_name
 from lcm_core.dag.coverage import Coverage, Held, Scale, cells_of, cut_cells
 from lcm_core.text import safe_line
 
-from lcm_tui.views.coverage import LOOKS, axis_marks, depth_text, legend, state_text, sums
+from lcm_tui.views.coverage import LOOKS, axis_marks, legend, state_text, sums
 from lcm_tui.widgets.palette import PAINTS
 from lcm_tui.widgets.spans import text_of
 
@@ -51,7 +52,7 @@ def _rows(coverage: Coverage) -> Iterator[str]:
     scale = Scale(0, coverage.messages, (WIDTH - LEFT - 12) // CELL)
     y = 56
     for level in coverage.levels:
-        yield _text(12, y + 15, f"{depth_text(level.depth)}  {len(level.blocks):,}")
+        yield _text(12, y + 15, f"{depth_name(level.depth)}  {len(level.blocks):,}")
         colours = [
             None if cell.state is None else _WRONG if cell.doubled else PAINTS[LOOKS[cell.state].style].colour
             for cell in cells_of(level, scale)

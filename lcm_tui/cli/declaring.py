@@ -106,7 +106,7 @@ class Command:
         return tuple((one.name, kind, tuple(_declared(one.name, kind, one.default))) for one, kind in found)
 
     def takes(self, options: type[Any]) -> bool:
-        """Whether one of its parameters stands for the options of this dataclass, at any depth."""
+        """Whether one of its parameters holds the options of this dataclass, at any depth."""
         return any(issubclass(one, options) for _, kind, _ in self._taken for one in _records(kind))
 
     def call(self, run: Run, values: Mapping[str, Any]) -> Outcome:
@@ -159,7 +159,7 @@ def _is_record(given: Any) -> bool:
 
 
 def _records(given: Any) -> Iterator[type[Any]]:
-    """The dataclasses that an annotation stands for."""
+    """The dataclasses that an annotation names."""
     if _is_record(given):
         yield given
         for _, kind in _fields(given):

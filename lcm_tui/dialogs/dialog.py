@@ -41,7 +41,7 @@ BESIDE: Final = 5
 
 
 class Keyed(Protocol):
-    """What a dialog asks of the app that it stands in."""
+    """What a dialog needs from its app."""
 
     @property
     def session(self) -> Session:
@@ -53,7 +53,7 @@ class Faded(BackgroundScreen):
 
     @classmethod
     def process_segments(cls, segments: Iterable[Segment], color: Color) -> Iterable[Segment]:
-        """Without what stands out; where there are no colours to blend, dim."""
+        """Faded towards the background; dim where there are no colours to blend."""
         faint = Style(bold=False, reverse=False, underline=False, dim=color.a == 0)
         for segment in super().process_segments(segments, color):
             yield segment if segment.control else Segment(segment.text, (segment.style or Style()) + faint)
@@ -183,7 +183,7 @@ class Dialog(ModalScreen[T]):
         return ()
 
     def more_keys(self) -> Document:
-        """Keys that stand in no key bar."""
+        """Keys that no key bar shows."""
         return ()
 
 

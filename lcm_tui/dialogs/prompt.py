@@ -8,7 +8,7 @@ from lcm_tui.widgets.text import Block, Document, heading
 
 
 def prompt_document(label: str, explained: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
-    """*label* stands above the line, *explained* only here; *keys* go through the matches of *finder*."""
+    """*label* is shown above the line, *explained* only here; *keys* go through the matches of *finder*."""
     through = f"{keys[0]} and {keys[1]} go through the matches"
     if finder is None:
         about = "A line to fill in. Nothing happens before enter; the line above says what is wrong with it."

@@ -74,7 +74,7 @@ class TwoTexts(Dialog[None]):
         return READING
 
     def action_open(self, number: int) -> None:
-        """Open a passage where it stands; 0: the first in sight."""
+        """Open a passage in its conversation; 0: the first in sight."""
         self._open_passage(number or passage_at(self.second.first_block))
 
     def action_divide(self, step: int) -> None:

@@ -18,7 +18,7 @@ class Aside(TwoPanes):
     """What is listed, and the text about what is selected in it, which a narrow screen does without."""
 
     def __init__(self, *listed: Widget, show_text: Callable[[], None], beside: int = WIDE) -> None:
-        """*listed* stands in rows; *show_text* is called once the text has room that it had not before.
+        """*listed* is the list; *show_text* is called once the text has room that it had not before.
 
         *beside*: the width of the terminal, in cells, from which on it has.
         """

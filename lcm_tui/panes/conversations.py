@@ -64,7 +64,7 @@ class ConversationList(ListPane[RowKey]):
         named: Callable[[Mapping[RowKey, str]], None] | None = None,
         known: Callable[[], Mapping[RowKey, str]] = dict,
     ) -> None:
-        """*none* stands there when there is no row at all; *changed*: filter or order list other rows.
+        """*none* is shown when there is no row at all; *changed*: filter or order list other rows.
 
         *named* is given what each row is called, whenever that has changed; *known*: what another list calls
         them, which has read more of them.

@@ -1,4 +1,4 @@
-"""What stands above a list or a text: some lines, each of them whole."""
+"""The head of a list or a text: some lines, each of them whole."""
 
 from __future__ import annotations
 

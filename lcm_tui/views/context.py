@@ -189,9 +189,7 @@ def kind_cell(item_type: str, weight: Weight | None, entry: ContextEntry | None)
 def kind_name(kind: str, depth: int) -> str:
     """The short name of a summary's kind and depth; one that does not fit the other is written out."""
     fits = (kind == "leaf") == (depth == 0)
-    if not fits:
-        return f"{kind[:4]} {depth}"
-    return kind if depth == 0 else depth_name(depth)
+    return depth_name(depth) if fits else f"{kind[:4]} {depth}"
 
 
 def kind_words(kind: str, depth: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lcm_core.context_view import depth_name
 from lcm_core.dag.coverage import (
     Block,
     Cell,
@@ -60,11 +61,6 @@ LOST: Final = Span("!", "error")
 def state_text(state: State) -> str:
     """A state in the words of the legend."""
     return _WORDS.get(state, state.value)
-
-
-def depth_text(depth: int) -> str:
-    """A row's name."""
-    return "leaf" if depth == 0 else f"D{depth}"
 
 
 def gutter(name: str, count: int | None = None) -> Span:
@@ -227,7 +223,7 @@ def block_line(coverage: Coverage, block: Block, scale: Scale | None = None) -> 
     """A summary in one line: its id, depth, state, and which messages it covers."""
     look = LOOKS[block.state]
     spans = [
-        Span(f"{depth_text(block.depth)} ", "dim"),
+        Span(f"{depth_name(block.depth)} ", "dim"),
         Span(block.summary_id, "key"),
         Span(f" {state_text(block.state)}", look.style),
         Span(f" · {runs_text(coverage, block.runs)} · {counted(block.messages, 'message', 'messages')}"),
@@ -272,7 +268,7 @@ def picture(coverage: Coverage, width: int, *, plain: bool) -> list[Line]:
     lines: list[Line] = []
     for level in coverage.levels:
         row, _ = level_line(level, scale, plain=plain)
-        lines.append((gutter(depth_text(level.depth), len(level.blocks)), *row))
+        lines.append((gutter(depth_name(level.depth), len(level.blocks)), *row))
     lines.append((gutter("context"), *cut_line(coverage, scale)))
     lines.append((gutter(""), *axis_line(coverage, scale, plain=plain)))
     return lines
@@ -285,7 +281,7 @@ def notes(coverage: Coverage) -> list[tuple[str, str]]:
         ("Twice in the context", runs_text(coverage, coverage.doubled)),
         *(
             (
-                f"Covered twice by {'leaves' if level.depth == 0 else depth_text(level.depth)}",
+                f"Covered twice by {'leaves' if level.depth == 0 else depth_name(level.depth)}",
                 runs_text(coverage, level.doubled),
             )
             for level in coverage.levels

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from itertools import accumulate
 
+from lcm_core.context_view import depth_name
 from lcm_core.recall.levels import Level
 from lcm_core.recall.read import Passage
 from lcm_core.times import format_local, parse_utc
 from lcm_core.wording import counted
 
 from lcm_tui.views.blocks import Column, Table
-from lcm_tui.views.coverage import depth_text
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.wrapped import Block, Document
 
@@ -20,7 +20,7 @@ from lcm_tui.widgets.wrapped import Block, Document
 def level_text(level: Level) -> str:
     """What is on a level: ``4 D1 summaries, 12 messages``."""
     found = [
-        f"{number:,} {depth_text(depth)} {'summary' if number == 1 else 'summaries'}"
+        f"{number:,} {depth_name(depth)} {'summary' if number == 1 else 'summaries'}"
         for depth, number in level.depths
     ]
     found += [counted(len(level.messages), "message")] if level.messages else []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lcm_core.checks import CHECKS, FAMILIES, Repetition, certainty_of
+from lcm_core.context_view import depth_name
 from lcm_core.findings import CheckResult, Confidence, Finding, RowRef, Severity
 from lcm_core.store.found_rows import FoundRow
 from lcm_core.text import clip, safe_line
@@ -152,7 +153,7 @@ def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line
     style: StyleName
     if row.summary_id is not None:
         depth = entry.depth or 0
-        kind, style = "leaf" if depth == 0 else f"D{depth}", depth_style(entry.depth)
+        kind, style = depth_name(depth), depth_style(entry.depth)
     else:
         kind, style = entry.role or "", role_style(entry.role)
     return (

@@ -214,8 +214,7 @@ def _tokens_by_name(groups: Iterable[Group]) -> dict[str, int]:
 
 def _sign(group: Group, *, plain: bool) -> Line:
     """A name in a legend, behind its colour or letter."""
-    name = "leaf" if group.depth == 0 else group.name
-    return (Span(f" {_letter(group)}=" if plain else " █ ", _style(group)), Span(f"{name} "))
+    return (Span(f" {_letter(group)}=" if plain else " █ ", _style(group)), Span(f"{group.name} "))
 
 
 def _letter(group: Group) -> str:

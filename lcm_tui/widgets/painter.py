@@ -28,7 +28,7 @@ class Painter(Compositor):
             self._changed = None
 
     def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
-        """The lines that are painted: where each widget stands, what of it, and how that looks."""
+        """The lines that are painted: where each widget is, which part of it, and how that looks."""
         if self._changed is None:
             yield from super()._get_renders(crop)
             return

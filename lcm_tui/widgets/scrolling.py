@@ -159,7 +159,7 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         return self._vertical_scrollbar
 
     def _refresh_scrollbars(self) -> None:
-        """The bar stands there always, from the start on: nothing about it is laid out again."""
+        """The bar is always there, from the start: nothing about it is laid out again."""
         assert self.vertical_scrollbar.display
 
     def action_move(self, step: int) -> None:
@@ -178,7 +178,7 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         """Fold or unfold."""
 
     def also_moves(self, what: str) -> None:
-        """Fold and unfold, or what else stands for it, is said in the help."""
+        """Say in the help what the keys of folding do here."""
         self.moves = (*type(self).moves, (("fold", "unfold"), what))
 
     @property

@@ -549,7 +549,7 @@ def test_cells_are_shared_out_in_full(amounts: list[int], width: int):
 
 GROUPS = (
     Group("D1", 1, None, False, 2, 600),
-    Group("L", 0, None, False, 1, 1),
+    Group("leaf", 0, None, False, 1, 1),
     Group("user", None, "user", False, 2, 100),
     Group("user", None, "user", True, 1, 50),
     Group("tool", None, "tool", True, 1, 249),

@@ -205,6 +205,6 @@ async def test_every_summary_and_every_message_below_one_has_a_row(
 def test_a_tree_that_is_left_before_it_was_read_is_left_as_it_was_found():
     lines = SummaryTree(ConversationId(1), Marks(lambda: None))
     left = Folding(Tree(), way=("sum_1", "sum_2"), row=3)
-    lines.return_to(left, stand=True)
+    lines.return_to(left, select=True)
     found = lines.left_as()
     assert (found.tree, found.way, found.row) == (left.tree, left.way, left.row)

@@ -50,7 +50,7 @@ async def changed(pilot: Pilot[int], screen: CommandScreen, before: tuple[object
 
 
 async def again(pilot: Pilot[int], screen: CommandScreen, name: str) -> CommandScreen:
-    """Back on the screen; it is opened anew when it was left."""
+    """Back on the screen; it is opened again when it was left."""
     for _ in range(4):
         if pilot.app.screen is screen and not screen.asking:
             return screen

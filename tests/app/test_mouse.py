@@ -38,7 +38,7 @@ from tests.conftest import DatabaseFactory
 
 
 async def click_text(pilot: Pilot[int], text: str, within: type[Widget] | str, *, last: bool = False) -> None:
-    """Click the middle of *text*, which stands on the screen within a widget, the first or the *last*."""
+    """Click the middle of *text*, which is on the screen within a widget, the first or the *last*."""
     region = pilot.app.screen.query(within).first().region
     lines = shown_lines(pilot)
     for y in range(region.y, region.bottom):

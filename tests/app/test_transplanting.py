@@ -181,6 +181,6 @@ async def test_all_warnings_are_painted_when_their_pane_first_shows(database_cop
         await wait_for_text(pilot, "! 18 raw messages of conversation 1 are not copied: only what")
         await pilot.press("tab")
         await settled(pilot)
-        # What was painted, not what would be now: reading the screen here draws it anew.
+        # What was painted, not what would be now: reading the screen here draws it again.
         painted = [strip.text for _, (_, strip) in sorted(screen.view.warnings._painted.items())]
         assert sum(line.startswith(" ! ") for line in painted) == 3, painted

@@ -222,8 +222,8 @@ def test_it_says_when_the_context_outgrows_the_budget(database_copy):
 
 def test_it_says_when_the_copy_is_newer_than_what_it_comes_before(database_copy):
     path = database_copy("0.15.3")
-    assert any("newer" in one for one in plan(path, 8, 1).warnings)
-    assert not any("newer" in one for one in plan(path, 5, 8).warnings)
+    assert any("before older messages" in one for one in plan(path, 8, 1).warnings)
+    assert not any("before older messages" in one for one in plan(path, 5, 8).warnings)
 
 
 def test_texts_that_are_no_text_are_copied_byte_for_byte(database_copy):

@@ -33,7 +33,7 @@ def tables_of(path: Path) -> list[str]:
 
 
 async def rows_in(reader: Reader, tables: list[str], owner: int) -> dict[str, list[str]]:
-    """All rows, but of contexts and messages those of one conversation: what that was is asked for."""
+    """All rows, but of contexts and messages those of one conversation: the past is of one."""
     mine = f"WHERE conversation_id = {owner}"
     parts = f"WHERE message_id IN (SELECT message_id FROM messages {mine})"
     few = {"context_items": mine, "messages": mine, "message_parts": parts}

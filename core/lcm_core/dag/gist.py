@@ -79,7 +79,7 @@ def beginning(text: str) -> str:
 
 
 def _opening_to(text: str, at: int) -> int:
-    """Where the opening that stands at a place ends; the same place when none does."""
+    """Where the opening that begins at a place ends; the same place where none begins."""
     for marker in _MARKERS:
         if text.startswith(marker, at):
             return at + len(marker)

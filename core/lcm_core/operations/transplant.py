@@ -260,7 +260,7 @@ def _bad(whole: Subtree) -> Iterator[str]:
 
 
 async def _out_of_time(reader: Reader, whole: Subtree, target: ConversationId) -> list[str]:
-    """Whether the copy is older than what it comes before."""
+    """Whether part of the copy is newer than what it comes before."""
     bounds = await seq_bounds(reader, target)
     begins = parse_utc(bounds.first_at) if bounds else None
     ends = max((sort_key(_text(row.get("created_at"))) for row in whole.messages.values()), default=None)

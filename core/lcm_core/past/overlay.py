@@ -22,7 +22,7 @@ from lcm_core.store.connecting import SqlValue, quoted
 from lcm_core.store.schema import JOURNAL, Schema
 
 #: Tables whose rows are copied for one conversation where some were otherwise: SQLite puts no index below a
-#: view of two parts that stands in a join, and would read every message of the file.
+#: view of two parts within a join, and would read every message of the file.
 MESSAGES: Final = "messages"
 COPIED: Final = (MESSAGES, "message_parts")
 #: Tables whose rows go with a summary that was made later.

@@ -25,7 +25,7 @@ _CLOSING: Final = " \t\r\n\"'`*_)]»”’」』"
 _GLUED: Final = re.compile("[\u2e80-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _WORD: Final = re.compile(r"\w+(?:[./:@#_-]+\w+)*")
 _QUOTED: Final = re.compile(r"`([^`]+)`|\"([^\"]+)\"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»|「([^」]+)」")
-#: What stands before the first word of a sentence.
+#: What may come before the first word of a sentence.
 _SENTENCE: Final = re.compile(r"(?:^|[.!?:;…\n。！？-])[\s\"'`*_(„“«¿¡]*$")
 
 

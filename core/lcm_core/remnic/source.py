@@ -114,7 +114,7 @@ class Outline:
     links: tuple[Link, ...]
     edges: tuple[Link, ...]
     context: tuple[Stored, ...]  #: rows of ``context_items`` in order
-    unreadable: tuple[int, ...]  #: messages whose seq is no number, or stands twice
+    unreadable: tuple[int, ...]  #: messages whose seq is no number, or is that of another, too
 
 
 @dataclass(frozen=True, slots=True)

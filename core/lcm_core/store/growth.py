@@ -14,7 +14,7 @@ from lcm_core.times import parse_utc
 
 #: Messages whose times are read first, at most: each costs one look-up by (conversation, seq).
 SAMPLES = 240
-#: Look-ups beyond these, at most, that find out where in a long pause the messages stand.
+#: Look-ups beyond these, at most, that find out when in a long pause the messages came.
 CLOSER = 240
 
 
@@ -137,7 +137,7 @@ async def growth_of_all(reader: Reader) -> Growth | None:
     """The same of all messages of a database, from some at equal distances of their ids.
 
     Ids need not be in the order of time: an import adds old messages. So each of the messages that are read
-    stands for as many as any other, at its time.
+    counts for as many as any other, at its time.
     """
     if not reader.schema.has("messages", "created_at"):
         return None

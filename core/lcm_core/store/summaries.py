@@ -215,7 +215,7 @@ async def source_message_ids(reader: Reader, summary_id: SummaryId) -> list[int]
     return [row["message_id"] for row in rows]
 
 
-#: A table of so many times as many rows as a conversation may have in it is read where that is asked for.
+#: A table is read whole if its last rowid is at most so many times the rows a conversation may have in it.
 MOST_ROWS: Final = 3
 
 

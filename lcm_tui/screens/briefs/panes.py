@@ -24,7 +24,7 @@ COLUMNS = (
     Column("id", "id", 22, keep=30),
 )
 
-#: What stands in the place of what is not read yet.
+#: What is shown in place of what has not been read yet.
 LATER = Span("…", "dim")
 STATUS_STYLES: Mapping[str, StyleName] = {"active": "ok", "failed": "error", "draft": "warn"}
 

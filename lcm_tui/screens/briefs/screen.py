@@ -77,7 +77,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self._in_text = TextFinder(self.text)
         self.changes = BriefChanges(self, conversation, self.list)
         self._as_sent = False
-        self._wanted = select  #: the brief to stand on
+        self._wanted = select  #: the brief to select
         self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
 
     def compose_body(self) -> ComposeResult:

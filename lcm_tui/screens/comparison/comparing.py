@@ -10,10 +10,9 @@ from lcm_core.assemble.compare import ContextDiff
 from lcm_core.diff import Diff
 
 from lcm_tui.places import Side
-from lcm_tui.screens.comparison.panes import ComparisonHead
+from lcm_tui.screens.comparison.panes import HeadLines, context_lines
 from lcm_tui.screens.comparison.reads import load_comparison
 from lcm_tui.session import Session
-from lcm_tui.widgets.drawn import Drawn
 
 
 class Named(Protocol):
@@ -47,15 +46,15 @@ class Comparing(ABC, Generic[C]):
 
     title: str
     waiting: str  #: what is said before the lines are there
-    head: Drawn
+    head_height: int = 3  #: lines
 
     @abstractmethod
     async def load(self, session: Session) -> C:
         """Read both sides as they are now, and compare them. Raises LcmError."""
 
     @abstractmethod
-    def say(self, data: C, zone: tzinfo | None) -> None:
-        """Show in the head how they differ."""
+    def head_lines(self, data: C | None, zone: tzinfo | None) -> HeadLines:
+        """Both sides, and once they are compared how they differ."""
 
     @abstractmethod
     def id_of(self, heading: str) -> str | None:
@@ -69,7 +68,6 @@ class Contexts(Comparing[ContextDiff]):
 
     def __init__(self, left: Side, right: Side) -> None:
         self.left, self.right = left, right
-        self.head: ComparisonHead = ComparisonHead(left, right)
         same = left.conversation_id == right.conversation_id
         which = f"conversation {left.conversation_id}"
         self.title = which if same else f"{left.conversation_id} with {right.conversation_id}"
@@ -78,9 +76,9 @@ class Contexts(Comparing[ContextDiff]):
         """Assemble what is not assembled yet, and compare."""
         return await load_comparison(session, self.left, self.right)
 
-    def say(self, data: ContextDiff, zone: tzinfo | None) -> None:
+    def head_lines(self, data: ContextDiff | None, zone: tzinfo | None) -> HeadLines:
         """Both contexts, and the messages in which they differ."""
-        self.head.show_diff(data, zone)
+        return context_lines(self.left, self.right, data, zone)
 
     def id_of(self, heading: str) -> str | None:
         """The message's."""

@@ -17,6 +17,7 @@ from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.diff import DiffFinder
 from lcm_tui.panes.finding import Finder
 from lcm_tui.screens.comparison.comparing import C, Comparing
+from lcm_tui.screens.comparison.panes import ComparisonHead
 from lcm_tui.widgets.diff_rows import Naming
 from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.lines import LineView
@@ -60,13 +61,14 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
     def __init__(self, comparing: Comparing[C]) -> None:
         super().__init__()
         self.comparing = comparing
+        self.head = ComparisonHead(comparing.head_lines(None, None), comparing.head_height)
         self.table = DiffView(empty=comparing.waiting, id="list", changes=False)
         self._finder = DiffFinder(self.table, as_typed=False)
         self._data: C | None = None
 
     def compose_body(self) -> ComposeResult:
         """The head and the lines."""
-        yield self.comparing.head
+        yield self.head
         yield self.table
 
     def actions(self) -> Sequence[Action]:
@@ -125,7 +127,7 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
                 data.diff,
                 Naming(lambda line: written.heading_at(line).removeprefix(HEADING), is_heading),
             )
-        self.comparing.say(data, self.session.zone)
+        self.head.show_lines(self.comparing.head_lines(data, self.session.zone))
 
     # -- changes ---------------------------------------------------------------------------------------------
 

@@ -207,7 +207,7 @@ class ItemList(LineView[RowKey]):
         self._outdated = set(self.entries) - set(data.entries)
         self._learn_entries(data.entries.values())
         self.empty = self._why_empty()
-        # The cursor begins on an item; what stands above the first one stays in sight.
+        # The cursor begins on an item; the line above the first one stays in sight.
         begins = next(filter(stands_for_item, known.view.keys), None) if first else None
         self.show_known(data.selected or begins, [key for key, ordinal in alike if ordinal not in moved])
         self.mark_fresh(data.fresh)

@@ -82,7 +82,7 @@ class SentList(LineView[MessageKey]):
         return None if self.selected is None else self.item_of(self.selected)
 
     def item_of(self, key: MessageKey) -> ItemId:
-        """The item that a message stands for."""
+        """The item that a message was made from."""
         origin = self._origin_of(key)
         return None if origin is None else origin.summary_id or origin.message_id
 

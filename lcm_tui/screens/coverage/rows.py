@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from lcm_core.context_view import depth_name
 from lcm_core.dag.coverage import Block, Coverage, Scale, beside, beyond, nearest
 from lcm_core.records import SummaryId
 from rich.style import Style
@@ -14,7 +15,7 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 
-from lcm_tui.views.coverage import GUTTER, depth_text, gutter, level_line
+from lcm_tui.views.coverage import GUTTER, gutter, level_line
 from lcm_tui.widgets.scrolling import Scroller
 from lcm_tui.widgets.spans import Span, StyleName, strip_of
 
@@ -224,7 +225,7 @@ class CoverageRows(Scroller):
             return strip_of((), self.style_of, self._width)
         if coverage is None or scale is None or row >= len(coverage.levels):
             expected = self._expected[row : row + 1] if coverage is None else ()
-            heads = [gutter(depth_text(depth), count) for depth, count in expected]
+            heads = [gutter(depth_name(depth), count) for depth, count in expected]
             said = Span(f" {self.empty}" if row == 0 else "", "dim")
             return strip_of((*heads, said), self.style_of, self._width)
         chosen = self.chosen if self.row == row else None
@@ -238,7 +239,7 @@ class CoverageRows(Scroller):
     def _row(self, coverage: Coverage, row: int, scale: Scale, chosen: Block | None, over: str) -> Strip:
         level = coverage.levels[row]
         line, here = level_line(level, scale, plain=self.app.no_color, chosen=chosen)
-        head = gutter(depth_text(level.depth), len(level.blocks))
+        head = gutter(depth_name(level.depth), len(level.blocks))
         cells = strip_of(line, self.style_of, scale.width)
         parts = [strip_of((head,), self.style_of, GUTTER), cells]
         if here:

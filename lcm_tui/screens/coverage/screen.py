@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
+from lcm_core.context_view import depth_name
 from lcm_core.coverage_map import read_broken, read_coverage
 from lcm_core.dag.coverage import Coverage
 from lcm_core.errors import NotFoundError
@@ -33,7 +34,7 @@ from lcm_tui.panes.summary import read_summary_document
 from lcm_tui.screens.coverage.finding import MapFinder
 from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
-from lcm_tui.views.coverage import depth_text, scale_text, why_empty
+from lcm_tui.views.coverage import scale_text, why_empty
 from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Block, TextView
 
@@ -150,7 +151,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         level = coverage.levels[row]
         ids = (block.summary_id for block in level.blocks)
         at = next(at for at, summary_id in enumerate(ids, 1) if summary_id == chosen.summary_id)
-        return f"{depth_text(level.depth)} {at:,} of {len(level.blocks):,}"
+        return f"{depth_name(level.depth)} {at:,} of {len(level.blocks):,}"
 
     def selected_id(self) -> str | None:
         """The id of the chosen summary."""

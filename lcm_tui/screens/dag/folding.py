@@ -1,4 +1,4 @@
-"""What an operator left unfolded in a tree, and where the cursor stood: kept by id while the app runs.
+"""What an operator left unfolded in a tree, and where the cursor was: kept by id while the app runs.
 
 The map takes the place of the tree, and going back to the conversations leaves it: whoever returns finds the
 tree as it was left. Nothing of it depends on what was read; a place that is gone meanwhile is passed over.
@@ -22,8 +22,8 @@ class Folding:
 
     tree: Tree
     sections: set[Section] = field(default_factory=set)  #: headings that were there, so that they stay folded
-    way: Way = ()  #: to where the cursor stood
-    row: int = 0  #: of the screen, in which it stood
+    way: Way = ()  #: to where the cursor was
+    row: int = 0  #: of the screen, in which it was
 
     @property
     def summary(self) -> SummaryId | None:

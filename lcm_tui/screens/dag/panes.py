@@ -33,7 +33,7 @@ class SummaryTree(LineView[Place]):
         self.surveyed = asyncio.Event()  #: the whole graph is known
         self._painter = Painter(self.known, self.unfolding, None, marks)
         self._sections: set[Section] = set()  #: headings that were there before
-        self._returning: tuple[Way, int] | None = None  #: to where the cursor stood, and in which row
+        self._returning: tuple[Way, int] | None = None  #: to where the cursor was, and in which row
 
     # -- what is selected ----------------------------------------------------------------------------------
 
@@ -51,18 +51,18 @@ class SummaryTree(LineView[Place]):
     # -- what it shows -------------------------------------------------------------------------------------
 
     def left_as(self) -> Folding:
-        """What is unfolded, and where the cursor stands; before it could return there, where it should."""
+        """What is unfolded, and where the cursor is; before it could return there, where it should."""
         way, row = self._returning or (
             self.selected.path if self.selected is not None else (),
             self._offset(self._cursor) - self._top,
         )
         return Folding(self.unfolding, self._sections, way, row)
 
-    def return_to(self, left: Folding, *, stand: bool) -> None:
-        """Unfold what was left unfolded; *stand*: the cursor goes where it stood, as soon as that is read."""
+    def return_to(self, left: Folding, *, select: bool) -> None:
+        """Unfold what was left unfolded; *select*: the cursor goes back to its row once that is read."""
         self.unfolding, self._sections = left.tree, left.sections
         self._painter = replace(self._painter, tree=left.tree)
-        self._returning = (left.way, left.row) if stand and left.way else None
+        self._returning = (left.way, left.row) if select and left.way else None
 
     def _place_on(self, way: Way) -> Place | None:
         """As far on a way as is known, unfolded; None: nothing of it is there."""

@@ -180,12 +180,12 @@ focus (tab); n and N go to the next and the previous match.
     # -- coming back -------------------------------------------------------------------------------------
 
     def _return(self) -> None:
-        """Unfold what was unfolded when this tree was left, and stand where the cursor stood."""
+        """Unfold what was unfolded when this tree was left, and put the cursor back."""
         left = self.session.left.get(key_of(self.conversation_id)) if self.then is None else None
         if isinstance(left, Folding):
-            stand = self._wanted in (None, left.summary)
-            self.lines.return_to(left, stand=stand)
-            if stand:
+            select = self._wanted in (None, left.summary)
+            self.lines.return_to(left, select=select)
+            if select:
                 self._wanted = None
 
     def on_screen_suspend(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
+from lcm_core.context_view import depth_name
 from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.records import SummaryId
 
@@ -89,7 +90,7 @@ class ItemList(ListPane[SummaryId]):
             "mark": Span(MARK if marked else "○", "title" if marked else "dim"),
             "summary": Span(item.summary_id),
             "conversation": Span(str(item.conversation_id), "key"),
-            "depth": Span("leaf" if item.depth == 0 else f"D{item.depth}", depth_style(item.depth)),
+            "depth": Span(depth_name(item.depth), depth_style(item.depth)),
             "reason": Span(reason_text(item), "dim"),
             "state": Span(item.state.value, STATE_STYLES[item.state]),
             "tokens": Span(f"{item.tokens:,}", "dim"),

@@ -54,7 +54,7 @@ pane (tab) it finds text.
         self._series = Series("file", lambda: self.list.table, self._place_of)
         self._references: dict[FileId, FileReferences] = {}
         self._described: FileId | None = None
-        self._wanted = select  #: to stand on, once it is listed
+        self._wanted = select  #: to select, once it is listed
 
     def compose_body(self) -> ComposeResult:
         """The list, and what is known of the selected file."""

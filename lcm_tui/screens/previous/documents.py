@@ -33,9 +33,7 @@ def cells_of(data: PreviousData, summary: Summary | None, zone: tzinfo | None) -
     if summary is None:
         return {"depth": Span("gone", "error")}
     return {
-        "depth": Span(
-            "leaf" if summary.depth == 0 else depth_name(summary.depth), depth_style(summary.depth)
-        ),
+        "depth": Span(depth_name(summary.depth), depth_style(summary.depth)),
         "tokens": Span(f"{summary.tokens:,}"),
         "span": Span(_covers(data, summary, zone), "dim"),
     }

@@ -49,7 +49,7 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
 
 
 async def place_of_passage(reader: Reader, passage: Passage, question: str) -> places.Place:
-    """Where a passage stands that was found for a question, at the longest of its words; as `place_of`."""
+    """The place of a passage that was found for a question, at the longest of its words; as `place_of`."""
     name = passage.citation.partition("@")[0].removeprefix("msg#")
     said = passage.text.casefold()
     words = (term.strip('"') for term in terms_of(question))

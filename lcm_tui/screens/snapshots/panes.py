@@ -198,7 +198,7 @@ class SentThen:
         return message_document(rebuilt.ledger, place)
 
     def item(self, key: int | None = None) -> ItemId:
-        """The summary or message that the selected one, or a *key*, stands for; None on the line for all."""
+        """The summary or message of the selected row, or of a *key*; None on the line for all."""
         key, rebuilt = self.table.selected if key is None else key, self._rebuilt
         place = None if rebuilt is None or key is None or key == WHOLE else rebuilt.place(key)
         if rebuilt is None or place is None:
