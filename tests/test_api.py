@@ -70,7 +70,7 @@ def test_type_checkers_see_each_name_where_it_is_loaded_from():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == api._LATER
+    assert seen == api._MODULE_OF
 
 
 def test_what_is_not_public_is_no_attribute():

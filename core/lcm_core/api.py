@@ -10,13 +10,8 @@ scripts, ``details``, and the exit code of a command.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
 from importlib import import_module
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self
+from typing import TYPE_CHECKING, Final
 
 from lcm_core.errors import (
     ConfigurationError,
@@ -29,6 +24,7 @@ from lcm_core.errors import (
     RefusedError,
     UsageError,
 )
+from lcm_core.lcm_database import LcmDatabase, limits_of
 from lcm_core.records import (
     ContextItem,
     Conversation,
@@ -40,9 +36,6 @@ from lcm_core.records import (
     SummaryId,
     SummaryText,
 )
-from lcm_core.store.connecting import Rows
-from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import Schema
 
 if TYPE_CHECKING:
     from lcm_core.assemble.export import api_request
@@ -83,15 +76,12 @@ if TYPE_CHECKING:
     from lcm_core.recall.grants import Grants
     from lcm_core.recall.levels import Level
     from lcm_core.recall.read import Page, Verdict
-    from lcm_core.recall.settings import RecallSettings
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
     from lcm_core.summarize.models.writer import named_model
     from lcm_core.summarize.replies import Model
     from lcm_core.summarize.request import Summarizer
-
-P = ParamSpec("P")
 
 __all__ = [
     "RECALL_BLOCK",
@@ -178,655 +168,56 @@ __all__ = [
     "restore",
 ]
 
-#: Rows of a page, at most: SQLite counts in 64 bits.
-_MOST_ROWS: Final = 2**31
-#: Where a name is loaded from when it is first used: reading a database needs none of them.
+#: Where names are loaded from when they are first used: reading a database needs none of them.
 _LATER: Final = {
-    "RECALL_BLOCK": "lcm_core.recall.declared",
-    "RECALL_TOOLS": "lcm_core.recall.declared",
-    "AskLimits": "lcm_core.recall.asking",
-    "Asked": "lcm_core.recall.asking",
-    "Assembled": "lcm_core.assemble.result",
-    "Backup": "lcm_core.change.backup",
-    "BadKind": "lcm_core.operations.repair",
-    "BriefEntry": "lcm_core.focus_view",
-    "BriefText": "lcm_core.operations.focus",
-    "Committed": "lcm_core.change.commit",
-    "Confidence": "lcm_core.findings",
-    "Draft": "lcm_core.operations.drafting.draft",
-    "Engine": "lcm_core.engine",
-    "EngineSettings": "lcm_core.settings.engine",
-    "Exported": "lcm_core.operations.conversation_file",
-    "ExtractiveSummarizer": "lcm_core.summarize.models.extractive",
-    "Finding": "lcm_core.findings",
-    "Folders": "lcm_core.checks",
-    "Found": "lcm_core.recall.find",
-    "Grants": "lcm_core.recall.grants",
-    "Level": "lcm_core.recall.levels",
-    "Limits": "lcm_core.checks",
-    "Migrated": "lcm_core.change.migrate",
-    "Migration": "lcm_core.change.migrate",
-    "Model": "lcm_core.summarize.replies",
-    "Operation": "lcm_core.change.journal",
-    "Options": "lcm_core.settings.resolve",
-    "Page": "lcm_core.recall.read",
-    "Plan": "lcm_core.change.plan",
-    "Planned": "lcm_core.change.planning",
-    "Preview": "lcm_core.change.preview",
-    "RecallSettings": "lcm_core.recall.settings",
-    "RecallTool": "lcm_core.recall.declared",
-    "RepairList": "lcm_core.operations.repair",
-    "Report": "lcm_core.findings",
-    "RestorePreview": "lcm_core.change.restore",
-    "Restored": "lcm_core.change.restore",
-    "RuntimeModel": "lcm_core.engine",
-    "Session": "lcm_core.engine",
-    "Settings": "lcm_core.settings.resolve",
-    "StalePlanError": "lcm_core.change.errors",
-    "Summarizer": "lcm_core.summarize.request",
-    "SummaryGraph": "lcm_core.dag.graph",
-    "ToolAnswer": "lcm_core.recall.answer",
-    "Verdict": "lcm_core.recall.read",
-    "api_request": "lcm_core.assemble.export",
-    "migrate": "lcm_core.change.migrate",
-    "named_model": "lcm_core.summarize.models.writer",
-    "plan_activate_brief": "lcm_core.operations.focus",
-    "plan_archive": "lcm_core.operations.prune",
-    "plan_clear_brief": "lcm_core.operations.focus",
-    "plan_create_brief": "lcm_core.operations.focus",
-    "plan_delete_brief": "lcm_core.operations.focus",
-    "plan_dissolve": "lcm_core.operations.dissolve",
-    "plan_merge": "lcm_core.operations.merge",
-    "plan_redo": "lcm_core.change.undo",
-    "plan_transplant": "lcm_core.operations.transplant",
-    "plan_undo": "lcm_core.change.undo",
-    "plan_undo_batch": "lcm_core.change.undo",
-    "plan_undo_with_later": "lcm_core.change.undo",
-    "preview_restore": "lcm_core.change.restore",
-    "resolve": "lcm_core.settings.resolve",
-    "restore": "lcm_core.change.restore",
+    "lcm_core.assemble.export": "api_request",
+    "lcm_core.assemble.result": "Assembled",
+    "lcm_core.change.backup": "Backup",
+    "lcm_core.change.commit": "Committed",
+    "lcm_core.change.errors": "StalePlanError",
+    "lcm_core.change.journal": "Operation",
+    "lcm_core.change.migrate": "Migrated Migration migrate",
+    "lcm_core.change.plan": "Plan",
+    "lcm_core.change.planning": "Planned",
+    "lcm_core.change.preview": "Preview",
+    "lcm_core.change.restore": "RestorePreview Restored preview_restore restore",
+    "lcm_core.change.undo": "plan_redo plan_undo plan_undo_batch plan_undo_with_later",
+    "lcm_core.checks": "Folders Limits",
+    "lcm_core.dag.graph": "SummaryGraph",
+    "lcm_core.engine": "Engine RuntimeModel Session",
+    "lcm_core.findings": "Confidence Finding Report",
+    "lcm_core.focus_view": "BriefEntry",
+    "lcm_core.operations.conversation_file": "Exported",
+    "lcm_core.operations.dissolve": "plan_dissolve",
+    "lcm_core.operations.drafting.draft": "Draft",
+    "lcm_core.operations.focus": (
+        "BriefText plan_activate_brief plan_clear_brief plan_create_brief plan_delete_brief"
+    ),
+    "lcm_core.operations.merge": "plan_merge",
+    "lcm_core.operations.prune": "plan_archive",
+    "lcm_core.operations.repair": "BadKind RepairList",
+    "lcm_core.operations.transplant": "plan_transplant",
+    "lcm_core.recall.answer": "ToolAnswer",
+    "lcm_core.recall.asking": "AskLimits Asked",
+    "lcm_core.recall.declared": "RECALL_BLOCK RECALL_TOOLS RecallTool",
+    "lcm_core.recall.find": "Found",
+    "lcm_core.recall.grants": "Grants",
+    "lcm_core.recall.levels": "Level",
+    "lcm_core.recall.read": "Page Verdict",
+    "lcm_core.settings.engine": "EngineSettings",
+    "lcm_core.settings.resolve": "Options Settings resolve",
+    "lcm_core.summarize.models.extractive": "ExtractiveSummarizer",
+    "lcm_core.summarize.models.writer": "named_model",
+    "lcm_core.summarize.replies": "Model",
+    "lcm_core.summarize.request": "Summarizer",
 }
+_MODULE_OF: Final = {name: module for module, names in _LATER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     """A public name, loaded at its first use."""
-    if name not in _LATER:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(_LATER[name]), name)
+    found: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = found
     return found
-
-
-def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
-    """The limits that the checks apply, for the engine that wrote this schema.
-
-    None: the present engine. The operator's settings apply to both.
-    """
-    from lcm_core.checks import Limits
-    from lcm_core.engine_rules import RULES_PRESENT, configured, engine_rules
-
-    rules = configured(RULES_PRESENT if schema is None else engine_rules(schema), engine)
-    return Limits(
-        now=datetime.now(UTC),
-        retain_depth=engine.new_session_retain_depth.value,
-        leaf_target=rules.compaction.leaf_target_tokens,
-        condensed_target=rules.compaction.condensed_target_tokens,
-        overage=rules.escalation.summary_max_overage_factor,
-        fresh_tail=rules.tail.fresh_tail_count,
-        large_payload=rules.ingest.large_file_token_threshold,
-    )
-
-
-class LcmDatabase:
-    """A database of any version, open for reading; only `commit` changes it.
-
-    Opening and reading leave no trace beside the file, even while a host writes it (docs/decisions.md, "No
-    trace"). Each call is one read transaction and sees one state of the file. Use it as an asynchronous
-    context manager, or `close` it. One object serves many tasks of one event loop.
-    """
-
-    def __init__(self, database: Database, settings: EngineSettings, large_files: Path | None = None) -> None:
-        self._database = database
-        self._settings = settings
-        self._large_files = large_files
-
-    @classmethod
-    async def open(
-        cls,
-        path: Path,
-        *,
-        settings: EngineSettings | None = None,
-        busy_seconds: float = 5.0,
-        large_files: Path | None = None,
-    ) -> Self:
-        """Open an existing file; this never creates one.
-
-        *settings*: the operator's settings of the engine (`resolve` reads them); None: the defaults.
-        *large_files*: the folder of the large files, which `search` reads too; None: ``lcm-files`` beside the
-        database.
-        *busy_seconds*: how long to wait for the lock of another process.
-
-        Raises:
-            DatabaseMissingError: the file does not exist.
-            DatabaseError: it is damaged, locked, encrypted, or belongs to another program.
-        """
-        from lcm_core.settings.engine import EngineSettings
-
-        database = await Database.open(path, busy_seconds=busy_seconds)
-        return cls(database, settings or EngineSettings(), large_files)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the file and interrupt running reads."""
-        await self._database.close()
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self._database.path
-
-    # -- reading -----------------------------------------------------------------------------------------
-
-    async def conversations(self) -> list[Conversation]:
-        """All conversations, also archived ones, the newest activity first."""
-        from lcm_core.store.conversations import list_conversations
-
-        return [one.conversation for one in await self._database.read(list_conversations)]
-
-    async def conversation(self, wanted: int | str) -> Conversation:
-        """One conversation, by its id or session key. A key selects the active conversation, else the newest.
-
-        Raises:
-            NotFoundError: no conversation matches.
-        """
-        from lcm_core.store.conversations import find_by_session_key, get_conversation
-
-        if isinstance(wanted, str):
-            return await self._database.read(find_by_session_key, wanted)
-        return await self._database.read(get_conversation, wanted)
-
-    async def messages(
-        self, conversation_id: ConversationId, *, from_seq: int | None = None, limit: int = 200
-    ) -> list[Message]:
-        """At most *limit* messages in order of ``seq``, whole, from *from_seq* on (None: from the first).
-
-        The next page begins at the last ``seq`` + 1. The list is empty if the conversation does not exist.
-
-        Raises:
-            UsageError: *limit* is less than 1.
-        """
-        if limit < 1:
-            raise UsageError(f"A page has at least 1 message, not {limit:,}.", details={"limit": limit})
-        return await self._database.read(_messages, conversation_id, from_seq, min(limit, _MOST_ROWS))
-
-    async def parts(self, message_ids: Sequence[MessageId]) -> dict[MessageId, list[MessagePart]]:
-        """The parts of messages, each message's in order; messages without parts are left out."""
-        from lcm_core.store.messages import message_parts
-
-        found: dict[MessageId, list[MessagePart]] = {}
-        for part in await self._database.read(message_parts, message_ids):
-            found.setdefault(part.message_id, []).append(part)
-        return found
-
-    async def graph(self, conversation_id: ConversationId) -> SummaryGraph:
-        """The summaries of a conversation with their sources, without their texts.
-
-        Walks over the graph end on any rows, even if links form a cycle or refer to missing rows.
-        """
-        from lcm_core.store.summaries import load_graph
-
-        return await self._database.read(load_graph, conversation_id)
-
-    async def summaries(self, summary_ids: Iterable[SummaryId]) -> list[SummaryText]:
-        """Summaries with their texts, in the given order; ids that do not exist are left out."""
-        from lcm_core.store.summaries import texts_of
-
-        return await self._database.read(texts_of, list(summary_ids))
-
-    async def source_messages(self, summary_id: SummaryId) -> list[Message]:
-        """The source messages of a leaf, in order; none for a condensed summary."""
-        from lcm_core.store.summaries import source_messages_of
-
-        return await self._database.read(source_messages_of, summary_id)
-
-    async def context(self, conversation_id: ConversationId) -> list[ContextItem]:
-        """The items of a conversation's context in order, including items whose row is missing."""
-        from lcm_core.store.context import context_items
-
-        return list(await self._database.read(context_items, conversation_id))
-
-    # -- what is sent ------------------------------------------------------------------------------------
-
-    async def assemble(
-        self, conversation_id: ConversationId, *, budget: int, prompt: str | None = None, clamp: bool = True
-    ) -> Assembled:
-        """What the model receives of a conversation under *budget* tokens, and why the rest is left out.
-
-        Source: docs/engine/assembly.md. *prompt*: the user's message. It selects among older items if the
-        engine of this file does that, and a recall cue for an identifier in it may come first. *clamp* False
-        skips the engine's last step. `api_request` makes a request of the result.
-
-        Raises:
-            UsageError: *budget* is less than 1.
-            NotFoundError: the conversation does not exist.
-        """
-        from lcm_core.assembly import assemble_context, settings_for
-        from lcm_core.engine_rules import engine_rules
-        from lcm_core.recall.cueing import with_cue
-        from lcm_core.thresholds import settings_for_session
-
-        if budget < 1:
-            raise UsageError(f"A budget is at least 1 token, not {budget:,}.", details={"budget": budget})
-        session_key = (await self.conversation(conversation_id)).session_key
-        engine = settings_for_session(self._settings, session_key)
-        settings = settings_for(engine, budget, prompt, clamp=clamp)
-
-        async def load(reader: Reader) -> Assembled:
-            found = await assemble_context(reader, conversation_id, settings, zone=self._zone())
-            rules = engine_rules(reader.schema)
-            return await with_cue(reader, conversation_id, found, prompt, rules, datetime.now(UTC))
-
-        return await self._database.read(load)
-
-    def _zone(self) -> tzinfo | None:
-        """The time zone in the engine's settings; None: the zone of this machine."""
-        from zoneinfo import ZoneInfo
-
-        name = self._settings.timezone.value
-        return None if name is None else ZoneInfo(name)
-
-    # -- searching ---------------------------------------------------------------------------------------
-
-    async def search(
-        self,
-        query: str,
-        *,
-        conversations: Collection[ConversationId] | None = None,
-        limit: int = 20,
-        offset: int = 0,
-    ) -> Found:
-        """Search messages with their tool calls, summaries, focus briefs and large files.
-
-        A hit contains every word of *query* (docs/recall.md, "Queries"); the result says what was searched.
-        *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
-
-        Raises:
-            UsageError: the query is empty or too long, *limit* is less than 1, or *offset* less than 0.
-        """
-        from lcm_core.recall.find import search
-        from lcm_core.recall.terms import parse
-        from lcm_core.store.searched import Filter
-
-        if limit < 1 or offset < 0:
-            raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
-        asked = parse(query)
-        wanted = Filter(None if conversations is None else tuple(conversations))
-
-        async def load(reader: Reader) -> Found:
-            return await reader.run(
-                search, reader.schema, asked, wanted, self._recalling(), limit=limit, offset=offset
-            )
-
-        return await self._database.read(load)
-
-    async def expand(
-        self,
-        name: str,
-        *,
-        tokens: int = 4_000,
-        cursor: str | None = None,
-        level: int | None = None,
-        conversations: Collection[ConversationId] | None = None,
-    ) -> Page:
-        """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
-
-        *cursor*: from the previous page. *level*: only the texts of this level of a summary, as `levels`
-        numbers them; None: all of them. *conversations*: read only these; None: all.
-
-        Raises:
-            NotFoundError: the id or the level does not exist.
-            UsageError: the cursor is not valid.
-        """
-        from lcm_core.recall.levels import level_of, levels_below, read_level
-        from lcm_core.recall.read import read_below
-
-        def read(rows: Rows, schema: Schema) -> Page:
-            if level is not None:
-                found = level_of(levels_below(rows, schema, name, conversations), level, name)
-                return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
-            return read_below(
-                rows,
-                schema,
-                name,
-                self._recalling(),
-                tokens=tokens,
-                cursor=cursor,
-                within=conversations,
-            )
-
-        async def load(reader: Reader) -> Page:
-            return await reader.run(read, reader.schema)
-
-        return await self._database.read(load)
-
-    async def levels(
-        self, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
-    ) -> tuple[Level, ...]:
-        """The levels below a summary, without texts (docs/recall.md, "Level by level").
-
-        Level 0 is the summary itself. *conversations*: rows of others count as missing; None: all count.
-
-        Raises:
-            NotFoundError: the summary does not exist.
-        """
-        from lcm_core.recall.levels import levels_below
-
-        async def load(reader: Reader) -> tuple[Level, ...]:
-            return await reader.run(levels_below, reader.schema, summary_id, conversations)
-
-        return await self._database.read(load)
-
-    async def verify(self, citation: str) -> Verdict:
-        """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
-
-        Raises:
-            UsageError: it is not a citation.
-        """
-        from lcm_core.recall.read import verify
-
-        async def load(reader: Reader) -> Verdict:
-            return (await reader.run(verify, reader.schema, citation, self._recalling()))[0]
-
-        return await self._database.read(load)
-
-    async def ask(
-        self,
-        question: str,
-        model: Model | None = None,
-        *,
-        conversations: Collection[ConversationId] | None = None,
-        limits: AskLimits | None = None,
-    ) -> Asked:
-        """The evidence for a question, and the answer of a *model* from it; None: no model is called.
-
-        The model receives passages of the database and may request more, within *conversations* (None: all)
-        and *limits*. Its citations are checked. If it gives no answer, ``failed`` of the result says why, and
-        the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
-        """
-        from lcm_core.recall.asking import AskLimits, Inquiry
-
-        within = None if conversations is None else tuple(conversations)
-        inquiry = Inquiry(self._database, self._recalling(), question, limits or AskLimits(), within)
-        await inquiry.gather(for_model=model is not None)
-        return inquiry.evidence if model is None else await inquiry.ask(model)
-
-    def _recalling(self) -> RecallSettings:
-        from lcm_core.recall.settings import engine_recall
-
-        beside = self.path.parent
-        return engine_recall(self._settings, self._large_files or beside / "lcm-files", beside)
-
-    # -- focus briefs -------------------------------------------------------------------------------------
-
-    async def briefs(self, conversation_id: ConversationId) -> tuple[BriefEntry, ...]:
-        """The focus briefs of a conversation, newest first: what each replaces, and what is newer.
-
-        None if the engine of this file has no briefs. The tokens of what is newer are not counted.
-        """
-        from lcm_core.focus_view import load_briefs
-
-        async def load(reader: Reader) -> tuple[BriefEntry, ...]:
-            return await load_briefs(reader, conversation_id)
-
-        return await self._database.read(load)
-
-    # -- checking ----------------------------------------------------------------------------------------
-
-    async def check(
-        self,
-        conversation_id: ConversationId | None = None,
-        *,
-        only: Sequence[str] | None = None,
-        folders: Folders | None = None,
-    ) -> Report:
-        """Run the checks on the whole database, or on one conversation (docs/engine/doctor.md).
-
-        *only* names ids (``A11``) or families (``A``). *folders*: the folders of the host's files. A
-        check that needs a folder which is not named is "not run", as any check that cannot run.
-
-        Raises:
-            UsageError: *only* names an unknown check.
-            NotFoundError: there is no such conversation.
-        """
-        from lcm_core.checks import run_checks
-
-        return await run_checks(
-            self._database,
-            conversation=conversation_id,
-            only=only,
-            folders=folders,
-            limits=limits_of(self._settings, self._database.schema),
-        )
-
-    # -- changing ----------------------------------------------------------------------------------------
-
-    async def plan(
-        self,
-        operation: Callable[Concatenate[Reader, P], Awaitable[Plan | Sequence[Plan]]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Planned:
-        """Plan a change without a lock, with `plan_dissolve`, `plan_undo` or another ``plan_`` function.
-
-        ``preview`` of the result shows its effect, row by row (``text()``, ``as_json()``, ``sql()``);
-        `commit` makes exactly that change. Source: docs/changes.md, "The plan".
-
-        Raises:
-            NotFoundError: the database does not contain the named rows.
-            RefusedError: the change would do harm, or nothing; or an unknown engine wrote the file.
-        """
-        from lcm_core.change.planning import plan_for
-
-        async def planner(reader: Reader) -> Plan | Sequence[Plan]:
-            return await operation(reader, *args, **kwargs)
-
-        return await self._database.read(plan_for, planner)
-
-    async def plan_fixes(self, findings: Iterable[Finding]) -> Planned:
-        """One plan for the fixes of some findings; findings without a fix are left alone.
-
-        Raises:
-            RefusedError: no change of rows fixes any finding (for search tables: `lcm-tui reindex`).
-        """
-        from lcm_core.operations.fix import plan_fixes
-
-        chosen = list(findings)
-
-        async def planner(reader: Reader) -> Sequence[Plan]:
-            fixes = await plan_fixes(reader, chosen, limits=limits_of(self._settings, reader.schema))
-            return (fixes.plan,) if fixes.plan else ()
-
-        return await self.plan(planner)
-
-    async def plan_delete(self, conversation_ids: Sequence[ConversationId]) -> Planned:
-        """Plan to delete whole conversations, every row, in pieces that hardly delay a host.
-
-        The pieces are one batch, which `plan_undo_batch` undoes. The plan contains every deleted row;
-        `export` writes them to a file too. Conversations that no longer exist are left out.
-
-        Raises:
-            RefusedError: another conversation needs one of their rows, or none of them exists.
-        """
-        from dataclasses import replace
-
-        from lcm_core.change.journal import new_batch_id
-        from lcm_core.operations.prune import plan_delete
-
-        async def planner(reader: Reader) -> Sequence[Plan]:
-            batch = new_batch_id()
-            found = await plan_delete(reader, conversation_ids, rows=_MOST_ROWS)
-            return [replace(plan, batch=batch) for plan in found.plans]
-
-        return await self.plan(planner)
-
-    async def export(self, conversation_id: ConversationId, folder: Path) -> Exported:
-        """Write every row of a conversation to a new private file in *folder* (`lcm-tui import` reads it).
-
-        Raises:
-            NotFoundError: there is no such conversation.
-            DatabaseError: the folder cannot be written.
-        """
-        from lcm_core.operations.conversation_file import export_conversation
-
-        found = await self.conversation(conversation_id)
-        return await self._database.read(export_conversation, found, folder, self.path)
-
-    # -- other texts -------------------------------------------------------------------------------------
-
-    async def broken_summaries(
-        self, conversation_id: ConversationId, *, kinds: Collection[BadKind] | None = None
-    ) -> RepairList:
-        """The broken summaries of a conversation, and the summaries made from them.
-
-        *kinds*: what counts as broken; None: what is certainly broken (docs/decisions.md, "Checks").
-        Sources come before their consumers: draft and commit in that order.
-
-        Raises:
-            NotFoundError: there is no such conversation.
-        """
-        from lcm_core.operations.repair import SURE, find_repair
-
-        await self.conversation(conversation_id)
-        return await self._database.read(find_repair, conversation_id, kinds=SURE if kinds is None else kinds)
-
-    async def draft(
-        self, summary_id: SummaryId, summarizer: Summarizer, *, previous: bool = True
-    ) -> tuple[Draft, ...]:
-        """Draft a new text of a summary from its present sources, without changing anything.
-
-        No lock is held while *summarizer* works. Returns up to three drafts in the order they were made:
-        ``verdict`` names the problems of each, ``usage`` its cost (tokens and US dollars). The last may be
-        the truncated source, without a model (docs/decisions.md, "Drafts"). *previous*: give a leaf the
-        summaries before it, so that it does not repeat them.
-
-        Raises:
-            NotFoundError: the summary does not exist.
-            LcmError: the summarizer returned no answer.
-        """
-        from lcm_core.operations.drafting.draft import draft_setting, draft_summary, read_material
-
-        setting = draft_setting(self._database.schema, self._settings, self._zone(), previous=previous)
-        material = await self._database.read(
-            read_material, summary_id, setting.rendering, with_previous=previous
-        )
-        return await draft_summary(summarizer, material, setting)
-
-    async def plan_rewrite(
-        self, summary_id: SummaryId, text: str | Draft, *, repair: bool = False
-    ) -> Planned:
-        """Plan a new text of a summary: a draft, or your own text (``summaries.model``: manual).
-
-        The plan updates the counters and file lists of all consumers. *repair*: the history says repair.
-        A draft is committed only if the old text and the sources are those it was made from.
-
-        Raises:
-            NotFoundError: the summary does not exist.
-            StalePlanError: the summary or its sources changed since the draft was made; draft again.
-            RefusedError: the text is blank, or is the present one.
-        """
-        from lcm_core.operations.drafting.draft import MANUAL, draft_setting
-        from lcm_core.operations.rewrite import plan_rewrite
-        from lcm_core.store.summaries import get_summary
-
-        draft = None if isinstance(text, str) else text
-        setting = draft_setting(self._database.schema, self._settings, self._zone())
-
-        async def planner(reader: Reader) -> Plan:
-            found = await get_summary(reader, summary_id)
-            return await plan_rewrite(
-                reader,
-                found.summary.conversation_id,
-                summary_id,
-                text if isinstance(text, str) else text.text,
-                model=MANUAL if draft is None else draft.model,
-                rendering=setting.rendering,
-                base=None if draft is None else draft.base,
-                kind="repair" if repair else "rewrite",
-            )
-
-        return await self.plan(planner)
-
-    # -- the file as a whole -----------------------------------------------------------------------------
-
-    async def backup(self, target: Path, *, check: bool = False, replace: bool = False) -> Backup:
-        """Copy one state of the database to *target*, even while a host writes. A failure leaves no file.
-
-        *check*: read the whole copy again. *replace*: replace an existing file; else it is refused.
-
-        Raises:
-            RefusedError: *target* exists, belongs to a database, or is the database.
-            DatabaseError: the database cannot be read, *target* cannot be written, or the disk is full.
-        """
-        from lcm_core.change.backup import make_backup
-
-        return await asyncio.to_thread(make_backup, self.path, target, check=check, replace=replace)
-
-    async def plan_migration(self) -> Migration:
-        """What the file lacks of the present schema; false if it is complete. `migrate` adds what is missing.
-
-        Raises:
-            RefusedError: an engine of the 1.0 line wrote the file, which has another schema.
-        """
-        from lcm_core.change.migrate import plan_migration
-
-        return await self._database.read(plan_migration)
-
-    # -- committing --------------------------------------------------------------------------------------
-
-    async def commit(self, planned: Planned, *, wait: float = 5.0) -> list[Committed]:
-        """Commit a planned change: one short transaction for each plan; only a batch has several.
-
-        *wait*: seconds to wait for the lock of another process. If a later plan of a batch fails, the
-        earlier ones stay, and `plan_undo_batch` undoes them.
-
-        Raises:
-            StalePlanError: the database has changed since it was planned; plan again.
-            DatabaseBusyError: another process kept the lock.
-            RefusedError: it would add an error to the database.
-            DatabaseError: the file cannot be written.
-        """
-        from lcm_core.change.commit import commit_plan
-
-        return [await commit_plan(self._database, plan, wait=wait) for plan in planned.plans]
-
-    async def history(self, *, limit: int = 50) -> list[Operation]:
-        """The changes made with this package, newest first, at most *limit*.
-
-        `plan_undo` undoes a change by its ``id``, if its rows are still as the change left them.
-        """
-        from lcm_core.change.journal import operations
-
-        async def load(reader: Reader) -> list[Operation]:
-            return await reader.run(operations, limit=max(0, min(limit, _MOST_ROWS)))
-
-        return await self._database.read(load)
-
-
-async def _messages(
-    reader: Reader, conversation_id: ConversationId, from_seq: int | None, limit: int
-) -> list[Message]:
-    from lcm_core.store.listing import messages_by_id
-    from lcm_core.store.messages import oldest_page, page_from
-
-    if from_seq is None:
-        page = await oldest_page(reader, conversation_id, limit)
-    else:
-        page = await page_from(reader, conversation_id, from_seq, limit)
-    return await messages_by_id(reader, [one.message.message_id for one in page.entries])

@@ -183,7 +183,7 @@ READ_ELSEWHERE = {
     "skip_stateless_sessions": "core/lcm_core/engine/__init__.py",
     "replay_flood_threshold_external": "core/lcm_core/engine/__init__.py",
     "replay_flood_threshold_internal": "core/lcm_core/engine/__init__.py",
-    "new_session_retain_depth": "core/lcm_core/api.py",
+    "new_session_retain_depth": "core/lcm_core/lcm_database.py",
     "summary_provider": "core/lcm_core/settings/summary.py",
     "summary_model": "core/lcm_core/settings/summary.py",
     "summary_timeout_ms": "core/lcm_core/settings/summary.py",
