@@ -1,4 +1,4 @@
-"""Archive or delete whole conversations: which, and the plans (docs/decisions.md, "Conversations that go").
+"""Archive or delete whole conversations: which, and the plans (docs/decisions.md, "Archiving and deleting").
 
 A deletion is made in pieces, each a plan and a commit of its own; a planner is asked again for what is left.
 A conversation whose rows are used elsewhere is refused.

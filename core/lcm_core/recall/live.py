@@ -1,6 +1,6 @@
 """A search whose first hits are handed out while it goes on: what a screen that searches stands on.
 
-Source: docs/recall.md, "While it goes on".
+Source: docs/recall.md, "Progress".
 """
 
 from __future__ import annotations

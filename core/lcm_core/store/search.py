@@ -158,7 +158,7 @@ def matched_first(
 
     *best*: of those that the tables rank highest. A quick beginning and no answer: the tables hold no parts,
     and may be stale. None are found where there is no table, or it cannot be asked.
-    Source: docs/recall.md, "While it goes on".
+    Source: docs/recall.md, "Progress".
     """
     phrases = " ".join('"{}"'.format(text.replace('"', " ")) for text in texts)
     asked: list[tuple[str, str, str]] = []
