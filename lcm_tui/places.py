@@ -62,10 +62,11 @@ class Sent(NamedTuple):
 
 
 class Summaries(NamedTuple):
-    """The summary DAG of a conversation, standing on a summary."""
+    """The summary DAG of a conversation, standing on a summary; *find*: on these words in its text."""
 
     conversation: Conversation
     select: SummaryId | None = None
+    find: str = ""
 
 
 class Expansion(NamedTuple):
@@ -104,16 +105,18 @@ class Files(NamedTuple):
 
 
 class FileText(NamedTuple):
-    """The stored text of a large file."""
+    """The stored text of a large file; *find*: on these words, in it or in what is known of the file."""
 
     file: LargeFile
+    find: str = ""
 
 
 class Briefs(NamedTuple):
-    """The focus briefs of a conversation, standing on one."""
+    """The focus briefs of a conversation, standing on one; *find*: on these words in its text."""
 
     conversation: Conversation
     select: str | None = None
+    find: str = ""
 
 
 class Snapshots(NamedTuple):

@@ -147,7 +147,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Summaries():
             from lcm_tui.screens.dag.screen import DagScreen
 
-            return DagScreen(place.conversation, select=place.select)
+            return DagScreen(place.conversation, select=place.select, find=place.find)
         case places.CoverageMap():
             from lcm_tui.screens.coverage.screen import CoverageScreen
 
@@ -167,7 +167,7 @@ def _of_conversation(place: OfConversation) -> Screen[None]:
         case places.Briefs():
             from lcm_tui.screens.briefs.screen import BriefsScreen
 
-            return BriefsScreen(place.conversation, select=place.select)
+            return BriefsScreen(place.conversation, select=place.select, find=place.find)
         case places.Snapshots():
             from lcm_tui.screens.snapshots.screen import SnapshotsScreen
 
@@ -204,7 +204,7 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
         case places.FileText():
             from lcm_tui.screens.files.text import FileScreen
 
-            return FileScreen(place.file)
+            return FileScreen(place.file, find=place.find)
         case places.OneSnapshot():
             from lcm_tui.screens.snapshots.one import SnapshotScreen
 

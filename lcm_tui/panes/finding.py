@@ -124,6 +124,12 @@ class TextFinder:
         """What `n` goes to, when something else than the prompt has said it."""
         self.needle, self._found = needle, True
 
+    def stand_on_match(self, needle: str) -> bool:
+        """Show the text at the first match of what was found elsewhere; `n` and `N` go on from it."""
+        self.needle = needle
+        self._found = self._text.find_first(needle)
+        return self._found
+
     def typed(self, text: str) -> None:
         """Go to the first match while it is typed."""
         if text != self.needle:

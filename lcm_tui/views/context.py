@@ -16,6 +16,7 @@ from lcm_core.text import cell_width, clip, safe_line
 from lcm_core.times import age, parse_utc
 from lcm_core.tokens import TokenCheck, Verdict
 
+from lcm_tui.views.message import message_name
 from lcm_tui.views.summary import SHORT_ID_CELLS
 from lcm_tui.widgets.spans import (
     Column,
@@ -203,8 +204,7 @@ def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:
         return Span(item, "key")
     if item is None:
         return Span("refers to nothing", "error")
-    seq = f" #{entry.seq}" if entry is not None and entry.seq is not None else ""
-    return Span(f"m{item}{seq}", "key")
+    return Span(message_name(item, None if entry is None else entry.seq), "key")
 
 
 def tokens_cell(weight: Weight | None, check: TokenCheck | None, room: int, *, read: bool) -> Span:

@@ -14,6 +14,7 @@ from lcm_core.wording import counted
 
 from lcm_tui.views.examination import NOT_RUN, SEVERITIES, SIGNS, Examination, Group, fix_word
 from lcm_tui.views.findings import REPEATING, can_fix, repetition_kind, seqs_text
+from lcm_tui.views.message import message_name
 from lcm_tui.widgets.composition import gauge
 from lcm_tui.widgets.spans import Column, Line, Span, StyleName, depth_style, role_style
 from lcm_tui.widgets.wrapped import Block, Document, heading
@@ -184,8 +185,7 @@ def ref_name(ref: RowRef, row: FoundRow | None = None) -> str:
     if ref.table == "summaries":
         return key
     if ref.table == "messages":
-        seq = None if row is None else row.seq
-        return f"m{key}" if seq is None else f"#{seq} m{key}"
+        return message_name(key, None if row is None else row.seq)
     if ref.table == "context_items" and len(ref.key) == 2:
         return f"context item at {ref.key[1]}"
     if ref.table == "summary_messages" and len(ref.key) == 2:

@@ -13,6 +13,7 @@ from lcm_core.text import clip, safe_line
 from lcm_core.times import format_local, parse_utc
 from lcm_core.wording import counted
 
+from lcm_tui.views.message import message_name
 from lcm_tui.widgets.spans import Line, Span, StyleName, role_style
 
 _STYLES: Final[dict[DocumentKind, StyleName]] = {
@@ -58,10 +59,15 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
         Span("  "),
         Span(f"{label:<{LABEL}}", style),
         Span(f"{when}  ", "dim"),
-        Span(safe_line(hit.citation), "key"),
+        Span(safe_line(name_of(hit)), "key"),
         Span(f"  {covered_text(hit)}", "dim"),
     )
     return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))
+
+
+def name_of(hit: Hit) -> str:
+    """A message by its id and its place in the conversation; else the id."""
+    return message_name(hit.id, hit.seq) if hit.kind is DocumentKind.MESSAGE else hit.id
 
 
 def covered_text(hit: Hit) -> str:

@@ -19,7 +19,7 @@ from lcm_core.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_blo
 
 from lcm_tui.session import Session
 from lcm_tui.views.context import kind_name
-from lcm_tui.views.message import parts_of
+from lcm_tui.views.message import message_name, parts_of
 from lcm_tui.widgets.spans import Span, depth_style, role_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 
@@ -59,7 +59,7 @@ def name_of(item: ItemId) -> str:
     """An item for a title."""
     if isinstance(item, str):
         return item
-    return "nothing" if item is None else f"message {item}"
+    return "nothing" if item is None else message_name(item)
 
 
 def facts(data: ItemData, session: Session) -> Document:
@@ -103,7 +103,7 @@ def _message_facts(data: ItemData, session: Session) -> Document:
         Block(
             spans=(
                 Span(f"{message.role} ", role_style(message.role)),
-                Span(f"message {message.message_id}, seq {message.seq}", "title"),
+                Span(message_name(message.message_id, message.seq), "title"),
             )
         ),
         _tokens_field(message.tokens, data.check),

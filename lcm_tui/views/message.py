@@ -1,4 +1,4 @@
-"""What a message holds, part by part."""
+"""How a message is named, and what it holds, part by part."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 from lcm_core.ingest.content import ContentPart, PartKind, row_parts
 from lcm_core.store.messages import MessageEntry
+
+
+def message_name(message_id: object, seq: object = None) -> str:
+    """A message as every screen names it: ``m47``, with its place in the conversation ``m47 #12``."""
+    return f"m{message_id}" if seq is None else f"m{message_id} #{seq}"
 
 
 def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:

@@ -135,6 +135,11 @@ class TextView(Scroller):
             self._show_from(self._line_of(found) - ABOVE)
         return found is not None
 
+    def find_first(self, needle: str) -> bool:
+        """As `find`, from the beginning of the document on."""
+        self._needle, self._wanted, self._hit = needle, _pattern(needle), None
+        return self.find(needle)
+
     def find_at(self, needle: str, place: Place) -> None:
         """Scroll to a place, and mark *needle* there and wherever else it stands."""
         self._needle, self._wanted, self._hit = needle, _pattern(needle), place

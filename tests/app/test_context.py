@@ -276,7 +276,7 @@ async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: D
             pilot, lambda: "The newest messages, which compaction may not touch" in screen.text.text
         )
         await pilot.press("j")
-        await wait_for(pilot, lambda: "message 569, seq 91" in screen.text.text)
+        await wait_for(pilot, lambda: "m569 #91" in screen.text.text)
 
 
 @pytest.mark.long

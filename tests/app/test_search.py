@@ -22,10 +22,12 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from lcm_tui.dialogs.two_texts import TwoTexts
+from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.expansion.screen import ExpansionScreen
+from lcm_tui.screens.files.text import FileScreen
 from lcm_tui.screens.search.narrowing import parse_narrowing
 from lcm_tui.screens.search.panes import HitKey
 from lcm_tui.screens.search.screen import SearchScreen
@@ -90,6 +92,36 @@ async def test_a_word_said_anywhere_is_found_in_three_keys_and_the_word(database
         assert screen.query_input.value == NEEDLE
         await pilot.press("up" if screen.hits.cursor == len(screen.hits.keys) - 1 else "down", "enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the summary")
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "key", "row"),
+    [
+        ("summaries", "content", "conversation_id = 3 AND kind = 'condensed'", DagScreen),
+        ("focus_briefs", "content", "status = 'active'", BriefsScreen),
+        ("large_files", "exploration_summary", "conversation_id = 3", FileScreen),
+    ],
+)
+async def test_a_hit_opens_at_what_was_found_which_is_the_word_of_n(
+    database_copy: DatabaseFactory, table: str, column: str, key: str, row: type[Any]
+) -> None:
+    path = database_copy("0.15.3")
+    text = "\n".join([*(f"line {at}" for at in range(90)), f"and {NEEDLE} at the end", *"below"])
+    with closing(sqlite3.connect(path)) as database, database:
+        where = f"rowid = (SELECT min(rowid) FROM {table} WHERE {key})"
+        database.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (text,))
+    async with open_app(path, size=NARROW) as pilot:
+        searched = await searching(pilot, *NEEDLE)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, row), "its place")
+        await wait_for_text(pilot, f"and {NEEDLE} at the end")
+        screen = pilot.app.screen
+        await wait_for(pilot, lambda: screen.why_not("next") is None, "n can be used")
+        await pilot.press("n")
+        await settled(pilot)
+        assert f"and {NEEDLE} at the end" in shown(pilot)
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is searched, "the hits again, after one key")
 
 
 async def test_a_hit_in_a_folded_result_opens_unfolded_marked_and_is_the_word_of_n(

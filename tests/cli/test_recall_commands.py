@@ -95,6 +95,11 @@ def test_reading_down_gives_the_messages_with_their_tool_calls(memory: Path) -> 
     assert "### sum_ (leaf, 0 tokens)" in run("expand", "sum_", "--as-engine", "--db", memory).out
     citation = data["passages"][1]["citation"]
     assert run("describe", citation, "--json", "--db", memory).data["verdict"] == "holds"
+    for name in ("m1", "msg#1"):
+        assert (
+            run("expand", name, "--json", "--db", memory).data["passages"][0]["citation"].startswith("msg#1@")
+        )
+        assert "needle" in run("describe", name, "--db", memory).out
     assert run("describe", citation[:-1] + "x", "--db", memory).code == 2
     assert "\x1b" not in run("expand", "sum_a", "--db", memory).out
     assert run("expand", "sum_none", "--db", memory).code == 3

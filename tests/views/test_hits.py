@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lcm_core.recall.find import Coverage, Found, Hit, Near, Span
-from lcm_core.records import ConversationId, SummaryId, Timestamp
+from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.store.context import ContextEntry
 from lcm_core.store.searched import DocumentKind
 
-from lcm_tui.views.hits import coverage_line, covered_text, hit_lines, nothing_text, snippet_spans
+from lcm_tui.views.context import id_cell
+from lcm_tui.views.hits import coverage_line, covered_text, hit_lines, name_of, nothing_text, snippet_spans
 from lcm_tui.widgets.spans import text_of
 
 
@@ -31,6 +35,14 @@ def test_what_was_found_is_in_sight_and_marked_however_far_behind_it_stands() ->
     spans = snippet_spans(hit(text, Span(300, 306)), 60)
     assert [one.text for one in spans if one.style == "match"] == ["needle"]
     assert len(text_of(spans)) <= 60
+
+
+def test_a_message_is_named_by_its_id_and_its_place_as_in_the_context() -> None:
+    found = replace(hit("a"), seq=12)
+    item = ContextItem(0, "message", MessageId(7), None, Timestamp(""))
+    entry = ContextEntry(item, 1, "user", 12, None, None, None, None, "a")
+    assert id_cell(MessageId(7), entry).text == name_of(found) == "m7 #12"
+    assert "  m7 #12  " in text_of(hit_lines(found, 80, None)[0])
 
 
 def test_matches_that_overlap_are_marked_once() -> None:

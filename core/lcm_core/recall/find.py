@@ -35,6 +35,7 @@ from lcm_core.store.searched import (
     SearchedRows,
     covering,
     messages_in_context,
+    seqs_of,
     ways_from_context,
 )
 from lcm_core.times import sort_key
@@ -95,6 +96,7 @@ class Hit:
     found_by: tuple[tuple[str, int], ...]  #: by what, and as the how manieth
     way: tuple[SummaryId, ...]  #: from the summary in the context down to what covers it; empty: none does
     in_context: bool  #: itself an item of a context
+    seq: int | None = None  #: of a message: its place in the conversation
 
     @property
     def citation(self) -> str:
@@ -505,6 +507,7 @@ def _hits(
     over = covering(db, schema, messages)
     direct = messages_in_context(db, schema, messages)
     ways = ways_from_context(db, schema, summaries)
+    seqs = seqs_of(db, schema, messages)
     hits: list[Hit] = []
     for one, ranks in page:
         if (one.kind, one.id) not in documents:
@@ -526,6 +529,7 @@ def _hits(
                 tuple(ranks.items()),
                 way,
                 MessageId(int(one.id)) in direct if of_message else len(way) == 1,
+                seqs.get(MessageId(int(one.id))) if of_message else None,
             )
         )
     return tuple(hits)

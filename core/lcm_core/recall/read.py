@@ -25,7 +25,7 @@ from lcm_core.tokens import Estimator, estimate
 DEFAULT_TOKENS: Final = 4_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.(\d{1,12})")
 _CITATION: Final = re.compile(
-    r"(?P<id>msg#(?P<message>\d{1,18})|[a-z]+_[A-Za-z0-9_-]+|[0-9a-f-]{8,64})(?:@(?P<hash>[0-9a-f]{12}))?"
+    r"(?P<id>(?:msg#|m)(?P<message>\d{1,18})|[a-z]+_[A-Za-z0-9_-]+|[0-9a-f-]{8,64})(?:@(?P<hash>[0-9a-f]{12}))?"
 )
 _HASH: Final = 12
 
@@ -175,7 +175,7 @@ def verify(
 def document_of(db: Rows, schema: Schema, name: str, settings: RecallSettings) -> Document | None:
     """A message, summary, brief or file by its id; None when there is none."""
     rows = SearchedRows(db, schema)
-    message = re.fullmatch(r"msg#(\d{1,18})", name)
+    message = re.fullmatch(r"(?:msg#|m)(\d{1,18})", name)
     kinds = (
         [DocumentKind.MESSAGE] if message else [DocumentKind.SUMMARY, DocumentKind.FILE, DocumentKind.BRIEF]
     )

@@ -383,6 +383,14 @@ def _in_context(db: Rows, summary_ids: Iterable[SummaryId]) -> set[SummaryId]:
     return {SummaryId(row[0]) for row in rows}
 
 
+def seqs_of(db: Rows, schema: Schema, message_ids: Sequence[MessageId]) -> dict[MessageId, int]:
+    """The place of each of some messages in its conversation."""
+    if not schema.has("messages", "seq"):
+        return {}
+    rows = db.rows_in("SELECT message_id, seq FROM messages WHERE message_id IN (?*)", message_ids)
+    return {MessageId(row[0]): row[1] for row in rows if isinstance(row[1], int)}
+
+
 def messages_in_context(db: Rows, schema: Schema, message_ids: Sequence[MessageId]) -> set[MessageId]:
     """Which of some messages stand in a context themselves."""
     if not schema.has("context_items"):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 
-@command("describe", examples=("describe msg#826", "describe sum_4c4bd5292abfa225 --as-engine"))
+@command("describe", examples=("describe m826", "describe sum_4c4bd5292abfa225 --as-engine"))
 def describe(run: Run, *, name: IdArgument, as_engine: AsEngine = False) -> Answer:
     """Show one message, summary, focus brief or large file; for a citation, whether it is valid."""
     from lcm_tui.cli import recall

@@ -21,7 +21,7 @@ IdArgument: TypeAlias = Annotated[
     str,
     Argument(
         "ID",
-        "msg#12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
+        "m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
     ),
 ]
 Tokens: TypeAlias = Annotated[

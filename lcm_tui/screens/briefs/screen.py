@@ -69,7 +69,8 @@ the context: the passes are shown with their cost, and belong to the same batch.
         }
     )
 
-    def __init__(self, conversation: Conversation, *, select: str | None = None) -> None:
+    def __init__(self, conversation: Conversation, *, select: str | None = None, find: str = "") -> None:
+        """*find*: what was found in the selected brief, which is shown there."""
         super().__init__()
         self.conversation = conversation
         self.list = BriefList()
@@ -78,6 +79,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self.changes = BriefChanges(self, conversation, self.list)
         self._as_sent = False
         self._wanted = select  #: the brief to select
+        self._find = find
         self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
 
     def compose_body(self) -> ComposeResult:
@@ -138,6 +140,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         owner, zone = self.conversation.conversation_id, self.session.zone
         found = await self.session.read(measure_briefs, owner, data.briefs, zone=zone)
         self._list(data.measured(found))
+        self._find = ""  # what was measured is said above the text, which has moved
 
     def _list(self, data: Briefs) -> None:
         self.list.zone = self.session.zone
@@ -165,6 +168,8 @@ the context: the passes are shown with their cost, and belong to the same batch.
         shown = (entry.brief.brief_id, self._as_sent)
         self.text.show(document, keep_place=shown == self._shown)
         self._shown = shown
+        if self._find and self._wanted is None:
+            self._in_text.stand_on_match(self._find)
 
     def _why_not_sent(self) -> str | None:
         """Only the brief in force is sent."""

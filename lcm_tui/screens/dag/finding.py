@@ -69,6 +69,16 @@ class TreeFinder:
             return f"No summary here contains “{text}”."
         return None
 
+    async def look_for(self, needle: str) -> None:
+        """Search for what was found elsewhere; the cursor stays, and `n` and `N` go on from it."""
+        self.needle, self._matches = needle, []
+        await self._tree.surveyed.wait()
+        found = {Match(summary_id) for summary_id in await self._texts(needle)}
+        if self.needle == needle:
+            known = self._tree.known
+            self._matches = sorted(found.union(known.matches(needle)), key=known.rank)
+            self._moved()
+
     def _take(self, found: set[Match]) -> bool:
         self._matches = sorted(found, key=self._tree.known.rank)
         return self._go(forward=True)

@@ -11,6 +11,7 @@ from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
 from lcm_core.store.summaries import SummaryEntry
 
 from lcm_tui.screens.dag.tree import Place, Section, Step, Way
+from lcm_tui.views.message import message_name
 from lcm_tui.views.summary import badge_of
 
 
@@ -282,4 +283,5 @@ class Known:
 
 def _words(message: SourceMessage) -> str:
     found = message.message
-    return f"m{message.message_id}" if found is None else f"m{message.message_id} #{found.seq} {found.role}"
+    name = message_name(message.message_id, None if found is None else found.seq)
+    return name if found is None else f"{name} {found.role}"

@@ -100,7 +100,10 @@ focus (tab); n and N go to the next and the previous match.
         {**STEPS, "other-view": ("Map", "Switch between the tree of the summaries and the coverage map.")}
     )
 
-    def __init__(self, conversation: Conversation, *, select: SummaryId | None = None) -> None:
+    def __init__(
+        self, conversation: Conversation, *, select: SummaryId | None = None, find: str = ""
+    ) -> None:
+        """*find*: what was found in the text of the selected summary, which is shown there."""
         super().__init__()
         self.conversation = conversation
         self.conversation_id = conversation.conversation_id
@@ -112,6 +115,7 @@ focus (tab); n and N go to the next and the previous match.
         self._in_text = TextFinder(self.text)
         self._behind = ReadBehind(self, self.lines)
         self._wanted = select  #: where to stand as soon as the way there is known
+        self._find = find  #: what the tree is searched for as soon as it has been read
         self._openings = 0
         self._graph_seconds = 0.0
         self._shown: Place | None = None  #: whose detail is shown
@@ -261,6 +265,9 @@ focus (tab); n and N go to the next and the previous match.
         self._behind.fill()
         self._say_count()
         self.work_on("stale", self._read_stale)
+        if self._find:
+            self.work_on("search-prompt", self._in_tree.look_for, self._find)
+            self._find = ""
 
     async def _read_graph(self) -> None:
         """Read the whole graph for the first time, behind the first rows."""
@@ -303,7 +310,10 @@ focus (tab); n and N go to the next and the previous match.
         """Read the detail of a row; the one before stays until it is there."""
         await asyncio.sleep(DETAIL_SECONDS)
         document = await detail_of(self.session, self.lines.known, place)
-        await self.text.load(document, keep_place=place is self._shown)
+        same = place is self._shown
+        await self.text.load(document, keep_place=same)
+        if self._in_tree.needle and not same:
+            self._in_text.stand_on_match(self._in_tree.needle)
         self._shown = place
 
     # -- searching -----------------------------------------------------------------------------------------

@@ -36,8 +36,10 @@ summary. [ and ] go to the previous and the next file of the list that can be op
         {"other-view": ("Facts", "Switch between the text and what the database says about the file.")}
     )
 
-    def __init__(self, file: LargeFile) -> None:
+    def __init__(self, file: LargeFile, *, find: str = "") -> None:
+        """*find*: what was found in the file, or in what the database says of it: it opens there."""
         super().__init__()
+        self._find = find
         self._file = file
         self.text = TextView(empty="Reading the file …", id="text")
         self._in_text = TextFinder(self.text)
@@ -75,7 +77,14 @@ summary. [ and ] go to the previous and the next file of the list that can be op
     def show(self, data: OpenedFile) -> None:
         """Show the text, or say why there is none."""
         self._data = data
-        self._show_text(keep_place=True)
+        if find := self._find:
+            self._find = ""
+            self._as_facts = self._is_in_facts(find, data)
+            self._show_text(keep_place=True)
+            if not self._in_text.stand_on_match(find):
+                self.app.notify(f"“{find}” is not in the part of the file that is shown.", timeout=3)
+        else:
+            self._show_text(keep_place=True)
 
     def _show_text(self, *, keep_place: bool) -> None:
         if self._data is None:
@@ -90,6 +99,11 @@ summary. [ and ] go to the previous and the next file of the list that can be op
             document = (*document, Block(), *facts)
         self.title_bar.note = note
         self.text.show(document, keep_place=keep_place)
+
+    def _is_in_facts(self, find: str, data: OpenedFile) -> bool:
+        """Whether only what the database says about the file holds it."""
+        needle, text = find.casefold(), data.text.text if data.text is not None else ""
+        return needle not in text.casefold() and needle in (self._file.exploration_summary or "").casefold()
 
     def _turn(self) -> None:
         self._as_facts = not self._as_facts
@@ -106,7 +120,7 @@ summary. [ and ] go to the previous and the next file of the list that can be op
 
     def go_on_from(self, before: CommandScreen) -> None:
         """The text, or the facts."""
-        if isinstance(before, FileScreen):
+        if isinstance(before, FileScreen) and not self._find:
             self._as_facts = before._as_facts
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from lcm_core.recall.find import Hit
 from lcm_core.recall.gathering import terms_of
 from lcm_core.recall.read import Passage
-from lcm_core.records import Conversation, ConversationId, FileId, SummaryId
+from lcm_core.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
+from lcm_core.store.files import get_file
 from lcm_core.store.messages import seq_of_message
 from lcm_core.store.search import has_search_table
 from lcm_core.store.searched import DocumentKind
@@ -43,7 +44,7 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
     """Where a hit stands.
 
     Raises:
-        NotFoundError: its conversation is gone.
+        NotFoundError: it, or its conversation, is gone.
     """
     return await _place(reader, hit.conversation_id, hit.kind, hit.id, _found_in(hit))
 
@@ -65,11 +66,11 @@ async def _place(
         case DocumentKind.MESSAGE:
             return places.Messages(conversation, await seq_of_message(reader, owner, int(name)), find)
         case DocumentKind.SUMMARY:
-            return places.Summaries(conversation, SummaryId(name))
+            return places.Summaries(conversation, SummaryId(name), find)
         case DocumentKind.BRIEF:
-            return places.Briefs(conversation, name)
+            return places.Briefs(conversation, name, find)
         case DocumentKind.FILE:
-            return places.Files(conversation, FileId(name))
+            return places.FileText(await get_file(reader, name), find)
 
 
 def _found_in(hit: Hit) -> str:

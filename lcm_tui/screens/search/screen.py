@@ -30,7 +30,7 @@ from lcm_tui.screens.search.asking import ask_memory
 from lcm_tui.screens.search.narrowing import Narrowing, parse_narrowing
 from lcm_tui.screens.search.panes import HitList, QueryInput, RowKey
 from lcm_tui.screens.search.reads import expansion_of, load_names, load_needs_index, place_of
-from lcm_tui.views.hits import coverage_line
+from lcm_tui.views.hits import coverage_line, name_of
 from lcm_tui.widgets.spans import Line, Span
 from lcm_tui.widgets.wrapped import Block, WrappedBlock
 
@@ -165,8 +165,8 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         return self.query_input
 
     def selected_id(self) -> str | None:
-        """The citation of the selected hit."""
-        return None if self.hits.hit is None else self.hits.hit.citation
+        """The id of the selected hit, as its row names it."""
+        return None if self.hits.hit is None else name_of(self.hits.hit).partition(" ")[0]
 
     def actions(self) -> Sequence[Action]:
         """Opening a hit, and searching otherwise."""
