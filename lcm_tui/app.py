@@ -31,7 +31,7 @@ from lcm_tui import terminal
 from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.keymap import current, key_problems, textual_keys
 from lcm_tui.places import Place
-from lcm_tui.registry import SOON, import_screen, screen_for
+from lcm_tui.registry import FIRST, LATER, import_ahead, screen_for
 from lcm_tui.remembered import Remembered, read_shares, remembered_path
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Handled, TypedAhead
@@ -42,8 +42,10 @@ log = logging.getLogger(__name__)
 #: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms
 #: half of the keys took more than 1.10 times as long, and one in ten 70 ms in place of 41.
 SWITCH_SECONDS = 0.0005
-#: When the first screen has been drawn and nothing is urgent.
-WARM_UP_SECONDS = 0.4
+#: So long behind a key the screens that are opened most may be imported; all others wait for a rest.
+WARM_UP_SECONDS = 0.15
+#: How often it is looked whether a screen that is opened has read its rows.
+LOOK_SECONDS = 0.05
 #: Without a key for so long, the operator reads.
 REST_SECONDS = 1.5
 #: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
@@ -186,24 +188,31 @@ class LcmApp(App[int]):
             self.exit(0)
 
     async def _warm_up(self) -> None:
-        """Once the first screen stands: import the others, and keep what lives on out of the collector's way.
+        """Once the first rows stand, import the other screens; keys come first, and screens that open.
 
-        Either would else be paid for by a key: an import 10 to 40 ms, a full collection up to 100 ms.
-        Measured as `SWITCH_SECONDS`, with Python's own rules of collecting: half of the keys took more
-        than 1.01 times as long, and one in twenty 58 ms in place of 47.
+        An opening would else pay for it. What lives on is kept out of the collector's way, together with some
+        6,000 objects (1 MB) of garbage: to look for those takes up to 150 ms, in which no key is answered.
         """
-        await asyncio.sleep(WARM_UP_SECONDS)
-        for name in SOON:
-            await asyncio.to_thread(import_screen, name)
-        gc.collect()
+        painted = asyncio.Event()
+        # Textual calls back before it has painted what is mounted in one batch.
+        self.call_later(self.screen.call_after_refresh, painted.set)
+        await painted.wait()
         gc.freeze()
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, RARELY)
         gc.enable()  # the launch had disabled it
+        for name in FIRST:
+            await self._without_keys(WARM_UP_SECONDS)
+            await asyncio.to_thread(import_ahead, name)
+        await asyncio.sleep(REST_SECONDS)
+        for name in LATER:
+            await self._without_keys(REST_SECONDS)
+            await asyncio.to_thread(import_ahead, name)
+        gc.freeze()
         await self._collect_at_rest()
 
     async def _collect_at_rest(self) -> None:
         """Look through all objects for garbage when no key has come for a while, and hardly ever else."""
-        young, middle, _ = gc.get_threshold()
-        gc.set_threshold(young, middle, RARELY)
         collected = time.monotonic()
         while True:
             await asyncio.sleep(REST_SECONDS)
@@ -211,6 +220,11 @@ class LcmApp(App[int]):
             if collected < pressed < time.monotonic() - REST_SECONDS:
                 gc.collect()
                 collected = time.monotonic()
+
+    async def _without_keys(self, seconds: float) -> None:
+        """Wait until the screen in front has its rows, and no key has come for so many *seconds*."""
+        while (left := self.session.key_at + seconds - time.monotonic()) > 0 or not self._front_loaded():  # noqa: ASYNC110
+            await asyncio.sleep(max(left, LOOK_SECONDS))
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys act in turn, and note when one was pressed: what can wait waits until keys have paused."""

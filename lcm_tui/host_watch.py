@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lcm_tui.importing import imported
+
 if TYPE_CHECKING:  # no start pays for it
     from lcm_core.host.ingestion import Ingestion
     from lcm_core.host.listing import HostListing, HostSession
@@ -24,6 +26,7 @@ class HostWatch:
 
     async def look(self) -> HostListing:
         """The sessions of the host as they are now; the same value when nothing changed."""
+        await imported("lcm_core.host.listing")
         from lcm_core.host.listing import list_sessions
 
         def find(before: HostListing | None) -> HostListing:
@@ -53,6 +56,9 @@ class HostWatch:
         return max(own, key=lambda one: one.session.current, default=None)
 
     async def _compared(self, database: Database, sessions: Sequence[HostSession]) -> list[Ingestion]:
+        if not sessions:
+            return []
+        await imported("lcm_core.host.ingestion")
         from lcm_core.host.ingestion import ingestions
 
-        return await database.read(ingestions, sessions, self._settings.engine) if sessions else []
+        return await database.read(ingestions, sessions, self._settings.engine)

@@ -236,30 +236,29 @@ def _of_one_thing(place: OfOneThing) -> Screen[None]:
             assert_never(place)
 
 
-#: What most operators open first, and then what drafts need; the model libraries only come with a call.
-SOON: Final = (
-    *(
-        "conversation.screen",
-        "dag.screen",
-        "context.screen",
-        "context.item",
-        "files.screen",
-        "previous.screen",
-        "preview.screen",
-        "history.screen",
-        "health.screen",
-        "context.sent",
-        "search.screen",
-        "coverage.screen",
-        "expansion.screen",
-    ),
-    *("comparison.screen", "review.screen", "drafting.screen", "editor.screen"),
+#: What most operators open first, each behind the largest parts of it. A key may wait for one of these, never
+#: for several.
+FIRST: Final = (
+    *("lcm_tui.screens.conversation.screen", "lcm_tui.screens.dag.screen"),
+    *("lcm_core.assemble.ledger", "lcm_core.context_view", "lcm_tui.screens.context.screen"),
+    *("lcm_core.thresholds", "lcm_core.assembly", "lcm_core.operations.stale"),
+)
+#: What comes after that, and what drafts need; model libraries come only with a call.
+LATER: Final = (
+    *("lcm_tui.screens.context.item", "lcm_tui.screens.files.screen", "lcm_tui.screens.previous.screen"),
+    *("lcm_core.checks", "lcm_core.change.commit", "lcm_core.change.planning", "lcm_tui.actions.change"),
+    *("lcm_tui.screens.preview.screen", "lcm_tui.screens.history.screen", "lcm_tui.screens.health.screen"),
+    *("lcm_tui.screens.context.sent", "lcm_core.recall.find", "lcm_core.summarize.identifiers"),
+    *("lcm_core.operations.compaction.run", "lcm_core.summarize.models.writer", "lcm_core.recall.asking"),
+    *("lcm_tui.drafts", "lcm_tui.screens.search.screen", "lcm_tui.screens.coverage.screen"),
+    *("lcm_tui.screens.expansion.screen", "lcm_tui.screens.comparison.screen"),
+    *("lcm_tui.screens.review.screen", "lcm_tui.screens.drafting.screen", "lcm_tui.screens.editor.screen"),
 )
 
 
-def import_screen(name: str) -> None:
-    """Import a screen before it is opened; who opens one that cannot be imported is told then."""
+def import_ahead(name: str) -> None:
+    """Import a module before it is wanted; who opens a screen that cannot be imported is told then."""
     try:
-        importlib.import_module(f"lcm_tui.screens.{name}")
+        importlib.import_module(name)
     except Exception:
         log.exception("%s cannot be imported", name)

@@ -119,6 +119,12 @@ def test_the_first_screen_imports_what_it_needs():
     assert LATER & modules_after_importing(*STARTING) == set()
 
 
+def test_the_views_that_are_opened_most_import_no_checks_and_no_changes():
+    views = (f"lcm_tui.screens.{name}.screen" for name in ("conversation", "dag", "context"))
+    not_wanted = {"lcm_core.change", "lcm_core.checks", "lcm_core.host", "lcm_core.summarize"}
+    assert not_wanted & modules_after_importing(*views) == set()
+
+
 def test_connections_to_files_are_made_in_one_module_of_the_core():
     core = Path(lcm_core.__file__).parent
     makers = [file for file in core.rglob("*.py") if "sqlite3.connect(" in file.read_text(encoding="utf-8")]

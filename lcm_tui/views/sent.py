@@ -13,7 +13,7 @@ from lcm_core.assemble.message import Block as SentBlock
 from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, AssemblyStep, SentSource
 from lcm_core.javascript import stringify
-from lcm_core.operations.compaction.forecast import Distance
+from lcm_core.operations.compaction.distance import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
 
 from lcm_tui.views.context import NO_VALUE, PENDING, WIDEST_ID, number

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.result import AssemblyStep
-from lcm_core.operations.compaction.forecast import Distance
+from lcm_core.operations.compaction.distance import Distance
 from textual.pilot import Pilot
 
 from lcm_tui.screens.context.screen import ContextScreen

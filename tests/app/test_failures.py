@@ -351,6 +351,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         done.append("rests")
 
     monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.app.REST_SECONDS", 0)
     monkeypatch.setattr("lcm_tui.registry.importlib.import_module", broken)
     monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
     monkeypatch.setattr(LcmApp, "_collect_at_rest", rest)
@@ -358,7 +359,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         assert isinstance(pilot.app, LcmApp)
         await pilot.app._warm_up()
     assert len(tried) > 10
-    assert done == ["frozen", "rests"]
+    assert done == ["frozen", "frozen", "rests"]
     assert "dag.screen cannot be imported" in caplog.text
 
 

@@ -16,7 +16,7 @@ from lcm_core.assembly import assemble_context
 from lcm_core.context_view import fresh_tail_of, totals_of
 from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import NotFoundError
-from lcm_core.operations.compaction.forecast import distance_of
+from lcm_core.operations.compaction.distance import distance_of
 from lcm_core.operations.compaction.reading import load_for_compaction
 from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.records import ConversationId

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from lcm_core.change.journal import Operation
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.times import iso_z, parse_utc
+
+if TYPE_CHECKING:
+    from lcm_core.change.journal import Operation
 
 
 class Side(StrEnum):

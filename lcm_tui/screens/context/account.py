@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lcm_core.assemble.ledger import ItemOutcome, Ledger
-from lcm_core.operations.compaction.forecast import Distance
+from lcm_core.operations.compaction.distance import Distance
 from textual.geometry import Region
 from textual.strip import Strip
 

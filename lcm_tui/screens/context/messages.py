@@ -8,7 +8,7 @@ from typing import Final
 from lcm_core.assemble.ledger import Ledger, MessageKey
 from lcm_core.assemble.message import Origin
 from lcm_core.context_items import ItemId
-from lcm_core.operations.compaction.forecast import Distance
+from lcm_core.operations.compaction.distance import Distance
 
 from lcm_tui.panes.finding import MarkingFinder
 from lcm_tui.panes.marks import MARK

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from lcm_core.assemble.ledger import ItemOutcome, Ledger, MessageKey
 from lcm_core.context_items import ItemId
 from lcm_core.context_view import Fetched, RowKey, stands_for_item
-from lcm_core.operations.compaction.forecast import Distance, distance_of
+from lcm_core.operations.compaction.distance import Distance, distance_of
 from lcm_core.records import Conversation, SummaryId
 from textual import on
 from textual.app import ComposeResult

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.private_files import any_drafts, drafts_folder
@@ -16,6 +15,7 @@ from lcm_core.records import ConversationId
 from lcm_core.store.schema import JOURNAL
 
 from lcm_tui.frame import CommandScreen
+from lcm_tui.importing import imported
 from lcm_tui.panes.conversations import ConversationList
 from lcm_tui.views.home import Changed, Filled, Outlook, Sized, Subject, Verdict
 from lcm_tui.widgets.spans import Line
@@ -188,6 +188,7 @@ class Outlooker:
         """The last operations, drafts that wait, and the work of the engine that does not go on."""
         session = self._screen.session
         if not self._threshold:
+            await imported("lcm_core.engine_rules")
             self._threshold = session.rules.compaction.threshold(session.budget)
             self.list_changed()
         await self._read_operations()
@@ -200,7 +201,7 @@ class Outlooker:
         session = self._screen.session
         if JOURNAL not in session.database.schema.tables:
             return
-        await _imported("lcm_core.change.journal", "lcm_tui.views.history")
+        await imported("lcm_core.change.journal", "lcm_tui.views.history")
         from lcm_tui.views.history import UNDONE, ListedOperation, lines_of
 
         read = await session.read(_recent)
@@ -228,7 +229,7 @@ class Outlooker:
                 self.drafts = []
                 self._say(replace(self.outlook, drafts=0))
             return
-        await _imported("lcm_core.operations.drafting.saved", "lcm_tui.drafts")
+        await imported("lcm_core.operations.drafting.saved", "lcm_tui.drafts")
         from lcm_core.operations.drafting.saved import unfinished
 
         from lcm_tui.drafts import worth_keeping
@@ -243,7 +244,7 @@ class Outlooker:
         session = self._screen.session
         if not session.database.schema.has("pending_compaction_batches"):
             return
-        await _imported("lcm_core.engine_work", "lcm_core.store.engine_work")
+        await imported("lcm_core.engine_work", "lcm_core.store.engine_work")
         self._say(replace(self.outlook, engine_needs=await session.read(_needs)))
 
     async def _at_rest(self) -> None:
@@ -261,7 +262,7 @@ class Outlooker:
         try:
             await self._at_rest()
             seen = session.file_state
-            await _imported("lcm_core.checks")
+            await imported("lcm_core.checks")
             from lcm_core.checks import STRUCTURE, run_checks
 
             from lcm_tui.check_settings import folders_of, limits_of
@@ -280,12 +281,6 @@ class Outlooker:
         self._say(replace(self.outlook, verdict=replace(verdict_of(report.results), outdated=outdated)))
         if outdated:
             self.look()
-
-
-async def _imported(*modules: str) -> None:
-    """Import *modules* in a thread: they are large, and keys come first."""
-    for name in modules:
-        await asyncio.to_thread(import_module, name)
 
 
 async def _recent(reader: Reader) -> list[tuple[Operation, str | None]]:
