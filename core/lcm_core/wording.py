@@ -29,9 +29,9 @@ _SINGULARS: Final = {
 }
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 message``, ``12,000 messages``."""
-    return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """``1 message``, ``12,000 messages``; *many*: a plural that no rule makes."""
+    return f"{number:,} {one if number == 1 else many or _PLURALS.get(one, one + 's')}"
 
 
 def agree(number: int, words: str) -> str:
@@ -51,8 +51,8 @@ def phrase(number: int, noun: str, owner: ConversationId | None, words: str) -> 
     return f"{counted(number, noun)}{where} {agree(number, words)}"
 
 
-def some(ids: Iterable[object], limit: int = 3) -> str:
-    """The first few of some ids, for a sentence."""
-    shown = [str(one) for one in ids]
-    rest = len(shown) - limit
+def some(texts: Iterable[object], limit: int = 3, count: int | None = None) -> str:
+    """The first few of some ids or texts, for a sentence; *count*: of how many, where not all are given."""
+    shown = [str(one) for one in texts]
+    rest = (len(shown) if count is None else count) - limit
     return ", ".join(shown[:limit]) + (f" and {rest:,} more" if rest > 0 else "")

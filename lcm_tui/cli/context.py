@@ -17,6 +17,7 @@ from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.text import preview
+from lcm_core.wording import counted
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
@@ -27,7 +28,7 @@ from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.session import budget_for
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted, shown
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, shown
 from lcm_tui.views.context import kind_words
 from lcm_tui.views.preview import BAR
 from lcm_tui.widgets.composition import bar_line, legend_line
@@ -196,7 +197,7 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
     summaries = sum(entry.is_summary for entry in found.entries)
     messages = len(found.entries) - summaries
     tail = found.tail
-    parts = f"{counted(summaries, 'summary', 'summaries')}, {counted(messages, 'message', 'messages')}"
+    parts = f"{counted(summaries, 'summary')}, {counted(messages, 'message')}"
     where = "nothing is protected" if tail.first_ordinal is None else f"from ordinal {tail.first_ordinal}"
     facts: list[tuple[str, Cell]] = [
         ("Conversation", found.conversation.called),
@@ -205,7 +206,7 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
         *_composition(found),
         (
             "Fresh tail",
-            f"{where}: {counted(tail.messages, 'message', 'messages')}, {tail.tokens:,} stored tokens",
+            f"{where}: {counted(tail.messages, 'message')}, {tail.tokens:,} stored tokens",
         ),
     ]
     for brief in found.briefs:
@@ -233,7 +234,7 @@ def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
 
 
 def _stands_for(over: FocusOverlay) -> str:
-    return f", replaces {counted(len(over.covered), 'summary', 'summaries')} at ordinal {over.at_ordinal}"
+    return f", replaces {counted(len(over.covered), 'summary')} at ordinal {over.at_ordinal}"
 
 
 def _table(run: Run, found: ShownContext) -> Table:

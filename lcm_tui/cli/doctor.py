@@ -15,6 +15,7 @@ from lcm_core.operations.fix import Fixes, Keep, plan_fixes
 from lcm_core.records import ConversationId
 from lcm_core.settings import SettingSource, Sourced
 from lcm_core.store.database import Database, Reader
+from lcm_core.wording import counted
 
 from lcm_tui.check_settings import folders_of, limits_of, reads_whole_file
 from lcm_tui.cli import answer, changing
@@ -26,7 +27,7 @@ from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
-from lcm_tui.views.blocks import Block, Column, Note, Table, counted
+from lcm_tui.views.blocks import Block, Column, Note, Table
 from lcm_tui.views.findings import REPEATING, can_fix, report_blocks
 
 #: How grave a finding must be to count, with the severities that are.

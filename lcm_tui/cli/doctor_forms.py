@@ -28,11 +28,11 @@ from lcm_core.findings import (
 )
 from lcm_core.settings import Json
 from lcm_core.text import safe_line
+from lcm_core.wording import counted
 
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.presentation import PROGRAM
-from lcm_tui.views.blocks import counted
 from lcm_tui.views.findings import in_order
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -181,7 +181,7 @@ def junit_text(report: Report, database: Path, failing: Collection[Finding]) -> 
         others = [one for one in result.findings if one not in ours]
         if ours:
             worst = min(ours, key=lambda one: list(Confidence).index(one.confidence)).confidence.value
-            number = counted(len(ours) + result.finding_count - len(result.findings), "finding", "findings")
+            number = counted(len(ours) + result.finding_count - len(result.findings), "finding")
             failure = ElementTree.SubElement(
                 test, "failure", {"type": worst, "message": f"{number}: {_plain(ours[0].sentence)}"}
             )

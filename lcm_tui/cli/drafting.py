@@ -40,6 +40,7 @@ from lcm_core.summarize.models.writer import SummaryWriter, call_budget
 from lcm_core.text import safe_text
 from lcm_core.times import iso_z
 from lcm_core.tokens import estimate
+from lcm_core.wording import counted
 
 from lcm_tui.cli import answer as answers
 from lcm_tui.cli import drafting_report as report
@@ -55,7 +56,7 @@ from lcm_tui.cli.modelling import model_document
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
 from lcm_tui.views import drafts as drafts_view
-from lcm_tui.views.blocks import Note, counted
+from lcm_tui.views.blocks import Note
 from lcm_tui.writing import Modelling
 
 #: Summaries that a line for people names.
@@ -132,7 +133,7 @@ class _Work:
         if not found:
             return selection
         data: Document = {"batch": found[0].header.batch, "startedAt": found[0].header.made_at}
-        waiting = counted(found[0].open_items, "summary", "summaries")
+        waiting = counted(found[0].open_items, "summary")
         said = Note(
             f"A {self.command} of this database, started at {found[0].header.made_at}, was stopped with "
             f"{waiting} undecided: --resume continues it without paying for a draft twice."
@@ -227,7 +228,7 @@ class _Work:
         harmless = self.flags.draft is not None and not self.model.chosen.choice.base_url
         show_and_ask(
             lambda: [*self._forecast(selection, kept).blocks][:-1],
-            f"Draft {counted(len(selection.items), 'summary', 'summaries')}?",
+            f"Draft {counted(len(selection.items), 'summary')}?",
             self.run.presentation,
             yes=self.flags.change.yes or harmless,  # nothing is paid and nothing is changed
         )

@@ -13,13 +13,14 @@ from lcm_core.operations.drafting.rules import AcceptanceRule
 from lcm_core.operations.stale import Stale, stale_in
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.request import ProviderUnavailableError
+from lcm_core.wording import counted
 
 from lcm_tui.cli import drafting_report as report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.modelling import model_document
 from lcm_tui.views import drafts as drafts_view
-from lcm_tui.views.blocks import Block, Note, counted
+from lcm_tui.views.blocks import Block, Note
 from lcm_tui.writing import Modelling
 
 STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."

@@ -22,6 +22,7 @@ from lcm_core.operations.drafting.rules import AcceptanceRule
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
+from lcm_core.wording import counted
 
 from lcm_tui.cli import answer as answers
 from lcm_tui.cli import changing
@@ -33,7 +34,7 @@ from lcm_tui.cli.drafts_file import Reviewed, read_drafts
 from lcm_tui.cli.options import SqlFlags
 from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.views import drafts as drafts_view
-from lcm_tui.views.blocks import Note, counted
+from lcm_tui.views.blocks import Note
 from lcm_tui.writing import Modelling
 
 Settings = Callable[[Schema], DraftSetting]
@@ -70,7 +71,7 @@ class Taking:
             return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
         if not self.flags.apply:
             return self._forecast(items, reviewed)
-        ask_before_change(f"Apply {counted(len(items), 'draft', 'drafts')}?", yes=self.flags.yes)
+        ask_before_change(f"Apply {counted(len(items), 'draft')}?", yes=self.flags.yes)
         outcome = Outcome(data={"file": str(self.path)})
         with interruptible() as stopped:
             asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
@@ -81,7 +82,7 @@ class Taking:
             {**report.outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items
         ]
         data: Document = {"file": str(self.path), "applied": False, "items": documents}
-        number = counted(len(items), "draft", "drafts")
+        number = counted(len(items), "draft")
         note = Note(f"{number} would be applied; nothing was changed, --apply applies them.")
         return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
 

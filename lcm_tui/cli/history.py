@@ -26,6 +26,7 @@ from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position, Window
 from lcm_core.times import iso_z
+from lcm_core.wording import counted
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
@@ -34,7 +35,7 @@ from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
 from lcm_tui.cli.previews import rows_document
 from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
 from lcm_tui.cli.working import ask_before_change, interruptible
-from lcm_tui.views.blocks import Note, counted
+from lcm_tui.views.blocks import Note
 from lcm_tui.views.history import ListedOperation, ShownOperation, operation_blocks, operations_table
 
 # -- looking ---------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def prune(
     """Show how many operations would be forgotten, or forget them."""
     limit = None if before is None else iso_z(before)
     owner, count = run.read(_load_prunable, named, newest, limit)
-    number = counted(count, "operation", "operations")
+    number = counted(count, "operation")
     if not flags.apply or not count:
         what = f"To be removed from the history, and then not undoable: {number}."
         blocks = [Note(what), Note("Nothing was changed; --apply removes them.")]
@@ -241,7 +242,7 @@ def prune(
             wait=answer.BUSY_SECONDS,
             stopped=stopped,
         )
-    note = Note(f"Forgotten: {counted(gone, 'operation', 'operations')}.")
+    note = Note(f"Forgotten: {counted(gone, 'operation')}.")
     return run.answer("history.prune", {"applied": True, "operations": gone}, [note])
 
 

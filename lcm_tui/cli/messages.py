@@ -12,6 +12,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ConversationStatistics, statistics_of
+from lcm_core.wording import counted
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
@@ -20,7 +21,7 @@ from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.tails import tail_of
-from lcm_tui.views.blocks import Block, Cell, Facts, Prose, counted
+from lcm_tui.views.blocks import Block, Cell, Facts, Prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
     facts: list[tuple[str, Cell]] = [
         ("Conversation", str(found.conversation.conversation_id)),
         ("Rule", f"the newest {limits.count:,} messages of the context{cap}"),
-        ("Selected", f"{counted(limits.messages, 'message', 'messages')}, {limits.tokens:,} tokens"),
+        ("Selected", f"{counted(limits.messages, 'message')}, {limits.tokens:,} tokens"),
         ("Of", f"{found.counted.messages.count:,} messages, {found.counted.messages.tokens:,} tokens"),
     ]
     return run.answer(

@@ -12,12 +12,13 @@ from lcm_core.operations.repair import SURE, BadKind, RepairList, conversations_
 from lcm_core.records import SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.wording import counted
 
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
-from lcm_tui.views.blocks import Block, Column, Note, Table, counted
+from lcm_tui.views.blocks import Block, Column, Note, Table
 from lcm_tui.views.drafts import MOST
 
 
@@ -118,7 +119,7 @@ def _spoiled_blocks(found: Sequence[RepairList]) -> Iterator[Block]:
     ]
     if rows:
         columns = (Column("Summary"), Column("Depth", right=True), Column("Made from", grows=True))
-        number = counted(len(rows), "summary", "summaries")
+        number = counted(len(rows), "summary")
         title = f"Not included: {number} made from broken ones (include with --contaminated)"
         yield Table(columns, rows[:MOST], title=title)
         if len(rows) > MOST:

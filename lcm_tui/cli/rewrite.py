@@ -11,6 +11,7 @@ from lcm_core.operations.stale import stale_in
 from lcm_core.records import SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
+from lcm_core.wording import counted
 
 from lcm_tui.cli import changing, drafting
 from lcm_tui.cli.answer import Answer, Run
@@ -18,7 +19,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafting_outcome import Selection
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.selecting import owner_of, summary_beginning
-from lcm_tui.views.blocks import Note, counted
+from lcm_tui.views.blocks import Note
 
 
 @dataclass(frozen=True, slots=True)

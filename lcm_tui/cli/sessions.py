@@ -27,11 +27,12 @@ from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
 from lcm_core.text import preview
 from lcm_core.times import iso_z, parse_utc
+from lcm_core.wording import counted
 
 from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
 
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20
@@ -273,7 +274,7 @@ def _numbered(session: HostSession) -> str:
 def _blocks(
     run: Run, session: HostSession, page: SessionPage, messages: Sequence[SessionEntry]
 ) -> list[Block]:
-    on_path = counted(page.total, "entry", "entries")
+    on_path = counted(page.total, "entry")
     facts: list[tuple[str, Cell]] = [
         ("Session", session.session_id),
         ("Agent", session.agent),

@@ -10,8 +10,9 @@ from lcm_core.assemble.result import Assembled as Assembly
 from lcm_core.assemble.result import Evicted
 from lcm_core.records import Conversation
 from lcm_core.text import preview
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
 
 
 def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str | None) -> Iterator[Block]:
@@ -23,7 +24,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         ("Rules", one.rules),
         ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
         ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
-        ("Sent", f"{counted(len(one.messages), 'message', 'messages')} of {_context(one)}, {one.selection}"),
+        ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection}"),
         ("Always sent", _tail(one)),
         ("Shares", _shares(one)),
         ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
@@ -41,13 +42,13 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.unread is not None:
         unread = one.unread
         yield Note(
-            f"{counted(unread.items, 'older item', 'older items')} (ordinals {unread.first_ordinal} to "
+            f"{counted(unread.items, 'older item')} (ordinals {unread.first_ordinal} to "
             f"{unread.last_ordinal}) cannot fit and were not read."
         )
     if one.budget < asked:
         yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
     if one.last_cut.messages and not one.last_cut.applied:
-        gone = counted(one.last_cut.messages, "message", "messages")
+        gone = counted(one.last_cut.messages, "message")
         yield Note(
             f"Whole messages as JSON exceed the budget: before the host receives them, the engine drops "
             f"{gone} (hard limit): the oldest, and what may not come first or last; "
@@ -56,7 +57,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
         yield Note(
-            f"The prompt ranked {counted(len(one.prompt_scores), 'item', 'items')} before the tail; "
+            f"The prompt ranked {counted(len(one.prompt_scores), 'item')} before the tail; "
             f"{named:,} contain a word of it."
         )
     elif prompt and not one.has_cue:
@@ -78,8 +79,8 @@ def _source(one: Assembly) -> str:
 
 def _context(one: Assembly) -> str:
     meta = one.metadata
-    summaries = counted(meta.summaries, "summary", "summaries")
-    return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message', 'messages')})"
+    summaries = counted(meta.summaries, "summary")
+    return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message')})"
 
 
 def _debt(one: Assembly) -> str:
@@ -91,7 +92,7 @@ def _tail(one: Assembly) -> str:
     if tail.first_ordinal is None:
         return "nothing is protected"
     return (
-        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item', 'items')}, "
+        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, "
         f"{tail.tokens:,} estimated tokens; {one.remaining:,} left beside it"
     )
 

@@ -79,11 +79,6 @@ class Verbatim:
 Block: TypeAlias = "Table | Facts | Prose | Note | Verbatim"
 
 
-def counted(number: int, one: str, many: str) -> str:
-    """A number with the word for what it counts."""
-    return f"{number:,} {one if number == 1 else many}"
-
-
 def shown(value: Cell) -> str:
     """A cell as one safe line; whole numbers get separators, None becomes a dash."""
     match value:

@@ -26,8 +26,8 @@ from lcm_core.dag.gist import beginning
 from lcm_core.store.context import ContextEntry
 from lcm_core.store.focus import BRIEFS
 from lcm_core.text import cell_width
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, PENDING, kind_name, number
 from lcm_tui.views.preview import each_context, effect_text, items_text, owner_text, rows_text
 from lcm_tui.widgets.composition import before_and_after, changes_line
@@ -342,11 +342,7 @@ def warning_lines(text: str, width: int) -> list[Line]:
 
 
 def _more_warnings(more: int, width: int) -> list[Line]:
-    return (
-        _wrapped(f"! and {counted(more, 'warning', 'warnings')} more (tab)", "warn", width)
-        if more > 0
-        else []
-    )
+    return _wrapped(f"! and {counted(more, 'warning')} more (tab)", "warn", width) if more > 0 else []
 
 
 def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:

@@ -8,8 +8,9 @@ from lcm_core.diff import unified_text
 from lcm_core.host.codex import Rollout, Spoken
 from lcm_core.host.codex_compare import CodexDiff
 from lcm_core.text import safe_line
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Facts, Note, Prose, counted
+from lcm_tui.views.blocks import Block, Facts, Note, Prose
 
 #: Rows, and problems of lines, that a line for people names.
 MOST_NAMED = 8
@@ -20,11 +21,11 @@ def codex_blocks(found: CodexDiff) -> Iterator[Block]:
     yield Facts(
         [
             ("- Codex", f"{safe_line(str(found.rollout.path))}: {codex_rows(found)}"),
-            ("+ conversation", counted(len(found.new_text.rows), "row", "rows")),
+            ("+ conversation", counted(len(found.new_text.rows), "row")),
             ("Only in Codex", _named(found.only_codex)),
             ("Only in the conversation", _named(found.only_conversation)),
-            ("Elsewhere", counted(found.elsewhere, "row", "rows")),
-            ("Alike", counted(found.same, "row", "rows")),
+            ("Elsewhere", counted(found.elsewhere, "row")),
+            ("Alike", counted(found.same, "row")),
         ]
     )
     yield from (Note(line) for line in remarks(found))
@@ -37,7 +38,7 @@ def codex_blocks(found: CodexDiff) -> Iterator[Block]:
 def codex_rows(found: CodexDiff) -> str:
     """How much of the file is compared."""
     read = found.rollout
-    return f"{counted(len(read.rows), 'row', 'rows')} from {counted(read.lines, 'line', 'lines')}"
+    return f"{counted(len(read.rows), 'row')} from {counted(read.lines, 'line')}"
 
 
 def remarks(found: CodexDiff) -> list[str]:
@@ -45,12 +46,12 @@ def remarks(found: CodexDiff) -> list[str]:
     read = found.rollout
     said = []
     if found.older:
-        older = counted(found.older, "older file", "older files")
+        older = counted(found.older, "older file")
         said.append(f"The thread has {older} too; the newest is compared. --rollout names another one.")
     if not found.complete:
         said.append("Only the beginning is compared: one of them is longer than what is read at a time.")
     if read.repeated:
-        said.append(f"{counted(read.repeated, 'event', 'events')} only repeat a message and are left out.")
+        said.append(f"{counted(read.repeated, 'event')} only repeat a message and are left out.")
     if read.others:
         kinds = ", ".join(f"{safe_line(kind)} {count:,}" for kind, count in sorted(read.others.items()))
         said.append(f"Not compared, by type of line: {kinds}.")
@@ -62,7 +63,7 @@ def _problems(read: Rollout) -> Iterator[str]:
     for one in read.problems.kept[:MOST_NAMED]:
         yield f"Line {one.line:,} is skipped: {safe_line(one.reason)}."
     if (rest := read.problems.count - MOST_NAMED) > 0:
-        yield f"{counted(rest, 'more line', 'more lines')} could not be read."
+        yield f"{counted(rest, 'more line')} could not be read."
 
 
 def _named(rows: Sequence[Spoken]) -> str:
@@ -70,4 +71,4 @@ def _named(rows: Sequence[Spoken]) -> str:
         return "nothing"
     more = f" and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
     named = ", ".join(f"{one.where} ({safe_line(one.role)})" for one in rows[:MOST_NAMED])
-    return f"{counted(len(rows), 'row', 'rows')}: {named}{more}"
+    return f"{counted(len(rows), 'row')}: {named}{more}"

@@ -11,9 +11,10 @@ from lcm_core.operations.compaction.forecast import CompactionForecast
 from lcm_core.operations.compaction.run import CompactionSetting, PassDone
 from lcm_core.operations.compaction.sweep import PassMade
 from lcm_core.records import ConversationId
+from lcm_core.wording import counted
 
 from lcm_tui.compacting import cost_of, depth_text, span_text, step_words
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.preview import LINES, some
 from lcm_tui.views.writer import writer_facts
 from lcm_tui.writing import Modelling, cost_text
@@ -42,7 +43,7 @@ def planned_compaction(shown: ShownCompaction) -> list[Block]:
     seen = shown.forecast
     if not seen.passes:
         return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
-    title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass', 'passes')}"
+    title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass')}"
     return [Facts(_facts(shown), title=title), _table(seen), *_notes(shown)]
 
 
@@ -56,7 +57,7 @@ def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
         ),
         (
             "Fresh tail",
-            f"{counted(bounds.fresh_tail_count, 'message', 'messages')} at least, "
+            f"{counted(bounds.fresh_tail_count, 'message')} at least, "
             f"{seen.tail_tokens:,} tokens"
             + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
         ),
@@ -118,7 +119,7 @@ def _notes(shown: ShownCompaction) -> list[Block]:
     if seen.damaged:
         notes.append(
             Note(
-                f"Warning: {counted(seen.damaged, 'item', 'items')} of this context refer to a row that is "
+                f"Warning: {counted(seen.damaged, 'item')} of this context refer to a row that is "
                 "missing, duplicate, or of another conversation; compaction skips them: see `lcm-tui doctor`."
             )
         )

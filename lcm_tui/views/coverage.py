@@ -24,8 +24,8 @@ from lcm_core.dag.coverage import (
     cut_cells,
 )
 from lcm_core.text import cell_width
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import counted
 from lcm_tui.widgets.spans import Line, Span, StyleName, text_of
 
 #: Cells before the first of a row: the depth, and how many summaries it has.
@@ -226,7 +226,7 @@ def block_line(coverage: Coverage, block: Block, scale: Scale | None = None) -> 
         Span(f"{depth_name(block.depth)} ", "dim"),
         Span(block.summary_id, "key"),
         Span(f" {state_text(block.state)}", look.style),
-        Span(f" · {runs_text(coverage, block.runs)} · {counted(block.messages, 'message', 'messages')}"),
+        Span(f" · {runs_text(coverage, block.runs)} · {counted(block.messages, 'message')}"),
     ]
     if scale is not None:
         level = coverage.levels[coverage.level_of(block.summary_id) or 0]
@@ -255,9 +255,9 @@ def sums(coverage: Coverage) -> str:
     """How much there is."""
     seqs = coverage.seqs
     span = f", #{seqs[0]} to #{seqs[-1]}" if seqs else ""
-    summaries = counted(len(coverage.blocks), "summary", "summaries")
-    depths = counted(len(coverage.levels), "depth", "depths")
-    return f"{counted(len(seqs), 'message', 'messages')}{span} · {summaries} in {depths}"
+    summaries = counted(len(coverage.blocks), "summary")
+    depths = counted(len(coverage.levels), "depth")
+    return f"{counted(len(seqs), 'message')}{span} · {summaries} in {depths}"
 
 
 def picture(coverage: Coverage, width: int, *, plain: bool) -> list[Line]:

@@ -15,8 +15,9 @@ from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast
 from lcm_core.summarize.prompts import SummaryPrompt
 from lcm_core.summarize.request import SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention
+from lcm_core.wording import counted, some
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.views.units import seconds_text
 from lcm_tui.views.writer import writer_facts
 from lcm_tui.writing import Modelling, cost_text, most_text, spent_text
@@ -44,7 +45,7 @@ class DraftForecast:
 
 def spent_words(spent: Spent) -> str:
     """What a batch has taken in all its runs."""
-    return f"Spent on this batch so far: {counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}."
+    return f"Spent on this batch so far: {counted(spent.calls, 'call')}, {cost_words(spent.usage)}."
 
 
 def draft_forecast_blocks(
@@ -148,7 +149,7 @@ def outcome_blocks(
     facts: list[tuple[str, Cell]] = [
         ("Summaries", counts),
         ("Cost of the drafts", cost_words(progress.usage)),
-        ("Total cost", f"{counted(spent.calls, 'call', 'calls')}, {cost_words(spent.usage)}"),
+        ("Total cost", f"{counted(spent.calls, 'call')}, {cost_words(spent.usage)}"),
     ]
     if undo:
         facts.append(("To undo all of it", undo))
@@ -226,9 +227,9 @@ def draft_blocks(
             [
                 ("Kept of what matters most", _share(kept)),
                 *of_messages,
-                ("Invented", some_of([one.text for one in kept.invented])),
+                ("Invented", some([one.text for one in kept.invented], 6) or "nothing"),
                 ("Rules", _rules(kept)),
-                ("Lost", some_of([one.text for one in kept.lost])),
+                ("Lost", some([one.text for one in kept.lost], 6) or "nothing"),
             ]
         )
     )
@@ -243,15 +244,7 @@ def _rules(kept: Retention) -> str:
     """How many came through, and the ones that did not."""
     said = f"{kept.constraints_kept:,} of {kept.constraints:,} kept"
     if kept.reversed:
-        said += f"; reversed: {some_of([f'{one.rule.text} ({one.words})' for one in kept.reversed])}"
+        said += f"; reversed: {some([f'{one.rule.text} ({one.words})' for one in kept.reversed], 6)}"
     if kept.constraints_lost:
-        said += f"; lost: {some_of([one.text for one in kept.constraints_lost])}"
+        said += f"; lost: {some([one.text for one in kept.constraints_lost], 6)}"
     return said
-
-
-def some_of(texts: Sequence[str], most: int = 6) -> str:
-    """The first of some texts, and how many there are."""
-    if not texts:
-        return "nothing"
-    more = f" and {counted(len(texts) - most, 'other', 'others')}" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more

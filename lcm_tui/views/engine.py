@@ -23,8 +23,9 @@ from lcm_core.engine_work import (
 )
 from lcm_core.store.engine_work import NodeRow, PreparedText
 from lcm_core.times import age, parse_utc
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table, When, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table, When
 
 PREPARES_NOTHING: Final = (
     "The engine version of this database prepares nothing: it compacts when compaction is due."
@@ -122,9 +123,9 @@ def prepared_words(one: ConversationWork) -> str | None:
     batch = one.batch
     if batch is None:
         return None
-    words = f"{len(batch.prepared):,} of {counted(len(batch.nodes), 'node', 'nodes')}"
+    words = f"{len(batch.prepared):,} of {counted(len(batch.nodes), 'node')}"
     if batch.ready_tokens:
-        words += f", {counted(batch.ready_tokens, 'token', 'tokens')}"
+        words += f", {counted(batch.ready_tokens, 'token')}"
     if batch.oldest_ready is not None:
         words += f", the oldest {_since(batch.oldest_ready, one.now)}"
     if batch.publishable is not None:
@@ -211,7 +212,7 @@ def anchor_words(one: ConversationWork) -> str:
     proven = one.anchored(*PROOF)
     others = sum(anchor.count for anchor in one.anchors) - proven
     total = proven + others + one.without_anchor
-    words = f"{proven:,} of {counted(total, 'message', 'messages')} proven"
+    words = f"{proven:,} of {counted(total, 'message')} proven"
     if others:
         words += f", {others:,} not (kept; no action needed)"
     return words + (f", {one.without_anchor:,} never judged" if one.without_anchor else "")
@@ -248,15 +249,15 @@ def _now(batch: BatchState, step: Step) -> str:
     if step.node is None:
         return f"summary {step.summary_id}"
     messages, summaries = batch.replaced(step)
-    parts = [counted(messages, "message", "messages")] if messages else []
-    parts += [counted(summaries, "summary", "summaries")] if summaries else []
+    parts = [counted(messages, "message")] if messages else []
+    parts += [counted(summaries, "summary")] if summaries else []
     return " and ".join(parts)
 
 
 def _then(batch: BatchState, step: Step) -> str:
     if step.node is None:
         return "stays"
-    tokens = "" if step.node.tokens is None else f", {counted(step.node.tokens, 'token', 'tokens')}"
+    tokens = "" if step.node.tokens is None else f", {counted(step.node.tokens, 'token')}"
     become = "becomes" if sum(batch.replaced(step)) == 1 else "become"
     return f"{become} one {step.node.kind} summary of depth {step.node.depth}{tokens}"
 

@@ -9,8 +9,9 @@ from typing import Final
 from lcm_core.checks import BROKEN_SUMMARIES, CHECKS, Repetition
 from lcm_core.findings import Confidence, Finding, FixId, Report, Severity
 from lcm_core.records import ConversationId
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
 
 #: What was found again in one conversation.
 Repeated = Sequence[tuple[ConversationId, Repetition]]
@@ -38,14 +39,14 @@ def summary_of(report: Report) -> str:
     where = "The database" if report.conversation_id is None else f"Conversation {report.conversation_id}"
     counts = Counter(one.confidence for one in report.findings())
     broken, suspicious = counts[Confidence.BROKEN], counts[Confidence.SUSPICIOUS]
-    not_run = f" {counted(len(report.not_run), 'check', 'checks')} skipped." if report.not_run else ""
+    not_run = f" {counted(len(report.not_run), 'check')} skipped." if report.not_run else ""
     if report.clean:
         asked = len(report.results) - len(report.not_run)
         return f"{where} is clean: none of {asked} checks finds damage.{not_run}"
     summaries = sum(map(is_broken_summary, report.findings()))
-    of_them = f" ({counted(summaries, 'broken summary', 'broken summaries')})" if summaries else ""
+    of_them = f" ({counted(summaries, 'broken summary')})" if summaries else ""
     return (
-        f"{where} has {counted(broken, 'finding', 'findings')} of damage{of_them} and "
+        f"{where} has {counted(broken, 'finding')} of damage{of_them} and "
         f"{suspicious:,} that may be.{not_run}"
     )
 
@@ -104,7 +105,7 @@ def report_blocks(report: Report, repeated: Repeated) -> list[Block]:
         blocks.append(Facts(facts, title="Skipped"))
     fixable = sum(can_fix(one) for one in found if one.confidence is Confidence.BROKEN)
     if fixable:
-        what = counted(fixable, "finding", "findings")
+        what = counted(fixable, "finding")
         blocks.append(Note(f"--fix all previews a fix of {what}; --fix ID fixes one of them."))
     if unfixed := [one for one in found if one.fix is None and one.confidence is not Confidence.BY_DESIGN]:
         how = f"--fix with the check (--fix {unfixed[0].check}) explains why and what to do"

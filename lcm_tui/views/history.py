@@ -10,8 +10,9 @@ from lcm_core.change.journal import Operation
 from lcm_core.change.plan import Edit
 from lcm_core.change.preview import words_of
 from lcm_core.change.verify import Step
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table, When, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Prose, Table, When
 from lcm_tui.views.preview import rows_table, some
 
 EMPTY = "lcm-tui has made no change in this database, as far as its history goes back."
@@ -105,9 +106,7 @@ class HistoryLine:
         if len(by) == 1:
             return by.pop()
         batches = {one.undone_batch for one in self.listed}
-        return (batches.pop() if len(batches) == 1 else None) or counted(
-            len(by - {None}), "operation", "operations"
-        )
+        return (batches.pop() if len(batches) == 1 else None) or counted(len(by - {None}), "operation")
 
 
 def lines_of(items: Sequence[ListedOperation], *, unfold: bool = False) -> list[HistoryLine]:

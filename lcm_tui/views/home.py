@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final
 
 from lcm_core.text import cell_width, clip, safe_line
+from lcm_core.wording import counted
 
 from lcm_tui.views.units import bar_text, size_text, tokens_text
 from lcm_tui.widgets.share import share_text
@@ -204,18 +205,18 @@ def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
             return _state(outlook)
         case Subject.BROKEN:
             return (
-                Span(f"✗ {_some(outlook.broken, 'broken summary', 'broken summaries')}", "error"),
-                Span(f" in {_some(outlook.broken_in, 'conversation', 'conversations')}"),
+                Span(f"✗ {counted(outlook.broken, 'broken summary')}", "error"),
+                Span(f" in {counted(outlook.broken_in, 'conversation')}"),
             )
         case Subject.DRAFTS:
-            return (Span(f"{_some(outlook.drafts, 'draft', 'drafts')} to review", "warn"),)
+            return (Span(f"{counted(outlook.drafts, 'draft')} to review", "warn"),)
         case Subject.ENGINE:
-            said = _some(outlook.engine_needs, "conversation needs", "conversations need")
+            said = counted(outlook.engine_needs, "conversation needs", "conversations need")
             return (Span(f"{said} a look", "warn"),)
         case Subject.INGESTING:
             return outlook.ingesting
         case Subject.SESSIONS:
-            said = _some(outlook.sessions, "session is", "sessions are")
+            said = counted(outlook.sessions, "session is", "sessions are")
             return (Span(f"{said} not in the database"),)
         case Subject.NEAREST:
             return _filled(_asked(outlook.nearest, key), width)
@@ -244,18 +245,18 @@ def _state(outlook: Outlook) -> Line:
     said = []
     if verdict.broken:
         least, what = ("", "broken finding") if verdict.by_health else ("at least ", "finding")
-        said.append(Span(f"✗ {least}{_some(verdict.broken, what, what + 's')} ", "error"))
+        said.append(Span(f"✗ {least}{counted(verdict.broken, what)} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
-    counted = f"{verdict.checks} of {verdict.known} checks"
+    extent = f"{verdict.checks} of {verdict.known} checks"
     if not verdict.by_health and (key := outlook.keys.get(Subject.STATE)):
-        counted += f", {key} runs the rest"
+        extent += f", {key} runs the rest"
     if verdict.fixable:
-        counted += f", {verdict.fixable:,} fixable"
+        extent += f", {verdict.fixable:,} fixable"
     if verdict.outdated:
-        counted += ", before the last change"
-    return (name, *(said or [Span(sound, "ok")]), Span(" "), engine, Span(f"({counted})", "dim"))
+        extent += ", before the last change"
+    return (name, *(said or [Span(sound, "ok")]), Span(" "), engine, Span(f"({extent})", "dim"))
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
@@ -301,10 +302,6 @@ def _changed(found: Sequence[Changed], several: bool) -> Line:
     undone = () if one.holds else (Span(" (undone)", "dim"),)
     others = (Span(f"  and {more} before", "dim"),) if several and more else ()
     return (Span(f"{one.when}  ", "dim"), Span(one.title), *undone, *others)
-
-
-def _some(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _clipped(line: Line, width: int) -> Iterable[Span]:

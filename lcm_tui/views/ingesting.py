@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from lcm_core.wording import counted
+
 from lcm_tui.widgets.spans import Line, Span
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
@@ -52,13 +54,13 @@ def summary(found: Ingesting) -> str:
     if not found.compared:
         return "not compared: no session of the host's databases has a conversation here"
     lagging = found.lagging
-    of = _some(len(found.compared), "session")
+    of = counted(len(found.compared), "session")
     if not lagging:
         return f"yes: the engine has everything of {of} of the host"
     missing = sum(one.behind for one in lagging)
     waiting = sum(len(one.outbox) for one in lagging)
-    outbox = f", {_some(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the host's outbox"
-    said = f"no: {_some(missing, 'message')} of {len(lagging):,} of {of} missing"
+    outbox = f", {counted(waiting, 'turn')} {'waits' if waiting == 1 else 'wait'} in the host's outbox"
+    said = f"no: {counted(missing, 'message')} of {len(lagging):,} of {of} missing"
     return f"{said}{outbox if waiting else ''}"
 
 
@@ -69,17 +71,17 @@ def overview(found: Ingesting, moment: Moment) -> Line:
     if lagging:
         missing = sum(one.behind for one in lagging)
         since = moment(lagging[0].lags_since())
-        what = f"{_some(missing, 'message')} missing" if missing else "turns are not committed"
+        what = f"{counted(missing, 'message')} missing" if missing else "turns are not committed"
         spans.append(Span(f"✗ {what}", "error"))
         spans.append(Span(f" since {since}"))
         spans += _outbox(lagging)
-        spans.append(Span(f"  ({len(lagging):,} of {_some(len(found.compared), 'session')})", "dim"))
+        spans.append(Span(f"  ({len(lagging):,} of {counted(len(found.compared), 'session')})", "dim"))
     elif found.compared:
         spans.append(Span("✓ up to date ", "ok"))
-        spans.append(Span(f"with {_some(len(found.compared), 'session')} of the host"))
+        spans.append(Span(f"with {counted(len(found.compared), 'session')} of the host"))
     for problems, what in ((found.unread, "not read"), (found.remarks, "to note")):
         if problems:
-            many = _some(len(problems), "place")
+            many = counted(len(problems), "place")
             said = f"{'  ' if spans else ''}? {many} {what}: {problems[0].sentence}"
             spans.append(Span(said, "warn"))
     return tuple(spans)
@@ -92,7 +94,7 @@ def ingestion_line(one: Ingestion, moment: Moment) -> Line:
     spans: list[Span] = []
     if one.behind:
         since = moment(one.behind_since)
-        spans.append(Span(f" ✗ {_some(one.behind, 'message')} missing", "error"))
+        spans.append(Span(f" ✗ {counted(one.behind, 'message')} missing", "error"))
         spans.append(Span(f" since {since}"))
     elif one.outbox:
         spans.append(Span(" ✗ not committed", "error"))
@@ -115,11 +117,7 @@ def _outbox(several: Sequence[Ingestion]) -> list[Span]:
     if not rows:
         return []
     wait = "waits" if len(rows) == 1 else "wait"
-    tried = _some(sum(row.attempts for row in rows), "attempt")
+    tried = counted(sum(row.attempts for row in rows), "attempt")
     error = next((row.last_error for row in reversed(rows) if row.last_error), None)
     said = f"{tried}: {error}" if error else tried
-    return [Span(f"  {_some(len(rows), 'turn')} {wait} ({said})", "warn")]
-
-
-def _some(number: int, one: str) -> str:
-    return f"{number:,} {one}{'' if number == 1 else 's'}"
+    return [Span(f"  {counted(len(rows), 'turn')} {wait} ({said})", "warn")]

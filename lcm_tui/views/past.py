@@ -11,8 +11,9 @@ from lcm_core.past.point import Side
 from lcm_core.past.reading import Found
 from lcm_core.past.since import Since, since
 from lcm_core.times import format_local, parse_utc
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Facts, Note, When, counted
+from lcm_tui.views.blocks import Block, Cell, Facts, Note, When
 from lcm_tui.widgets.spans import Line, Span
 
 #: Ids of one kind that are listed.
@@ -35,7 +36,7 @@ def past_blocks(when: When, found: Found) -> Iterator[Block]:
     facts: list[tuple[str, Cell]] = [("Point", point_text(when, found))]
     if found.cut.beside is not None:
         facts.append(("Operation", found.cut.beside.title))
-    facts.append(("Reversed", counted(len(found.cut.taken), "operation", "operations")))
+    facts.append(("Reversed", counted(len(found.cut.taken), "operation")))
     if found.snapshot is not None:
         name, made = found.snapshot
         facts.append(("Snapshot", f"{name} of {when(made)} (`context snapshots` shows what was sent)"))
@@ -77,7 +78,7 @@ def past_lines(found: Found, zone: tzinfo | None, key_of: Callable[[str], str]) 
     title = "" if beside is None else f": {beside.title}"
     parts = [
         f"{key_of('hunk-previous')} {key_of('hunk-next')} step",
-        counted(taken, "operation", "operations") + " since",
+        counted(taken, "operation") + " since",
         *_counts(changed),
     ]
     lines: list[Line] = [

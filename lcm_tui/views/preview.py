@@ -7,8 +7,9 @@ from itertools import groupby
 
 from lcm_core.change.plan import RowCount, Symbol
 from lcm_core.change.preview import ContextTokens, Preview, Shifted, Tokens
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
 from lcm_tui.widgets.composition import before_and_after, changes_line
 from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import text_of
@@ -160,7 +161,7 @@ def _ordinals(shown: Preview) -> Iterator[Block]:
         more = len(rows) - LINES
         yield Table(columns, rows[:LINES], title=f"Ordinals in conversation {name}")
         if more > 0:
-            yield Note(f"And {counted(more, 'line', 'lines')} more; --json lists all.")
+            yield Note(f"And {counted(more, 'line')} more; --json lists all.")
 
 
 def _shift_rows(shifts: Sequence[Shifted]) -> Iterator[tuple[Cell, ...]]:

@@ -12,8 +12,9 @@ from lcm_core.remnic.records import Report, Step, What, Why
 from lcm_core.remnic.restoring import StoredSession
 from lcm_core.remnic.undo import Undone
 from lcm_core.text import preview
+from lcm_core.wording import counted, some
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When
 
 #: How the rows of an import are called.
 ROW_NAMES = {
@@ -168,23 +169,24 @@ def remarks(report: Report, left_behind: Iterable[tuple[str, int]]) -> list[str]
     """What does not come along, in sentences."""
     found = []
     if report.no_messages:
-        some = _some(report.no_messages)
         what = counted(len(report.no_messages), "summary is", "summaries are")
-        found.append(f"{what} skipped because no message is below: {some}.")
+        found.append(f"{what} skipped because no message is below: {some(report.no_messages, _NAMED)}.")
     if report.elsewhere:
         what = counted(len(report.elsewhere), "summary is", "summaries are")
-        found.append(f"{what} skipped: Remnic has the id in another session: {_some(report.elsewhere)}.")
+        found.append(
+            f"{what} skipped: Remnic has the id in another session: {some(report.elsewhere, _NAMED)}."
+        )
     found += [f"Skipped: {one}." for one in report.conflicts[:_NAMED]]
     if len(report.conflicts) > _NAMED:
         found.append(f"{len(report.conflicts) - _NAMED:,} more conversations are skipped in the same way.")
     if report.unreadable:
         what = counted(report.unreadable, "message has", "messages have")
-        which = _some(report.unheld["messages", Why.NO_SEQ].rows, report.unreadable)
+        which = some(report.unheld["messages", Why.NO_SEQ].rows, _NAMED, report.unreadable)
         found.append(f"{what} no seq of its own and cannot be identified in Remnic: skipped: {which}.")
     for (table, why), rows in sorted(report.unheld.items()):
         if why not in _TOLD:
-            what = counted(rows.count, "row", "rows")
-            found.append(f"{what} of {table} cannot be held ({why}): {_some(rows.rows, rows.count)}.")
+            what = counted(rows.count, "row")
+            found.append(f"{what} of {table} cannot be held ({why}): {some(rows.rows, _NAMED, rows.count)}.")
     kept = [f"{count:,} {_LEFT_BEHIND.get(table, table)}" for table, count in left_behind if count]
     if kept:
         these = " and ".join([", ".join(kept[:-1]), kept[-1]] if kept[1:] else kept)
@@ -253,9 +255,3 @@ def undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:
         ("Changed since, not touched", found.left),
     ]
     return [Facts(facts)]
-
-
-def _some(names: Sequence[str], count: int | None = None) -> str:
-    count = len(names) if count is None else count
-    more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

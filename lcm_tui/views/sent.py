@@ -15,6 +15,7 @@ from lcm_core.assemble.result import Assembled, AssemblyStep, SentSource
 from lcm_core.javascript import stringify
 from lcm_core.operations.compaction.distance import Distance
 from lcm_core.text import cell_width, clip, preview, safe_line
+from lcm_core.wording import counted
 
 from lcm_tui.views.context import NO_VALUE, PENDING, WIDEST_ID, number
 from lcm_tui.widgets.share import share_text
@@ -67,10 +68,10 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
     begin: list[Line] = [(Span("assembling …", "dim"),)] if working else []
     if one.metadata.source is not SentSource.ASSEMBLED:
         begin.append((Span(str(one.metadata.source), "warn"),))
-    begin.append((Span(f"sent {_counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
+    begin.append((Span(f"sent {counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
     if one.over_budget:
         begin.append((Span("what is always sent alone exceeds the budget", "error"),))
-    mended = f"~ {_counted(len(one.repairs), 'message')} adjusted"
+    mended = f"~ {counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
     rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
@@ -175,7 +176,7 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
     if not reasons:
         if not one.over_budget:
             return ()
-        tail = f"always sent: {_counted(one.tail.items, 'item')}, {one.tail.tokens:,} estimated tokens"
+        tail = f"always sent: {counted(one.tail.items, 'item')}, {one.tail.tokens:,} estimated tokens"
         said = f"{tail}; the engine sends all of it, also beyond a budget of {one.budget:,}"
         return (Span(f" {clip(said, width - 1)}", "warn"),)
     words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
@@ -191,10 +192,6 @@ def why_text(step: AssemblyStep, why: str) -> str:
 def _reasons(ledger: Ledger) -> Counter[tuple[AssemblyStep, str]]:
     """How many items are not sent for which reason."""
     return Counter((one.step, one.why) for one in ledger.assembled.evicted)
-
-
-def _counted(number_of: int, one: str) -> str:
-    return f"{number_of:,} {one}" if number_of == 1 else f"{number_of:,} {one}s"
 
 
 # -- in the list of items --------------------------------------------------------------------------------
@@ -376,17 +373,17 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     protected = (
         "nothing is protected"
         if tail.first_ordinal is None
-        else f"from ordinal {tail.first_ordinal}: {_counted(tail.items, 'item')}, "
+        else f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, "
         f"{tail.tokens:,} estimated tokens"
     )
     sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
     rows: list[tuple[str, str]] = [
         ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
         ("rules", f"{one.rules}, selection {one.selection}"),
-        ("context", f"{_counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
-        ("sent", f"{_counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
+        ("context", f"{counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
+        ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
-        ("always sent", f"{protected} (rule: {_counted(tail.count, 'newest message')}{cap})"),
+        ("always sent", f"{protected} (rule: {counted(tail.count, 'newest message')}{cap})"),
         ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),
@@ -405,12 +402,12 @@ def _steps(ledger: Ledger) -> Iterator[Block]:
         yield Block("nothing")
     for step in AssemblyStep:
         if count := ledger.left_out.get(step):
-            yield field(step.words, _counted(count, "item"), width=14)
+            yield field(step.words, counted(count, "item"), width=14)
             of_step = Counter({why: times for (one, why), times in _reasons(ledger).items() if one is step})
             for why, times in of_step.most_common(NAMED_REASONS):
                 yield field("", why if times == count else f"{times:,}: {why}", width=14)
             if (more := len(of_step) - NAMED_REASONS) > 0:
-                yield field("", f"… and {_counted(more, 'other reason')}", "dim", width=14)
+                yield field("", f"… and {counted(more, 'other reason')}", "dim", width=14)
     if (unread := ledger.assembled.unread) is not None:
         where = f"ordinals {unread.first_ordinal:,} to {unread.last_ordinal:,} were not read: they cannot fit"
         yield field("", where, "dim", width=14)

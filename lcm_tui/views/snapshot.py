@@ -8,8 +8,8 @@ from lcm_core.assemble.ledger import Ledger
 from lcm_core.assemble.message import OriginKind
 from lcm_core.snapshots import RebuiltSnapshot
 from lcm_core.store.assemblies import Snapshot, SnapshotItem
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import counted
 from lcm_tui.views.context import NO_VALUE, number
 from lcm_tui.views.sent import sent_columns, sent_line
 from lcm_tui.widgets.spans import Line, Span, row_of
@@ -61,7 +61,7 @@ def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
     parts = []
     if found.gone:
         verb = "is" if len(found.gone) == 1 else "are"
-        parts.append(f"{counted(len(found.gone), 'row', 'rows')} {verb} missing from the database")
+        parts.append(f"{counted(len(found.gone), 'row')} {verb} missing from the database")
     if found.not_kept:
         parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
     if parts:

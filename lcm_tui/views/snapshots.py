@@ -11,8 +11,9 @@ from lcm_core.records import Conversation
 from lcm_core.snapshots import RebuiltSnapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot
 from lcm_core.text import preview, safe_text
+from lcm_core.wording import counted
 
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When, counted
+from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When
 
 #: Messages that are gone and that a line for people names.
 NAMED = 8
@@ -80,7 +81,7 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[Block]:
         ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
         ("Authoritative", _said(one, "promptAuthoritative")),
         ("Tokens", f"{one.sent_tokens:,} sent of {one.budget:,}, rules of {safe_text(one.rules)}"),
-        ("Sent", f"{counted(len(one.sent), 'message', 'messages')}, {one.evicted:,} items not sent"),
+        ("Sent", f"{counted(len(one.sent), 'message')}, {one.evicted:,} items not sent"),
         ("Fresh tail", f"{_said(one, 'freshTailCount')} items, {_said(one, 'freshTailTokens')} tokens"),
         (
             "History",
@@ -115,7 +116,7 @@ def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[Block]:
         more = f" and {len(found.gone) - NAMED:,} more" if len(found.gone) > NAMED else ""
         yield Note(f"Deleted from the database: {names}{more}.")
     if found.not_kept:
-        messages = counted(found.not_kept, "message", "messages")
+        messages = counted(found.not_kept, "message")
         yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")
 
 
