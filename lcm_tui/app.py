@@ -18,7 +18,7 @@ from lcm_core.settings import Settings
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
-from lcm_core.text import safe_text
+from lcm_core.text import abridged, safe_text
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -298,12 +298,12 @@ class LcmApp(App[int]):
         The newest few are shown, each text once. Foreign text is made safe and never read as markup.
         """
         del markup
-        text = safe_text(f"{title}: {message}" if title else message)
+        text = safe_text(abridged(f"{title}: {message}" if title else message))
         if self.screen_stack:
             self._said_by[text] = self.screen
         super().notify(text, severity=severity, timeout=timeout, markup=False)
 
-    def put_away_notes_of(self, screen: Screen[None]) -> None:
+    def put_away_notes_of(self, screen: Screen[Any]) -> None:
         """The screen is left: what it said would be read as said by the next one.
 
         What tells of finished work, or of trouble, stays.

@@ -16,7 +16,6 @@ from lcm_core.errors import LcmError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
 from lcm_core.operations.drafting.draft import (
     Draft,
-    DraftOrigin,
     DraftSetting,
     draft_setting,
     read_material,
@@ -120,16 +119,9 @@ def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     return f"{calls}, {tokens}, {cost}"
 
 
-def _worth_keeping(item: BatchItem) -> bool:
-    """Whether somebody paid for what is undecided, or wrote it."""
-    return item.state not in SETTLED and any(
-        draft.origin is DraftOrigin.MANUAL or draft.usage.cost_usd != 0 for draft in item.drafts
-    )
-
-
 def worth_keeping(items: Iterable[BatchItem]) -> bool:
-    """Whether something undecided was paid for, or written by hand; anything else is made again as well."""
-    return any(map(_worth_keeping, items))
+    """Whether a draft waits for its decision: it is not thrown away, whatever it cost."""
+    return any(item.drafts and item.state not in SETTLED for item in items)
 
 
 def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
@@ -198,7 +190,7 @@ class Work:
 
     @property
     def worth_keeping(self) -> bool:
-        """Whether something undecided was paid for, or written by hand."""
+        """Whether a draft waits for its decision."""
         return worth_keeping(self.batch.items)
 
     # -- who writes --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVarTuple, 
 
 from lcm_core.errors import LcmError
 from lcm_core.store.opening import Access
-from lcm_core.text import cell_width, clip, safe_line
+from lcm_core.text import abridged, cell_width, clip, safe_line, wrap
 from lcm_core.times import format_local
 from textual import on
 from textual.app import ComposeResult
@@ -97,13 +97,38 @@ class PromptLine(Drawn):
     label: reactive[str] = reactive("", layout=False)
     problem: reactive[str] = reactive("", layout=False)
 
+    def watch_problem(self) -> None:
+        """As tall as what it says."""
+        self._fit()
+
+    def watch_label(self) -> None:
+        """As tall as what it says."""
+        self._fit()
+
+    def on_resize(self) -> None:
+        """As tall as what it says in lines of another width."""
+        self._fit()
+
+    def _fit(self) -> None:
+        lines = len(self._lines())
+        if self.styles.height is None or self.styles.height.value != lines:
+            self.styles.height = lines
+
+    def _lines(self) -> Sequence[Line]:
+        """The label, and the problem behind it; one that has no room there is wrapped below it."""
+        width = max(self.size.width or self.app.size.width, 12)
+        problem, label = safe_line(abridged(self.problem)), safe_line(self.label)
+        if not problem or cell_width(label) + cell_width(problem) + 4 <= width:
+            label = clip(label, max(width - cell_width(problem) - 4, 0))
+            return ((Span(" "), Span(label, "title"), Span("  "), Span(problem, "error")),)
+        told = wrap(problem, width - 2)[: self.app.size.height // 3 or 1]
+        said = (Span(" "), Span(clip(label, width - 2), "title"))
+        return (said, *((Span(" "), Span(line, "error")) for line in told))
+
     def render_line(self, y: int) -> Strip:
-        """The label, and the problem behind it; a problem has room before the label has."""
-        width = self.size.width
-        problem = clip(safe_line(self.problem), max(width - 12, 0))
-        label = clip(safe_line(self.label), max(width - cell_width(problem) - 4, 0))
-        line = (Span(" "), Span(label, "title"), Span("  "), Span(problem, "error"))
-        return strip_of(line, self.style_of, width)
+        """One of its lines."""
+        lines = self._lines()
+        return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
 
 
 class SeriesOf(Protocol):

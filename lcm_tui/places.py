@@ -166,7 +166,7 @@ class CodexComparison(NamedTuple):
 
 
 class Health(NamedTuple):
-    """What the checks find, standing on a conversation; *only*: in that one alone."""
+    """What the checks find, in the database or, with *only*, in one conversation."""
 
     conversation: Conversation | None = None
     only: bool = False

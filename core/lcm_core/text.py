@@ -11,10 +11,11 @@ C0 controls, DEL                                        control pictures, ``␛`
 C1, bidi, zero width, tag characters, fillers,          ``‹U+202E›``
 other variation selectors, noncharacters, surrogates
 a byte that is not UTF-8 (``surrogateescape``)          ``‹0x9B›``
-ZWJ, skin tones, a regional indicator without partner   ``‹U+200D›``: terminals disagree whether such a
-                                                        sequence takes 2 cells or 4, and a column would shift
-U+FE0E, U+FE0F right after an emoji                     nothing: they choose a glyph and carry no text, and
-                                                        terminals disagree on the width they give
+ZWJ between two emoji; a skin tone, U+FE0E or U+FE0F    nothing: they choose a glyph and carry no text, and
+right after an emoji                                    terminals give such a sequence 1, 2, 4 or 6 cells, so
+                                                        that a column would shift: each emoji is shown
+ZWJ and skin tones elsewhere, a regional indicator      ``‹U+200D›``
+without partner
 combining marks on nothing (they would land on a        on ``◌``
 border of ours)
 more than 4 marks on one character                      4 of them and ``‹+12 marks›``
@@ -154,6 +155,13 @@ _EMOJI: Final = (
     r"[#*0-9\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299"
     r"\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
 )
+#: Emoji that others are joined to, and what is left out between them and behind them.
+_PICTURE: Final = (
+    r"[\u2194\u2195\u231a-\u23ff\u2600-\u27bf\u2b1b\u2b1c"
+    r"\U0001f300-\U0001f3fa\U0001f400-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]"
+)
+_GLYPH: Final = r"[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]"
+_GLYPHS: Final = re.compile(rf"\u200d|{_GLYPH}")
 _UNSAFE_ASCII: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -168,7 +176,8 @@ def _mark_class() -> str:
 @cache  # compiled when a text calls for it: every start of the program would pay for it
 def _unsafe() -> re.Pattern[str]:
     return re.compile(
-        rf"(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
+        rf"(?P<emoji>{_PICTURE}(?:{_GLYPH}(?:\u200d{_PICTURE}{_GLYPH}?)*|(?:\u200d{_PICTURE}{_GLYPH}?)+))"
+        rf"|(?P<selector>(?<={_EMOJI})[\ufe0e\ufe0f])|(?P<pair>{_FLAG}{{2}})"
         rf"|[{_UNSAFE_BMP}]|{_ASTRAL}(?:[{_UNSAFE_ASTRAL}]|{_FLAG})"
     )
 
@@ -228,6 +237,8 @@ def _picture(match: re.Match[str]) -> str:
 def _visible(match: re.Match[str]) -> str:
     if match["selector"]:
         return ""
+    if match["emoji"]:
+        return _GLYPHS.sub("", match["emoji"])
     if match["pair"]:
         return match["pair"]
     code = ord(match[0])
@@ -254,6 +265,15 @@ def _expanded(line: str) -> str:
         column += spaces
         out.append(piece + " " * spaces)
     return "".join(out) + pieces[-1]
+
+
+_QUOTED: Final = re.compile(r"“([^”]{60})[^”]+”")
+_ENDLESS: Final = re.compile(r"(\S{200})\S+")
+
+
+def abridged(sentence: str) -> str:
+    """A sentence of ours with what it quotes cut short: somebody may have typed ten thousand letters."""
+    return _ENDLESS.sub(r"\1…", _QUOTED.sub(r"“\1…”", sentence))
 
 
 def clip(text: str, width: int, ellipsis: str = ELLIPSIS) -> str:

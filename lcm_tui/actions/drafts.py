@@ -113,7 +113,7 @@ async def rewrite_summary(
 
 
 def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
-    """Drafts of exactly these summaries that were paid for and not decided."""
+    """Drafts of exactly these summaries that were not decided."""
     from lcm_core.operations.drafting.saved import unfinished
     from lcm_core.private_files import drafts_folder
 

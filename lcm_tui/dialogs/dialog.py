@@ -7,19 +7,19 @@ screen below would name keys that do nothing meanwhile: the dialog's own takes i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from lcm_core.text import safe_line
 from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import Vertical
 from textual.renderables.background_screen import BackgroundScreen
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 from lcm_tui.commands import key_title
 from lcm_tui.session import Session
@@ -46,6 +46,9 @@ class Keyed(Protocol):
     @property
     def session(self) -> Session:
         """Whose settings say which keys are remapped."""
+
+    def put_away_notes_of(self, screen: Screen[Any]) -> None:
+        """Take away what a screen that is left said in passing."""
 
 
 class Faded(BackgroundScreen):
@@ -109,6 +112,10 @@ class Dialog(ModalScreen[T]):
     def on_mount(self) -> None:
         """As tall as what it says."""
         self.fit()
+
+    @on(events.Unmount)
+    def _take_notes_along(self) -> None:
+        cast(Keyed, self.app).put_away_notes_of(self)
 
     def on_resize(self) -> None:
         """As tall as what it says in lines of another width, as far as there is room."""

@@ -78,6 +78,10 @@ class MessageList(LineView[int]):
         self.replace(list(self.views), select=select, changed=False)
         return [number for number in self.views if number not in before]
 
+    def _is_below(self, key: int, last: int) -> bool:
+        """A message behind the window is below it, too."""
+        return super()._is_below(key, last) or (bool(self.keys) and key > self.keys[-1])
+
     def learn(self, view: MessageView) -> None:
         """Put the whole of a message in place of its head."""
         if view.number in self.views:

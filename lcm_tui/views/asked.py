@@ -15,6 +15,8 @@ from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.wrapped import Block, Document, heading
 
 NOBODY: Final = "No model was called: none is configured. This is the evidence found."
+#: Cells before every line of a passage, where its mark is when it is selected.
+MARGIN: Final = 2
 UNASKED: Final = "No model was called and nothing was sent. This is the evidence found."
 
 
@@ -46,6 +48,16 @@ def passage_at(block: int) -> int:
     return max(block - 1, 0) // 3 + 1
 
 
+def blocks_of(passage: int) -> tuple[int, int]:
+    """The blocks of a passage, from 1: its heading, and its text, which is the last."""
+    return passage * 3 - 1, passage * 3
+
+
+def passages_in(document: Document) -> int:
+    """How many passages this document shows."""
+    return (len(document) - 1) // 3
+
+
 def _citations(citations: Sequence[str]) -> Block:
     if not citations:
         return Block("No citation could be verified: check the answer yourself.", "warn")
@@ -67,14 +79,16 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         blocks += [
             Block(),
             Block(
+                indent=MARGIN,
                 spans=(
+                    Span(" " * MARGIN),
                     Span(f"{number} ", "key"),
                     *cited,
                     Span(one.citation, "key"),
                     Span(about, "dim"),
                     *repeats,
-                )
+                ),
             ),
-            Block(one.text, indent=2),
+            Block(one.text, indent=MARGIN),
         ]
     return tuple(blocks)

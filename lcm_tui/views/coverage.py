@@ -179,7 +179,7 @@ def legend(coverage: Coverage, *, plain: bool, reading: bool = False) -> list[Li
         entries.append((Span(digits, "leaf"), Span(" through a summary")))
     entries.append((Span("m"), Span(" message")))
     if coverage.tail < coverage.messages:
-        number = f"{coverage.messages - coverage.tail:,}"
+        number = counted(coverage.messages - coverage.tail, "message", "messages")
         entries.append((Span("t", "role-assistant"), Span(" fresh tail "), Span(number, "dim")))
     if coverage.lost:
         entries.append((LOST, Span(" not in the context "), Span(f"{_size(coverage.lost):,}", "dim")))

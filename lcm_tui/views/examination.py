@@ -187,21 +187,9 @@ def lines_of(groups: Iterable[Group], folded: Collection[str], opened: Mapping[s
     return keys
 
 
-def first_to_look_at(
-    keys: Sequence[HealthKey], findings: Mapping[str, Finding], owner: int | None
-) -> HealthKey | None:
-    """Where a cursor stands at first: on a bad summary of a conversation, else on its first finding.
-
-    Without an *owner*, or when nothing is found there, on the first finding of all.
-    """
-    listed = [key for key in keys if isinstance(key, FindingKey)]
-    theirs = [key for key in listed if owner is not None and findings[key.key].conversation_id == owner]
-    bad = (
-        key
-        for key in theirs
-        if findings[key.key].check[0] == "C" and findings[key.key].confidence is Confidence.BROKEN
-    )
-    return next(iter((*bad, *theirs, *listed, *keys)), None)
+def first_to_look_at(keys: Sequence[HealthKey]) -> HealthKey | None:
+    """Where a cursor is at first: on the gravest finding, which is the first; else on the first line."""
+    return next((key for key in keys if isinstance(key, FindingKey)), next(iter(keys), None))
 
 
 def _group_of(groups: dict[str, Group], finding: Finding) -> Group:

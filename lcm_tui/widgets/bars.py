@@ -142,7 +142,10 @@ class KeyBar(_Bar):
         self._hints = hints
 
     def compose_line(self, width: int) -> Line:
-        """As many keys as fit, the first ones first; the way to the others always."""
+        """As many keys as fit: first those that do something now, the first ones first.
+
+        The way to the others is always there.
+        """
         spans: list[Span] = []
         for start, hint in self._placed(width):
             del start
@@ -165,15 +168,19 @@ class KeyBar(_Bar):
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
         kept = ALWAYS if any(hint.command == "undo" for hint in hints) else ALWAYS | {UNDOES}
         left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
+        fitting = {hint.command for hint in hints if hint.command in kept}
+        for hint in sorted(
+            hints, key=lambda one: not one.available
+        ):  # stable: else in the order of the screen
+            if hint.command not in kept and _width_of(hint) <= left:
+                left -= _width_of(hint)
+                fitting.add(hint.command)
         placed: list[tuple[int, KeyHint]] = []
         at = 0
         for hint in hints:
-            if hint.command not in kept:
-                if _width_of(hint) > left:
-                    continue
-                left -= _width_of(hint)
-            placed.append((at, hint))
-            at += _width_of(hint)
+            if hint.command in fitting:
+                placed.append((at, hint))
+                at += _width_of(hint)
         return placed
 
 

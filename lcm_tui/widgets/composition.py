@@ -98,7 +98,9 @@ class CompositionBar(Drawn):
             return () if y else (Span(f" reading … {measured.read:,} items", "dim"),)
         plain = self.app.no_color
         groups = measured.totals.groups
-        return legend_line(groups, measured.tail, plain=plain) if y else bar_line(groups, width, plain=plain)
+        if y:
+            return legend_line(groups, measured.tail, plain=plain, width=width)
+        return bar_line(groups, width, plain=plain)
 
 
 def share_out(amounts: Sequence[int], width: int) -> list[int]:
@@ -156,8 +158,13 @@ def changes_line(before: Sequence[Group], after: Sequence[Group], *, plain: bool
     return tuple(spans)
 
 
-def legend_line(groups: Sequence[Group], tail: FreshTail | None, *, plain: bool) -> Line:
-    """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail."""
+def legend_line(
+    groups: Sequence[Group], tail: FreshTail | None, *, plain: bool, width: int | None = None
+) -> Line:
+    """What the colours of the bar (*plain*: its letters) mean, with tokens; then the fresh tail.
+
+    Of the unit, only as much is written as fits in *width* cells; None: all of it.
+    """
     tokens = _tokens_by_name(groups)
     shown = {group.name: group for group in groups}
     spans: list[Span] = []
@@ -165,7 +172,10 @@ def legend_line(groups: Sequence[Group], tail: FreshTail | None, *, plain: bool)
         spans += [*_sign(group, plain=plain), Span(f"{tokens[name]:,}", "dim")]
     if tail is not None and tail.messages:
         sign = " capitals=" if plain else " ▓ "
-        spans += [Span(sign, "tail"), Span("fresh tail "), Span(f"{tail.tokens:,} ", "dim")]
+        spans += [Span(sign, "tail"), Span("fresh tail "), Span(f"{tail.tokens:,}", "dim")]
+        left = None if width is None else width - cell_width(text_of(spans))
+        units = (unit for unit in (" tokens", " tok") if left is None or len(unit) <= left)
+        spans.append(Span(next(units, ""), "dim"))
     return tuple(spans)
 
 

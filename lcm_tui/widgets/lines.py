@@ -153,9 +153,12 @@ class LineView(Scroller, Generic[K]):
     def _see(self) -> None:
         if self._unseen:
             last = self._place_at(self._top + self._height - 1)
-            self._unseen = {
-                key for key in self._unseen if (place := self.index_of(key)) is not None and place > last
-            }
+            self._unseen = {key for key in self._unseen if self._is_below(key, last)}
+
+    def _is_below(self, key: K, last: int) -> bool:
+        """Whether a key is below the last place in sight."""
+        place = self.index_of(key)
+        return place is not None and place > last
 
     def keys_near(self, pages: int) -> Sequence[K]:
         """The keys in sight and those so many pages above and below."""

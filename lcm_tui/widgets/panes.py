@@ -161,6 +161,7 @@ class TwoPanes(Container, Still):
         self._divider = Divider(self._drag, self.put_back)
         self._waiting: int | None = None  #: where a drag has come to since the panes were laid out
         self._writing = False  #: it will be written down where the divider is
+        self._needed: int | None = None  #: lines that the first pane needs; None: the part it was made with
 
     def compose(self) -> ComposeResult:
         """The panes and what divides them."""
@@ -203,6 +204,17 @@ class TwoPanes(Container, Still):
         if self._layout != self._now:
             self._arrange()
             self._say_changed()
+        elif self._needed is not None:
+            self.give_lines(self._needed)
+
+    def give_lines(self, lines: int) -> None:
+        """Above the second pane, the first one gets the lines that it needs, two thirds of all at most.
+
+        Where somebody has moved the divider, it stays.
+        """
+        self._needed = lines
+        if self._remembered.share(self._kept_as) is None:
+            self._share_out(self._first_share)
 
     def _say_changed(self) -> None:
         if self._changed is not None:
@@ -239,6 +251,8 @@ class TwoPanes(Container, Still):
 
     @property
     def _first_share(self) -> float | None:
+        if self._needed is not None and not self._now[0] and self._extent > 1:
+            return min(max(self._needed, LEAST[0][1]), self._extent * 2 // 3) / self._extent
         return self._shares[not self._now[0]]
 
     def _share_out(self, share: float | None) -> None:

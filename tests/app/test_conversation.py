@@ -395,6 +395,23 @@ async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path)
         assert screen.messages.selected == 100
 
 
+async def test_what_is_new_is_counted_also_where_a_jump_has_left_the_newest_page(long_path: Path):
+    with Host(long_path) as host:
+        async with open_app(long_path, size=NARROW) as pilot:
+            screen = await open_conversation(pilot, LONG)
+            await pilot.press("pageup")
+            host.say(LONG, "one that is new")
+            await wait_for_text(pilot, "1 new ↓")
+            await pilot.press("J", *"50", "enter")
+            await wait_for(pilot, lambda: screen.messages.selected == 50 and screen.messages.has_newer)
+            await wait_for_text(pilot, "1 new ↓")
+            host.say(LONG, "and one more")
+            await wait_for_text(pilot, "2 new ↓")
+            await pilot.press("G")
+            await wait_for_text(pilot, "and one more")
+            await wait_for(pilot, lambda: "new ↓" not in shown(pilot), "nothing new below the end")
+
+
 @pytest.mark.long
 async def test_an_empty_or_abandoned_prompt_moves_nothing(path: Path):
     async with open_app(path) as pilot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.drafts import Asked
 from lcm_tui.frame import Prompt
 from lcm_tui.screens.editor.screen import EditScreen
-from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.widgets.text import Block, Document, TextView, heading
 from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 
@@ -36,6 +37,12 @@ DIALOGS: dict[str, tuple[Callable[[], Dialog[Any]], str, str]] = {
     "TwoTexts": (lambda: TwoTexts(TEXT, TEXT, str), "question_mark", "Divider back"),
     "WholeScreen": (lambda: WholeScreen(TEXT), "f1", "Scroll by a line."),
 }
+
+
+def evidence(count: int) -> Document:
+    """Some passages, as a question to the memory shows them."""
+    blocks = [(Block(), Block(f"  {one} msg#{one}"), Block("words " * 60)) for one in range(1, count + 1)]
+    return (heading("Evidence"), *chain.from_iterable(blocks))
 
 
 async def put(pilot: Pilot[int], dialog: Screen[Any]) -> None:
@@ -52,6 +59,29 @@ async def help_opens(pilot: Pilot[int], key: str, *said: str) -> None:
     await wait_for(pilot, lambda: all(one in view.text for one in said), f"{said} in the help")
     await pilot.press("escape")
     await wait_for(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+
+
+async def test_arrows_select_every_passage_and_the_answer_takes_the_lines_that_it_needs(
+    database_file: DatabaseFactory,
+):
+    opened: list[int] = []
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        texts = TwoTexts((Block("Short."),), evidence(12), opened.append)
+        await put(pilot, texts)
+        assert texts.first.size.height <= 4
+        for keys, selected in ((["down"] * 4, 5), (["G"], 12), (["down"], 12), (["up"] * 4, 8)):
+            await pilot.press(*keys, "enter")
+            await settled(pilot)
+            assert opened.pop() == texts.second.selected == selected
+            assert sum(line.count("▌") for line in shown_lines(pilot)) > 2, "it is seen which one"
+        await pilot.press("4")
+        await texts.show((Block("line\n" * 60),), evidence(3))
+        await pilot.press("9")
+        await wait_for_text(pilot, "There is no passage 9: the evidence has 3 passages.")
+        assert opened == [4]
+        assert texts.first.size.height > texts.second.size.height
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not any("no passage 9" in line for line in shown_lines(pilot)))
 
 
 @pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.long)])

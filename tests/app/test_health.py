@@ -180,20 +180,22 @@ async def test_the_number_of_a_conversation_is_no_other_number(database_file: Da
     assert len(named) == sum(one.conversation_id == 2 for one in known.findings.values())
 
 
-async def test_the_cursor_is_at_first_on_a_bad_summary_of_the_conversation(database_file: DatabaseFactory):
+async def test_the_cursor_is_at_first_on_the_gravest_finding(database_file: DatabaseFactory):
     known = Examination()
     known.take(await report_of(database_file(DAMAGED)))
     keys = lines_of(known.groups(), FOLDED, {})
     assert keys[0] == GroupKey("broken E")
-    assert first_to_look_at(keys, known.findings, None) == keys[1]
-    bad = first_to_look_at(keys, known.findings, 3)
-    assert isinstance(bad, FindingKey)
-    assert bad.key.startswith("C1:3:summaries:")
-    fourth = first_to_look_at(keys, known.findings, 4)
-    assert isinstance(fourth, FindingKey)
-    assert known.findings[fourth.key].conversation_id == 4
-    assert first_to_look_at([GroupKey("skipped")], {}, 3) == GroupKey("skipped")
-    assert first_to_look_at([], {}, 3) is None
+    assert first_to_look_at(keys) == keys[1]
+    assert first_to_look_at([GroupKey("skipped")]) == GroupKey("skipped")
+    assert first_to_look_at([]) is None
+    async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
+        await settled(pilot)
+        await pilot.press("down", "H")  # whatever conversation is selected
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen), "the health")
+        screen = pilot.app.screen
+        assert isinstance(screen, HealthScreen)
+        await wait_for(pilot, lambda: screen.examiner.examination.complete and not screen.examiner.running)
+        assert screen.list.table.selected == screen.list.table.keys[1]
 
 
 async def test_what_is_found_later_pushes_nothing_out_of_sight(database_file: DatabaseFactory):

@@ -68,6 +68,19 @@ async def test_a_leaf_of_a_sweep_was_given_the_leaf_of_the_pass_before(database_
             assert " ".join(line.split()) in shown_text
 
 
+async def test_a_summary_without_text_is_not_counted_and_an_alternative_is_no_fact(
+    database_copy: DatabaseFactory,
+):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE summaries SET content = '' WHERE summary_id = ?", (PASS_BEFORE,))
+    async with previous_of(path, IN_SWEEP) as (pilot, _):
+        await wait_for_text(pilot, "as given (reconstructed): nothing (1 summary without text)")
+        await wait_for_text(pilot, "No text: the model was given only what says nothing.")
+        await pilot.press("w", "w")
+        await wait_for_text(pilot, "The text that the model may have been given")
+
+
 async def test_the_selected_summary_is_shown_whole_and_its_id_is_copied(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     async with previous_of(path, IN_SWEEP, size=NARROW) as (pilot, screen):

@@ -483,8 +483,15 @@ async def test_a_start_typed_before_the_estimate_is_kept_and_enter_starts_what_i
         await asked(pilot, "start (or enter)", "enter")
         await wait_for(pilot, lambda: screen.work is not None, "the batch")
         await wait_for(pilot, lambda: not screen.work or not screen.work.batch.running, "its drafts")
+        drafts = len(screen.work.batch.items) if screen.work is not None else 0
         await pilot.press("escape")
-        await wait_until_said(pilot, "not kept: R or W drafts again at no cost.")
+        await wait_until_said(pilot, "Drafts saved. Press R or W to continue.")
+        screen = await go_to(pilot, DraftingScreen(Wanted("repair", ConversationId(2)), "Repair"))
+        await asked(pilot, "Continue an earlier batch?", "enter")
+        await wait_for(pilot, lambda: screen.work is not None, "the drafts that were made offline")
+        assert screen.work is not None
+        assert len(screen.work.batch.items) == drafts
+        assert all(item.drafts for item in screen.work.batch.items)
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ class Case:
         Case("Summary d0: The deploy waits.", "The deploy waits."),
         Case("## Summary\n\n**Key decisions:**\n1. Use WAL", "Use WAL"),
         Case("Here is a summary of the conversation (messages 1-40):\n\nWAL it is", "WAL it is"),
-        Case("# Billing webhook\n- Goal: a retry", "Billing webhook\n- Goal: a retry"),
+        Case("# Retry policy of the billing webhook\n- x", "Retry policy of the billing webhook\n- x"),
         Case(
             '<summary id="sum_1" depth="1">\n<parents>\n<summary_ref id="x"/>\n</parents>\n<content>\nYes',
             "Yes",
@@ -53,6 +53,27 @@ class Case:
     ids=lambda case: case.text[:24],
 )
 def test_what_all_summaries_open_with_is_passed_over(case: Case):
+    assert gist(case.text) == case.begins
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("# Zusammenfassung der Unterhaltung\n\n**Entscheidungen:**\n1. WAL nutzen", "WAL nutzen"),
+        Case("Zusammenfassung: Der Deploy wartet.", "Der Deploy wartet."),
+        Case("Hier ist eine Zusammenfassung des Gesprächs:\n\nWAL ist es", "WAL ist es"),
+        Case("- Nächste Schritte (2026-03-02 09:09 UTC): p95 messen", "p95 messen"),
+        Case("Résumé :\n- Décision : garder WAL", "garder WAL"),
+        Case("## 概要\n\n・決定：WALを使う", "WALを使う"),
+        Case("【要約】\nデプロイは待機中です。", "デプロイは待機中です。"),
+        Case("この会話の要約です：\n1、移行を止める", "移行を止める"),
+        Case("总结：\n\n- **决定：** 使用 WAL", "使用 WAL"),
+        Case("一、目标：重试 webhook", "重试 webhook"),
+        Case("सारांश: तैनाती रुकी है", "तैनाती रुकी है"),
+    ],
+    ids=lambda case: case.begins,
+)
+def test_headings_labels_and_marks_are_structure_in_every_language(case: Case):
     assert gist(case.text) == case.begins
 
 
@@ -73,6 +94,11 @@ def test_a_list_without_a_column_for_failures_marks_them():
         '{"status": 200}',
         '[{"type":"thinking"}]',
         "`code` first",
+        "ECONNRESET: socket hang up",
+        "walCheckpoint: fixed",
+        "src/auth.ts: still imports it",
+        "https://example.org/x: y",
+        "ユーザーは次のように尋ねました：なぜ",
         "The log said [Truncated from 19 tokens] twice.",
     ],
 )

@@ -4,6 +4,9 @@ Summaries open with what they are: a marker of the engine, the elements around a
 the time that they cover, the label of their first point (docs/decisions.md, "How a summary begins"). In a
 list these fill the first cells of every row. `gist` finds where the text begins to say something; it returns
 the rest of the text as it is and takes nothing out of it. Whole texts are shown whole.
+
+Most of it is structure, the same in every language: short headings, short labels that end in a colon, times,
+marks of lists. Only openings without any structure ("Condensed memory covering …") are known by their words.
 """
 
 from __future__ import annotations
@@ -46,9 +49,29 @@ _ELEMENT: Final = re.compile(r"</?([A-Za-z_]{1,30})(?:[ \t\n][^<>]{0,400})?/?>")
 _SETTING_OFF: Final = re.compile(
     r"\s+"
     r"|(?:[-*+•·–—]|\d{1,3}[.)]|>+|#{1,6}|\[[ xX]\])[ \t]+"
-    r"|[*_]{1,3}(?=[^\W_]|\[|\s|$)"
+    r"|(?:[・※■□●○◆◇▪▸►①-⑳]|\d{1,3}[、．）]|[一二三四五六七八九十]{1,3}[、．])[ \t\u3000]*"
+    r"|[*_]{1,3}(?=[^\W_]|[\[【]|\s|$)"
     r"|(?:[-=*_]{3,}|`{3,}\w{0,12})(?:\n|$)"
 )
+#: A word of a label or a short heading. What has a digit, a sign or a capital within names something.
+_WORD: Final = r"[^\s\d!-/:-@\[-`{-~\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+"
+_LABEL: Final = re.compile(
+    rf"(?P<words>{_WORD}(?:[ \u00a0-]{_WORD}){{0,5}})"
+    r"[ \u00a0]?(?:[(（][^()（）\n]{0,48}\d[^()（）\n]{0,48}[)）][ ]?)?"
+    r"[*_]{0,3}(?::(?=[\s*_]|$)|：)[*_]{0,3}"
+)
+#: A line that is a heading and nothing else, or a name in lenticular brackets.
+_HEADING: Final = re.compile(
+    rf"(?:\#{{1,6}}[ \t\u3000]+(?P<marked>{_WORD}(?:[ -]{_WORD}){{0,5}})[ \t#]*(?=\n)"
+    rf"|(?P<bold>\*\*|__)(?P<set>{_WORD}(?:[ -]{_WORD}){{0,5}})(?P=bold)[ \t]*(?=\n)"
+    r"|【(?P<framed>[^】\n]{1,12})】)"
+)
+#: Words of a label, by where it is: alone on its line, behind a mark, at the beginning of a line.
+_ALONE, _SET_OFF, _BARE = 6, 3, 1
+#: Letters of a label in a script that sets no blanks between words.
+_LETTERS: Final = 12
+#: Capitals of an abbreviation such as TODO; more are a name such as ECONNRESET.
+_CAPITALS: Final = 4
 _TOKEN: Final = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
     r"(?:Z|[ ]?(?:[A-Z]{3,5}\b|[+-]\d\d:?\d\d))?)"
@@ -61,14 +84,16 @@ _TOKEN: Final = re.compile(
 def gist(text: str) -> str:
     """*text* from where it says something of its own; all of it where it nowhere does. Not made safe to show.
 
-    What is passed over: markers of the engine, elements, and lines or labels that hold only times, numbers
-    and words such as "Condensed memory covering … to …" or "Decision:".
+    What is passed over: markers of the engine, elements, short headings and labels in any language, and lines
+    that hold only times, numbers and words such as "Condensed memory covering … to …".
     """
     head = text[:MOST]
-    at = 0
-    while (end := _opening_to(head, at)) > at:
-        at = end
-    return text[at:] if text[at:].strip(" \t\n*_#`.:-…") else text
+    at, set_off = 0, False
+    while (end := _opening_to(head, at, set_off=set_off)) > at:
+        passed, at = head[at:end], end
+        if "\n" in passed or not passed.isspace():
+            set_off = "\n" not in passed and _SETTING_OFF.fullmatch(passed) is not None
+    return text[at:] if text[at:].strip(" \t\n*_#`.:-…：") else text
 
 
 def beginning(text: str) -> str:
@@ -78,17 +103,42 @@ def beginning(text: str) -> str:
     return f"✗ {found}" if opening.startswith((*_MARKERS, TRUNCATED_MARKER)) else found
 
 
-def _opening_to(text: str, at: int) -> int:
-    """Where the opening that begins at a place ends; the same place where none begins."""
+def _opening_to(text: str, at: int, *, set_off: bool) -> int:
+    """Where the opening that begins at a place ends; the same place where none begins.
+
+    *set_off*: a mark of a list or of emphasis is before it.
+    """
     for marker in _MARKERS:
         if text.startswith(marker, at):
             return at + len(marker)
+    if (line := _HEADING.match(text, at)) and _is_name(line["marked"] or line["set"] or "", _SET_OFF):
+        return line.end()
+    if line is not None and line["framed"]:
+        return line.end()
     if found := _SETTING_OFF.match(text, at):
         return found.end()
     element = _ELEMENT.match(text, at)
     if element is not None and element[1].lower() in _ELEMENTS:
         return element.end()
-    return _label_to(text, at)
+    if (end := _label_to(text, at)) > at:
+        return end
+    label = _LABEL.match(text, at)
+    if label is not None:
+        rest, ends, _ = text[label.end() :].partition("\n")
+        alone = ends and not rest.strip()
+        if _is_name(label["words"], _ALONE if alone else _SET_OFF if set_off else _BARE):
+            return label.end()
+    return at
+
+
+def _is_name(words: str, most: int) -> bool:
+    """Whether some words only name what follows: few, the first one with a capital where there are any."""
+    some = words.replace("-", " ").split()
+    if not some or len(some) > most or some[0][0].islower():
+        return False
+    if any(word[1:] != word[1:].lower() and (len(word) > _CAPITALS or not word.isupper()) for word in some):
+        return False  # a name such as walCheckpoint
+    return all(len(word) <= _LETTERS for word in some if not word.isascii() and word.upper() == word.lower())
 
 
 def _label_to(text: str, start: int) -> int:

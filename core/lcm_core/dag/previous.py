@@ -74,6 +74,7 @@ class PreviousNode:
     first_seq: int | None
     last_seq: int | None
     origin: str  #: one clause
+    blank: bool = False  #: its text says nothing, so that it adds nothing to the whole
 
     @property
     def summary_id(self) -> SummaryId:
@@ -225,5 +226,10 @@ class _Rule:
         else:
             origin = "directly before it" if place == 0 else f"{place + 1} places before it"
         return PreviousNode(
-            candidate.summary, candidate.broken, candidate.first_seq, candidate.last_seq, origin
+            candidate.summary,
+            candidate.broken,
+            candidate.first_seq,
+            candidate.last_seq,
+            origin,
+            blank=not self._text(candidate).strip(),
         )

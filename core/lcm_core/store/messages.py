@@ -227,6 +227,19 @@ async def seq_of_message(reader: Reader, conversation_id: ConversationId, messag
     return found
 
 
+async def newest_seqs(
+    reader: Reader, conversation_id: ConversationId, after: int | None, limit: int
+) -> list[int]:
+    """The newest *limit* seqs behind *after*, in order; the newest alone when nothing is known."""
+    rows = await reader.rows(
+        "SELECT seq FROM messages WHERE conversation_id = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
+        conversation_id,
+        -1 if after is None else after,
+        1 if after is None else limit,
+    )
+    return [row["seq"] for row in reversed(rows)]
+
+
 async def seq_at_time(reader: Reader, conversation_id: ConversationId, when: str) -> int | None:
     """The seq of the first message at or after *when* (either stored format), by bisection over seq.
 

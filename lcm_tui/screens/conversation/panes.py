@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lcm_core.records import ConversationId
 from lcm_core.store import messages as store
@@ -17,6 +18,8 @@ from lcm_tui.panes.messages import PAGE, MessagesPane, window_around
 from lcm_tui.views.message import parts_of
 from lcm_tui.widgets.message_lines import MessageView
 
+#: Messages behind the window that are counted as new, at most.
+MOST_NEW: Final = 10_000
 #: What a message looked like, and what it was made from; by seq.
 Views = Mapping[int, tuple[MessageEntry, MessageView]]
 
@@ -29,6 +32,7 @@ class Window:
     views: Views
     turn: int  #: which state of the pane it was read for
     select: int | None = None  #: seq to select, or the one near it; None keeps the selection
+    newest: tuple[int, ...] = ()  #: of a window away from the end: what came behind it since the last look
 
 
 class ConversationPane(MessagesPane):
@@ -47,6 +51,7 @@ class ConversationPane(MessagesPane):
         self._conversation_id = conversation_id
         self._views: Views = {}  #: of the window
         self._turn = 0  #: counts the windows shown
+        self._newest: int | None = None  #: the last seq of the conversation, as far as it is known
         self._start = start
 
     @property
@@ -61,14 +66,22 @@ class ConversationPane(MessagesPane):
             limit = len(held) + (0 if self.list.has_newer else PAGE)
             page = await self._desk.session.read(store.page_from, self._conversation_id, held[0], limit)
             if page.entries:
-                return Window(page, await self._views_of(page), turn)
+                return Window(page, await self._views_of(page), turn, newest=await self._read_newest())
         if self._start is not None:
             page = await self._desk.session.read(store.page_around, self._conversation_id, self._start, PAGE)
             if page.entries:
-                return Window(page, await self._views_of(page), turn, self._start)
+                newest = await self._read_newest()
+                return Window(page, await self._views_of(page), turn, self._start, newest)
         page = await self._desk.session.read(store.newest_page, self._conversation_id, PAGE)
         last = page.entries[-1].message.seq if page.entries else None
         return Window(page, await self._views_of(page), turn, last)
+
+    async def _read_newest(self) -> tuple[int, ...]:
+        """What came behind a window that is away from the end."""
+        if self.entries and not self.list.has_newer:
+            return ()
+        read = self._desk.session.read
+        return tuple(await read(store.newest_seqs, self._conversation_id, self._newest, MOST_NEW))
 
     async def _views_of(self, page: MessagePage) -> Views:
         """What the messages of a page look like; made in a thread, and only of those that have changed."""
@@ -80,8 +93,10 @@ class ConversationPane(MessagesPane):
             return False
         known = bool(self.entries)
         fresh = self._take(data.page, data.views, data.select)
+        behind = data.newest if self._newest is not None else ()
+        self._newest = max((*self.entries, *data.newest, self._newest or 0), default=0)
         if known and data.select is None:
-            self.list.mark_fresh(fresh)
+            self.list.mark_fresh([*fresh, *(seq for seq in behind if seq not in fresh)])
         if not data.page.entries:
             self.list.empty = "This conversation has no messages."
         return True

@@ -79,7 +79,7 @@ you.
 In a terminal of at least 120 columns the draft of the selected summary and its present text are shown beside
 the list: tab goes there, / finds in it, { and } move the divider.
 
-Paid drafts are saved on disk: leave at any time and continue later.
+Drafts are saved on disk: leave at any time and continue later.
 """
     BINDINGS: ClassVar[list[BindingType]] = list(
         bindings(
@@ -548,9 +548,6 @@ Paid drafts are saved on disk: leave at any time and continue later.
         await work.close()
         if not work.batch.finished and work.worth_keeping:
             self.app.notify("Drafts saved. Press R or W to continue.", timeout=DONE_SECONDS)
-        elif gone := sum(item.state is ItemState.REVIEW for item in work.batch.items):
-            said = f"{counted(gone, 'free draft')} not kept: R or W drafts again at no cost."
-            self.app.notify(said, timeout=DONE_SECONDS)
         return True
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from lcm_core.findings import Finding, RowRef
-from lcm_core.records import ConversationId
 from lcm_core.store.found_rows import FoundRow
 from textual import on
 from textual.strip import Strip
@@ -71,15 +70,14 @@ class FindingList(ListPane[HealthKey]):
     READING = "Checking …"
     FILTER_CHANGES_LINES = True
 
-    def __init__(self, owner: ConversationId | None, changed: Callable[[], None]) -> None:
-        """The cursor is at first on a finding of *owner*; *changed*: other marks, or another filter."""
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """The cursor is at first on the gravest finding; *changed*: other marks, or another filter."""
         super().__init__(changed=changed)
         self.table.also_moves("fold, unfold a group, or a finding with its rows")
         self.examination = Examination()
         self.narrowed = False  #: to one conversation
         self.marks = Marks[str](self._marked)  #: of findings, by their keys in the examination
         self.rows: dict[str, Mapping[int, FoundRow]] = {}  #: what was read of rows, by finding and place
-        self._owner = owner
         self._checking = True
         self._groups: list[Group] = []
         self._folded: set[str] = set(FOLDED)
@@ -173,7 +171,7 @@ class FindingList(ListPane[HealthKey]):
             return None
         place = self._wanted
         if place not in keys:
-            place = first_to_look_at(keys, self.examination.findings, self._owner)
+            place = first_to_look_at(keys)
         self._placed = place if place is not None else self._placed
         return place
 

@@ -64,12 +64,12 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
     )
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
-        """The health of the database; with *only* that of *conversation*, else its findings are stood on."""
+        """The health of the database; with *only* that of *conversation*, which T switches to."""
         super().__init__()
         self.conversation = conversation
         owner = None if conversation is None else conversation.conversation_id
         self.head = HeadLine()
-        self.list = FindingList(owner, self._say_note)
+        self.list = FindingList(self._say_note)
         self.list.narrowed = only and conversation is not None
         self.text = TextView(id="text")
         self.examiner = Examiner(

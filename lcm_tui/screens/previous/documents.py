@@ -52,16 +52,17 @@ def _covers(data: PreviousData, summary: Summary, zone: tzinfo | None) -> str:
 def whole_document(views: Sequence[View], place: int) -> Document:
     """The text as a whole, under what it rests on."""
     view = views[place]
-    who = "a rewrite would be" if view.rewrite else "the model was"
     blocks = [
         heading(view.title[0].upper() + view.title[1:]),
         Block(view.choice.assumption, "dim"),
         Block(),
     ]
     if view.choice.text:
-        blocks += [heading(f"The text, exactly as {who} given it"), Block(view.choice.text)]
+        blocks += [heading(f"The text that {view.given}"), Block(view.choice.text)]
+    elif view.choice.nodes:
+        blocks.append(Block(f"No text: {view.given} only what says nothing."))
     else:
-        blocks.append(Block(f"No text: {who} given no previous context."))
+        blocks.append(Block(f"No text: {view.given} no previous context."))
     others = [other.choice.assumption for other in views[2:]] if place == 0 else []
     if others:
         blocks += [Block(), heading("Possible alternative")]

@@ -8,6 +8,7 @@ from typing import Final
 
 from lcm_core.dag.previous import PassedOver, PreviousNode
 from lcm_core.records import SummaryId
+from lcm_core.wording import counted
 from textual.app import ComposeResult
 
 from lcm_tui.panes.finding import TextFinder
@@ -140,13 +141,15 @@ class GivenPane(ListPane[SummaryId]):
         else:
             broken = f"broken ({node.broken}); " if node.broken else ""
             mark = Span(self.view.word if self.view else "", "ok")
-            why = Span(f"{broken}{node.origin}", "error" if node.broken else "text")
+            blank = "no text; " if node.blank else ""
+            why = Span(f"{broken}{blank}{node.origin}", "error" if node.broken else "text")
         return {**cells, "use": mark, "id": Span(key, "dim" if node is None else "key"), "why": why}
 
     def _whole_row(self) -> Line:
-        tokens = sum(node.summary.tokens for node in self._given.values())
-        many = "1 summary" if len(self._given) == 1 else f"{len(self._given)} summaries"
-        said = f"{many}, {tokens:,} tokens" if self._given else "nothing"
+        says = [node.summary.tokens for node in self._given.values() if not node.blank]
+        said = f"{counted(len(says), 'summary')}, {sum(says):,} tokens" if says else "nothing"
+        if blank := len(self._given) - len(says):
+            said += f" ({counted(blank, 'summary')} without text)"
         title = self.view.title if self.view else ""
         return (Span(f"The whole text, {title}: ", "title"), Span(said))
 

@@ -21,7 +21,7 @@ class View:
     title: str
     word: str  #: what it makes of a summary that is in it
     choice: PreviousChoice
-    rewrite: bool = False  #: what a rewrite would be given, not what was given
+    given: str  #: who is given it, and how sure that is: "the model was given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,12 @@ class PreviousData:
         if self.context is None or not self.context.applies:
             return ()
         return (
-            View("as given (reconstructed)", "given", self.context.as_given),
-            View("for a rewrite", "taken", self.context.for_rewrite, rewrite=True),
+            View("as given (reconstructed)", "given", self.context.as_given, "the model was given"),
+            View("for a rewrite", "taken", self.context.for_rewrite, "a rewrite would be given"),
             *(
-                View("possible alternative (reconstructed)", "perhaps", other)
+                View(
+                    "possible alternative (reconstructed)", "perhaps", other, "the model may have been given"
+                )
                 for other in self.context.otherwise
             ),
         )
