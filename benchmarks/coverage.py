@@ -1,14 +1,16 @@
 """How long until the coverage map of a large conversation is drawn, by the real program in a pseudo-terminal.
 
 ``python -m benchmarks.coverage [--shapes b,a] [--runs 5] [--program COMMAND]`` opens the summary DAG of the
-largest conversation, presses `m`, and waits for the row of the context, which is drawn together with all
-blocks. Printed are the least and the middle of the runs, in milliseconds, beside what a minimal Textual app
-needs for a second screen in the same run, and how long one arrow key takes on the map.
+largest conversation, presses `m`, and waits for the rows of the depths with their counts, then for the row of
+the context, which is drawn together with all blocks. Printed are the least and the middle of the runs, in
+milliseconds, beside what a minimal Textual app needs for a second screen in the same run, and how long one
+arrow key takes on the map.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import statistics
 import sys
@@ -66,12 +68,20 @@ def _program(command: list[str], path: Path, home: Path, figures: dict[str, list
         terminal.wait(proof(tree, path), tree.name)
         terminal.settle(quiet=1.0, longest=10.0)
         at = terminal.send("m")
-        figures.setdefault("map", []).append(terminal.wait(_drawn, "map") - at)
+        rows = terminal.wait(_counted, "rows")
+        blocks = rows if _drawn(terminal.screen) else terminal.wait(_drawn, "blocks")
+        figures.setdefault("map, its rows", []).append(rows - at)
+        figures.setdefault("map, its blocks", []).append(blocks - at)
         terminal.settle(quiet=1.0, longest=10.0)
         before = terminal.screen.state()
         at = terminal.send(LEFT)
         moved = terminal.wait(lambda screen: screen.state() != before, "arrow")
         figures.setdefault("arrow", []).append(moved - at)
+
+
+def _counted(screen: Screen) -> bool:
+    """The first paint: each depth, and how many summaries it has."""
+    return "Coverage map" in screen.line(0) and bool(re.search(r"\nleaf +[\d,]+ ", screen.text()))
 
 
 def _drawn(screen: Screen) -> bool:

@@ -48,7 +48,7 @@ def _covered(
         for ref in refs
     ]
     tail = linked.place_of(first) if isinstance(first, int) else None
-    return cover(graph, linked.links, linked.seqs, items, tail)
+    return cover(graph, linked.links, linked.seqs, items, tail).prepare()
 
 
 async def read_broken(reader: Reader, conversation_id: ConversationId) -> set[SummaryId]:

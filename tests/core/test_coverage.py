@@ -351,7 +351,7 @@ async def test_a_map_takes_as_many_statements_for_many_summaries_as_for_few(tmp_
             [made] = (await maps_of(database)).values()
             counts.append(database.statements - before)
         assert made.counts[State.IN_CONTEXT] == leaves
-    assert counts[0] == counts[1] == 14
+    assert counts[0] == counts[1] == 16
 
 
 async def test_damage_is_where_the_rows_have_it(database_file: DatabaseFactory):

@@ -8,14 +8,14 @@ what would (`MOST_RUNS`) is coarser and says so. Source of the rules: docs/map.m
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise
-from operator import attrgetter
+from itertools import accumulate, chain, compress, count, filterfalse, groupby, islice, pairwise, repeat
+from operator import attrgetter, itemgetter, lt
 from typing import Final, NamedTuple, TypeAlias
 
 from lcm_core.dag.graph import SummaryGraph
@@ -73,7 +73,12 @@ class Block(NamedTuple):
         return sum(end - first for first, end in self.runs)
 
 
-_RUNS_OF: Final = attrgetter("runs")
+_COARSE: Final = attrgetter("coarse")
+_DEPTH: Final = attrgetter("depth")
+_RUNS: Final = attrgetter("runs")
+_STATE: Final = attrgetter("state")
+_FIRST: Final = itemgetter(0)
+_END: Final = itemgetter(1)
 
 
 @dataclass(frozen=True)
@@ -86,12 +91,17 @@ class Level:
     @cached_property
     def firsts(self) -> list[int]:
         """The places at which they begin."""
-        return [block.first for block in self.blocks]
+        return [runs[0][0] for runs in map(_RUNS, self.blocks)]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The places behind their last messages."""
+        return [runs[-1][1] for runs in map(_RUNS, self.blocks)]
 
     @cached_property
     def reach(self) -> list[int]:
         """The furthest end among each and those before it."""
-        return list(accumulate((block.end for block in self.blocks), max))
+        return list(accumulate(self.ends, max))
 
     @cached_property
     def holed(self) -> tuple[Block, ...]:
@@ -101,21 +111,26 @@ class Level:
     @cached_property
     def whole(self) -> Mapping[State, tuple[list[int], list[int]]]:
         """Of the others in each state the first places and the ends, both in order."""
-        runs: dict[State, list[Run]] = {}
-        for block in self.blocks:
-            if len(block.runs) == 1:
-                runs.setdefault(block.state, []).append(block.runs[0])
-        return {
-            state: ([first for first, _ in found], sorted([end for _, end in found]))
-            for state, found in runs.items()
-        }
+        blocks, firsts, ends = self.blocks, self.firsts, self.ends
+        if self.holed:
+            blocks = tuple([block for block in blocks if len(block.runs) == 1])
+            firsts, ends = [block.first for block in blocks], [block.end for block in blocks]
+        states = list(map(_STATE, blocks))
+        found = {}
+        for state in set(states):
+            here = [one is state for one in states]
+            found[state] = list(compress(firsts, here)), sorted(compress(ends, here))
+        return found
 
     @cached_property
     def doubled(self) -> Runs:
         """The messages that several of them cover: what each covers of those before it."""
+        runs = sorted(chain.from_iterable(map(_RUNS, self.blocks)))
+        if not any(map(lt, islice(map(_FIRST, runs), 1, None), accumulate(map(_END, runs), max))):
+            return ()
         found: list[Run] = []
         reach = 0
-        for first, end in sorted([run for block in self.blocks for run in block.runs]):
+        for first, end in runs:
             if first < reach:
                 found.append((first, min(end, reach)))
             reach = max(reach, end)
@@ -159,8 +174,8 @@ class Coverage:
     @cached_property
     def blocks(self) -> Mapping[SummaryId, Block]:
         """Every summary by its id."""
-        placed = (block for level in self.levels for block in level.blocks)
-        return {block.summary_id: block for block in (*placed, *self.unplaced)}
+        placed = chain.from_iterable(level.blocks for level in self.levels)
+        return {block.summary_id: block for block in chain(placed, self.unplaced)}
 
     @cached_property
     def lost(self) -> Runs:
@@ -175,13 +190,20 @@ class Coverage:
     @cached_property
     def counts(self) -> Mapping[State, int]:
         """How many summaries there are in each state."""
-        found = Counter([block.state for block in self.blocks.values()])
+        found = Counter(map(_STATE, self.blocks.values()))
         return {state: found[state] for state in State}
 
     @cached_property
     def coarse(self) -> int:
         """How many summaries are drawn without some of their holes."""
-        return sum([block.coarse for block in self.blocks.values()])
+        return sum(map(_COARSE, self.blocks.values()))
+
+    def prepare(self) -> Coverage:
+        """Work out now what a picture needs, in a thread rather than on the event loop."""
+        for level in self.levels:
+            level.whole, level.doubled  # noqa: B018
+        self.counts, self.coarse, self.lost, self.doubled  # noqa: B018
+        return self
 
     def level_of(self, summary_id: SummaryId) -> int | None:
         """The row in which a summary stands, counted from the deepest; None: in none."""
@@ -197,7 +219,7 @@ class Coverage:
             self,
             levels=tuple(Level(level.depth, _in_states(level.blocks, states)) for level in self.levels),
             unplaced=_in_states(self.unplaced, states),
-        )
+        ).prepare()
 
 
 def _in_states(blocks: Iterable[Block], states: Mapping[SummaryId, State]) -> tuple[Block, ...]:
@@ -219,34 +241,96 @@ def cover(
     *links*: the messages that each summary is linked to itself. *items*: what the context holds, in order; a
     message by its place, what is not of this conversation as None. *tail*: where the fresh tail begins.
     """
-    runs = _runs_below(graph, links)
-    states = _states(graph, (), ())
-    levels: dict[int, list[Block]] = {}
-    unplaced: list[Block] = []
-    for (summary_id, node), state in zip(graph.nodes.items(), states.values(), strict=True):
-        own, coarse = runs[summary_id]
-        depth = node.depth or 0
-        block = Block(summary_id, node.kind, depth, own, state, coarse)
-        (levels.setdefault(depth, []) if own else unplaced).append(block)
+    below = _Below(graph, links)
     covering: list[tuple[Run, int]] = []
     for at, item in enumerate(items):
         if isinstance(item, int):
             covering.append(((item, item + 1), at))
-        elif item is not None and item in runs:
-            covering += ((run, at) for run in runs[item][0])
+        elif item is not None and item in below.at:
+            covering += ((run, at) for run in below.runs[below.at[item]])
     covering.sort()
+    blocks = below.blocks()
+    placed = sorted(filter(_RUNS, blocks), key=_RUNS)
+    placed.sort(key=_DEPTH, reverse=True)
     return Coverage(
         seqs,
-        tuple(
-            Level(depth, tuple(sorted(found, key=_RUNS_OF)))
-            for depth, found in sorted(levels.items(), reverse=True)
-        ),
+        tuple(Level(depth, tuple(found)) for depth, found in groupby(placed, _DEPTH)),
         tuple(_with_depths(cut_of(covering, len(seqs)), items, graph)),
         len(seqs) if tail is None else tail,
-        tuple(unplaced),
+        tuple(filterfalse(_RUNS, blocks)),
         graph.dangling,
         graph,
     )
+
+
+class _Below:
+    """What each summary covers through everything under it.
+
+    Summaries are numbers here, in the order of the graph, and no function of our own is called for each of
+    them: 12,000 take two thirds of the time so.
+    """
+
+    def __init__(self, graph: SummaryGraph, links: Mapping[SummaryId, Runs]) -> None:
+        nodes = graph.nodes
+        self._graph = graph
+        self.at = dict(zip(nodes, count()))
+        self._depths = [node.depth or 0 for node in nodes.values()]
+        self._sources: defaultdict[int, list[int]] = defaultdict(list)
+        at, pairs = self.at.get, graph.pairs
+        for consumer, source in zip(map(at, map(_FIRST, pairs)), map(at, map(_END, pairs)), strict=True):
+            if consumer is not None and source is not None:
+                self._sources[consumer].append(source)
+        self.runs: list[Runs] = list(map(links.get, nodes, repeat(())))
+        self._coarse: set[int] = set()
+        self._in_turn = sorted(self._sources, key=self._depths.__getitem__)
+        #: Deeper than all its sources is every summary that an engine made: then no order has to be found.
+        deep = self._depths.__getitem__
+        self._simple = all(max(map(deep, self._sources[one])) < deep(one) for one in self._in_turn)
+        self._go_up()
+
+    def _go_up(self) -> None:
+        runs, sources, coarse = self.runs, self._sources, self._coarse
+        for one in [one for one, own in enumerate(runs) if len(own) > MOST_RUNS and one not in sources]:
+            runs[one], _ = _closed(runs[one])
+            coarse.add(one)
+        for ring in self._rings():
+            under = {*ring, *chain.from_iterable(map(sources.__getitem__, ring))}
+            found, closed = _closed(joined(chain.from_iterable(map(runs.__getitem__, under))))
+            if closed or not coarse.isdisjoint(under):
+                coarse.update(ring)
+            for one in ring:
+                runs[one] = found
+
+    def _rings(self) -> Iterable[Sequence[int]]:
+        """The summaries that have sources, each behind them: alone, or with its whole cycle."""
+        if self._simple:
+            return zip(self._in_turn)
+        rings = [tuple(map(self.at.__getitem__, ring)) for ring in self._graph.rings_first]
+        return [ring for ring in rings if ring[0] in self._sources]
+
+    def blocks(self) -> list[Block]:
+        """All of them, in the order of the graph."""
+        nodes, coarse = self._graph.nodes, self._coarse
+        kinds = [node.kind for node in nodes.values()]
+        rough = map(coarse.__contains__, range(len(nodes)))
+        columns = zip(nodes, kinds, self._depths, self.runs, self._states(), rough, strict=True)
+        return list(map(tuple.__new__, repeat(Block), columns))
+
+    def _states(self) -> list[State]:
+        """Their states as far as no text decides."""
+        held = [self.at[one] for one in self._graph.in_context if one in self.at]
+        live = [False] * len(self.runs)
+        for one in held if self._simple else map(self.at.__getitem__, self._graph.live):
+            live[one] = True
+        if self._simple:
+            for one in reversed(self._in_turn):
+                if live[one]:
+                    for source in self._sources[one]:
+                        live[source] = True
+        states = [State.CONSUMED if reached else State.ORPHAN for reached in live]
+        for one in held:
+            states[one] = State.IN_CONTEXT
+        return states
 
 
 def _states(
@@ -277,8 +361,13 @@ def _with_depths(
 
 def joined(runs: Iterable[Run]) -> Runs:
     """Runs in any order as the fewest that hold the same places, in order."""
+    ordered = sorted(runs)
+    if len(ordered) > 1:
+        firsts, ends = zip(*ordered, strict=True)
+        if firsts[1:] == ends[:-1]:
+            return ((firsts[0], ends[-1]),)
     found: list[Run] = []
-    for first, end in sorted(runs):
+    for first, end in ordered:
         if found and first <= found[-1][1]:
             if end > found[-1][1]:
                 found[-1] = (found[-1][0], end)
@@ -299,27 +388,6 @@ def _closed(runs: Runs) -> tuple[Runs, bool]:
     holes = sorted(range(1, len(runs)), key=lambda at: runs[at - 1][1] - runs[at][0])[: MOST_RUNS - 1]
     bounds = [0, *sorted(holes), len(runs)]
     return tuple((runs[a][0], runs[b - 1][1]) for a, b in pairwise(bounds)), True
-
-
-def _runs_below(graph: SummaryGraph, links: Mapping[SummaryId, Runs]) -> dict[SummaryId, tuple[Runs, bool]]:
-    """What each summary covers through everything under it, and whether that is coarse."""
-    sources = graph.sources
-    found = {one: (links.get(one, ()), False) for one in graph.nodes if one not in sources}
-    found |= {one: _closed(runs) for one, (runs, _) in found.items() if len(runs) > MOST_RUNS}
-    for ring in graph.rings_first:
-        if ring[0] in found:
-            continue
-        below: list[Run] = []
-        coarse = False
-        for one in ring:
-            below += links.get(one, ())
-            for source in sources.get(one, ()):
-                if (known := found.get(source)) is not None:  # else it is of the ring, or has no row
-                    below += known[0]
-                    coarse = coarse or known[1]
-        runs, closed = _closed(joined(below))
-        found.update(dict.fromkeys(ring, (runs, closed or coarse)))
-    return found
 
 
 def cut_of(covering: Sequence[tuple[Run, int]], messages: int = 0) -> list[Piece]:

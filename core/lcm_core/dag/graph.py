@@ -5,12 +5,18 @@ What lies around a few rows of a graph that is not read whole is asked of the fi
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
 
 from lcm_core.records import Edge, SummaryId
+
+_ID: Final = itemgetter(0)
+_SOURCE: Final = itemgetter(1)
 
 
 class Node(Protocol):
@@ -37,13 +43,20 @@ class PlainNode(NamedTuple):
     depth: int
 
 
+def plain_nodes(
+    ids: Iterable[SummaryId], kinds: Iterable[str], depths: Iterable[int]
+) -> dict[SummaryId, Node]:
+    """Many of them by id; `PlainNode()` itself is a function of Python's, and takes twice as long."""
+    rows = list(zip(ids, kinds, depths, strict=True))
+    return dict(zip(map(_ID, rows), map(tuple.__new__, repeat(PlainNode), rows), strict=True))
+
+
 @dataclass(frozen=True)
 class SummaryGraph:
     """All nodes and edges of one conversation; nodes in the order in which they were made."""
 
     nodes: Mapping[SummaryId, Node]
-    sources: Mapping[SummaryId, tuple[SummaryId, ...]]  #: by consumer, in the order of condensation
-    consumers: Mapping[SummaryId, tuple[SummaryId, ...]]  #: by source
+    pairs: Sequence[tuple[SummaryId, SummaryId]]  #: consumer and source, in the order of condensation
     in_context: tuple[SummaryId, ...]  #: in order of ordinal; may repeat and may dangle
 
     @classmethod
@@ -52,27 +65,23 @@ class SummaryGraph:
     ) -> SummaryGraph:
         """Arrange rows into a graph; an edge given twice counts once."""
         pairs = [(edge.consumer, edge.source) for edge in edges]
-        return cls.of_pairs({node.summary_id: node for node in nodes}, pairs, in_context)
+        return cls({node.summary_id: node for node in nodes}, pairs, tuple(in_context))
 
-    @classmethod
-    def of_pairs(
-        cls,
-        nodes: Mapping[SummaryId, Node],
-        pairs: Iterable[tuple[SummaryId, SummaryId]],
-        in_context: Sequence[SummaryId],
-    ) -> SummaryGraph:
-        """The same of edges as consumer and source, which are in order."""
-        sources: dict[SummaryId, dict[SummaryId, None]] = {}
-        consumers: dict[SummaryId, dict[SummaryId, None]] = {}
-        for consumer, source in pairs:
-            sources.setdefault(consumer, {})[source] = None
-            consumers.setdefault(source, {})[consumer] = None
-        return cls(
-            nodes,
-            {consumer: tuple(found) for consumer, found in sources.items()},
-            {source: tuple(found) for source, found in consumers.items()},
-            tuple(in_context),
-        )
+    @cached_property
+    def sources(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
+        """What each consumer was made from, in the order of condensation."""
+        found: defaultdict[SummaryId, list[SummaryId]] = defaultdict(list)
+        for consumer, source in self.pairs:
+            found[consumer].append(source)
+        return _each_once(found)
+
+    @cached_property
+    def consumers(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
+        """What was made from each source."""
+        found: defaultdict[SummaryId, list[SummaryId]] = defaultdict(list)
+        for consumer, source in self.pairs:
+            found[source].append(consumer)
+        return _each_once(found)
 
     @cached_property
     def roots(self) -> tuple[SummaryId, ...]:
@@ -109,17 +118,20 @@ class SummaryGraph:
     @cached_property
     def dangling(self) -> tuple[SummaryId, ...]:
         """Ids that an edge or the context names and that no row here has (A2, B4)."""
-        named = [*self.in_context, *(source for found in self.sources.values() for source in found)]
+        named = [*self.in_context, *map(_SOURCE, self.pairs)]
+        if self.nodes.keys() >= set(named):
+            return ()
+        named[len(self.in_context) :] = chain.from_iterable(self.sources.values())
         return tuple(dict.fromkeys(name for name in named if name not in self.nodes))
 
     @cached_property
     def live(self) -> frozenset[SummaryId]:
         """The nodes that a walk from the context meets."""
         seen: set[SummaryId] = set()
-        ahead = set(self.in_context)
+        ahead, sources = set(self.in_context), self.sources
         while ahead:
             seen |= ahead
-            ahead = {source for one in ahead & self.sources.keys() for source in self.sources[one]} - seen
+            ahead = set(chain.from_iterable(map(sources.__getitem__, ahead & sources.keys()))) - seen
         return frozenset(seen & self.nodes.keys())
 
     @cached_property
@@ -270,3 +282,9 @@ class SummaryGraph:
     def on_cycle(self, node: SummaryId) -> bool:
         """Whether a walk from *node* toward the messages comes back to it."""
         return node in self.walk(self.sources.get(node, ()))
+
+
+def _each_once(found: Mapping[SummaryId, Sequence[SummaryId]]) -> dict[SummaryId, tuple[SummaryId, ...]]:
+    return {
+        one: tuple(others if len(others) == 1 else dict.fromkeys(others)) for one, others in found.items()
+    }

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from lcm_core.dag.coverage import Run, Runs, runs_of
 from lcm_core.records import ConversationId, SummaryId
+from lcm_core.store.columns import texts
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import few_others
@@ -72,38 +73,43 @@ def _is_key(db: Rows, table: str, columns: tuple[str, ...]) -> bool:
     return tuple([name for (name,) in found]) == columns
 
 
-#: The first and the last id that a summary is linked to, and how many there are. A greatest value that is a
-#: number has numbers before it alone, and one that is no whole number shows in the sum.
-_ENDS: Final = "min(message_id), max(message_id), count(message_id), sum(message_id - message_id)"
-#: Those that are not every id from the first to the last, one by one.
-_SINGLE: Final = "group_concat(CASE typeof(message_id) WHEN 'integer' THEN message_id END)"
-_HOLES: Final = """HAVING max(message_id) - min(message_id) + 1 <> count(message_id)
-    OR typeof(max(message_id)) <> 'integer' OR typeof(sum(message_id - message_id)) <> 'integer'"""
+#: Whether a summary is linked to every id up to the last that it is linked to. So many different numbers have
+#: this sum only if none before the last is left out; and a sum of other than whole numbers is no whole one.
+_WHOLE: Final = """(typeof(sum(l.message_id - ?1)) = 'integer'
+    AND 2 * sum(l.message_id - ?1) = count(*) * (2 * (max(l.message_id) - ?1) - count(*) + 1))"""
+#: Its first place and the one behind its last, if it is so.
+_RUN: Final = """CAST(max(l.message_id) - ?1 + 1 - count(*) AS INTEGER) AS start,
+    CAST(max(l.message_id) - ?1 + 1 AS INTEGER) AS behind"""
+#: If not, the ids one by one.
+_SINGLE: Final = "group_concat(CASE typeof(l.message_id) WHEN 'integer' THEN l.message_id END)"
+#: The plus keeps SQLite from looking ids up: rows come by summary, as its index has them.
+_MINE: Final = "+l.message_id BETWEEN ?1 AND ?2"
 
 
 def _runs(db: Rows, conversation_id: ConversationId, first_id: int, messages: int) -> dict[SummaryId, Runs]:
     """The places of linked messages, where every id from first to last is one of the conversation's."""
-    rows = "summary_messages"
-    parameters: tuple[ConversationId, ...] = ()
-    if not few_others(db, "summary_messages", messages):
-        rows = """(SELECT s.summary_id, l.message_id FROM summaries AS s CROSS JOIN summary_messages AS l
-            ON l.summary_id = s.summary_id WHERE s.conversation_id = ?)"""
-        parameters = (conversation_id,)
     last_id = first_id + messages - 1
-    runs: dict[SummaryId, Runs] = {}
-    holes = False
-    found = db.tuples(f"SELECT CAST(summary_id AS TEXT), {_ENDS} FROM {rows} GROUP BY summary_id", parameters)
-    for name, first, last, number, zero in found:
-        if not (isinstance(last, int) and isinstance(zero, int) and last - first + 1 == number):
-            holes = holes or number > 0
-        elif first <= last_id and last >= first_id:
-            runs[name] = ((max(first, first_id) - first_id, min(last, last_id) - first_id + 1),)
-    if holes:
-        listed = f"SELECT CAST(summary_id AS TEXT), {_SINGLE} FROM {rows} GROUP BY summary_id {_HOLES}"
-        for name, text in db.tuples(listed, parameters):
-            ids = map(int, text.split(",")) if text else ()
-            if own := runs_of(one - first_id for one in ids if first_id <= one <= last_id):
-                runs[name] = own
+    rows = f"FROM summary_messages AS l WHERE {_MINE}"
+    parameters: tuple[int, ...] = (first_id, last_id)
+    if not few_others(db, "summary_messages", messages):
+        rows = f"""FROM summaries AS s CROSS JOIN summary_messages AS l ON l.summary_id = s.summary_id
+            WHERE s.conversation_id = ?3 AND {_MINE}"""
+        parameters = (*parameters, conversation_id)
+    names, firsts, ends, wholes = texts(
+        db,
+        f"""SELECT CAST(l.summary_id AS TEXT) AS name, {_RUN}, {_WHOLE} AS whole
+        {rows} GROUP BY l.summary_id""",
+        ("name", "start", "behind", "whole"),
+        parameters,
+    )
+    places = zip(map(int, firsts), map(int, ends), strict=True)
+    runs: dict[SummaryId, Runs] = dict(zip(map(SummaryId, names), zip(places), strict=True))
+    if "0" in wholes:
+        grouped = f"{rows} GROUP BY l.summary_id HAVING NOT {_WHOLE}"
+        for name, text in db.tuples(f"SELECT CAST(l.summary_id AS TEXT), {_SINGLE} {grouped}", parameters):
+            del runs[name]
+            if text:
+                runs[name] = runs_of(int(one) - first_id for one in text.split(","))
     return runs
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lcm_core.dag.gist import gist
-from lcm_core.dag.graph import Node, PlainNode, SummaryGraph
+from lcm_core.dag.graph import Node, SummaryGraph, plain_nodes
 from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId, Edge, Message, Summary, SummaryId, SummaryText, Timestamp
 from lcm_core.store import messages as message_store
+from lcm_core.store.columns import texts
 from lcm_core.store.connecting import Row, Rows
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
@@ -230,29 +231,53 @@ async def load_graph(reader: Reader, conversation_id: ConversationId) -> Summary
 def _graph(
     db: Rows, schema: Schema, conversation_id: ConversationId, in_context: Sequence[SummaryId]
 ) -> SummaryGraph:
-    select = schema.select("summaries", ("summary_id", "kind", "depth"), "s")
-    rows = db.tuples(
-        f"""SELECT CAST(summary_id AS TEXT), ifnull(kind, ''), ifnull(depth, 0) FROM (SELECT {select}
-        FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid)""",
+    nodes = _nodes(db, schema, conversation_id)
+    if not schema.has("summary_parents"):
+        return SummaryGraph(nodes, (), tuple(in_context))
+    mine = ""
+    parameters: tuple[ConversationId, ...] = ()
+    if not few_others(db, "summary_parents", len(nodes)):
+        mine = "WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)"
+        parameters = (conversation_id,)
+    consumers, sources = texts(
+        db,
+        f"""SELECT CAST(e.summary_id AS TEXT) AS consumer, CAST(e.parent_summary_id AS TEXT) AS source
+        FROM summary_parents AS e {mine} ORDER BY e.ordinal, e.rowid""",
+        ("consumer", "source"),
+        parameters,
+    )
+    known: dict[str, SummaryId] = {one: one for one in nodes}
+    # Of each text one: what is compared from here on is mostly the very same.
+    ids = [[known.get(one) or SummaryId(one) for one in column] for column in (consumers, sources)]
+    pairs = list(zip(*ids, strict=True))
+    if not nodes.keys() >= set(consumers):
+        pairs = [pair for pair in pairs if pair[0] in nodes]
+    return SummaryGraph(nodes, pairs, tuple(in_context))
+
+
+def _nodes(db: Rows, schema: Schema, conversation_id: ConversationId) -> dict[SummaryId, Node]:
+    """The summaries in the order in which they were made; from indexes alone where the file has them.
+
+    A row holds the text as well: to read past 12,000 texts takes longer than all the rest.
+    """
+    columns = schema.select("summaries", ("kind", "depth"), "s")
+    made, kinds, depths = texts(
+        db,
+        f"""SELECT s.rowid AS made, {columns}
+        FROM summaries AS s WHERE s.conversation_id = ? ORDER BY s.rowid""",
+        ("made", "kind", "depth"),
         (conversation_id,),
     )
-    nodes: dict[SummaryId, Node] = {row[0]: PlainNode._make(row) for row in rows}
-    pairs: list[tuple[Any, ...]] = []
-    if schema.has("summary_parents"):
-        mine = ""
-        parameters: tuple[ConversationId, ...] = ()
-        if not few_others(db, "summary_parents", len(nodes)):
-            mine = "WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)"
-            parameters = (conversation_id,)
-        pairs = db.tuples(
-            f"""SELECT CAST(e.summary_id AS TEXT), CAST(e.parent_summary_id AS TEXT)
-            FROM summary_parents AS e {mine}
-            ORDER BY e.ordinal, e.rowid""",
-            parameters,
-        )
-        if not mine:
-            pairs = [pair for pair in pairs if pair[0] in nodes]
-    return SummaryGraph.of_pairs(nodes, pairs, in_context)
+    whole = few_others(db, "summaries", len(made))
+    where = "ORDER BY summaries.summary_id" if whole else "WHERE conversation_id = ?"
+    rows, ids = texts(
+        db,
+        f"SELECT rowid AS made, CAST(summary_id AS TEXT) AS summary_id FROM summaries {where}",
+        ("made", "summary_id"),
+        () if whole else (conversation_id,),
+    )
+    named = dict(zip(rows, map(SummaryId, ids), strict=True))
+    return plain_nodes(map(named.__getitem__, made), kinds, [int(depth or 0) for depth in depths])
 
 
 def few_others(db: Rows, table: str, rows: int) -> bool:

@@ -27,7 +27,7 @@ from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links
 from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
-from lcm_tui.data_screen import DataScreen
+from lcm_tui.data_screen import FIRST_PAINT_SECONDS, DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.panes.summary import read_summary_document
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06
-#: Blocks that are not there by then are late: so long nothing else takes time from reading them.
-LATE_SECONDS = 0.2
+#: Blocks that are not there by then are late; what is shown without them is read for the first paint.
+LATE_SECONDS = FIRST_PAINT_SECONDS / 2
 #: Reading the map again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
@@ -247,6 +247,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         """Read every text, behind the picture."""
         from lcm_core.operations.stale import stale_in
 
+        await asyncio.sleep(DETAIL_SECONDS)  # the picture is painted first
         broken = await self.session.read(read_broken, self.conversation_id)
         stale = await self.session.read(stale_in, self.conversation_id)
         self._wrong = Wrong(frozenset(broken), frozenset(one.summary_id for one in stale))
