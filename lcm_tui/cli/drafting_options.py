@@ -63,7 +63,7 @@ _WRITING = "Text"
 
 TextFile: TypeAlias = Annotated[
     Path | None,
-    Option("--text", "The text itself, from a file; - reads it here.", FilePath(), "FILE", section=_WRITING),
+    Option("--text", "The text, from a file; - reads standard input.", FilePath(), "FILE", section=_WRITING),
 ]
 BriefDraft: TypeAlias = Annotated[
     Path | None,

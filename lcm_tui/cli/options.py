@@ -251,7 +251,13 @@ Between: TypeAlias = Annotated[
 ]
 Since: TypeAlias = Annotated[
     Stamp | None,
-    Option("--recency", "The last N seconds, minutes, ...", Recency(), "N[smhdw]", section=FILTERS),
+    Option(
+        "--recency",
+        "The last N seconds, minutes, hours, days or weeks.",
+        Recency(),
+        "N[smhdw]",
+        section=FILTERS,
+    ),
 ]
 IncludeContent: TypeAlias = Annotated[
     bool, Option("--include-content", "Full texts in addition to the previews.")
@@ -277,7 +283,7 @@ Chunk: TypeAlias = Annotated[
     int | None,
     Option(
         "--chunk",
-        "Size of a chunk, the source tokens of a leaf; else as configured.",
+        "Maximum source tokens of a leaf (default: as configured).",
         Tokens(),
         "TOKENS",
         earlier=("--leaf-chunk-tokens",),

@@ -33,7 +33,7 @@ def get(run: Run, *, path: PathArgument) -> Answer:
 
 @command("config set")
 def set_(run: Run, *, path: PathArgument, value: ValueArgument) -> Answer:
-    """Refuse: this program does not write the host's configuration."""
+    """Not supported: lcm-tui does not write the host's configuration."""
     from lcm_core.errors import RefusedError
 
     key = path.removeprefix("raw.").removeprefix("effective.")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @command("conversations list", examples=("conversations list --recency 7d",))
 def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
-    """List conversations, archived ones too, the last updated first."""
+    """List all conversations, including archived ones, last updated first."""
     from lcm_tui.cli import conversations
 
     window = options.window("conversations", paged, times, as_engine=run.presentation.for_programs)

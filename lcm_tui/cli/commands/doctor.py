@@ -20,7 +20,7 @@ Checks: TypeAlias = Annotated[
     tuple[str, ...],
     Option(
         "--check",
-        "Only these checks (A11, or a family: A); separate several with commas, or repeat the option.",
+        "Only these checks (A11, or a family: A); separate several with commas.",
         Raw(),
         "ID",
         several=True,
@@ -28,7 +28,7 @@ Checks: TypeAlias = Annotated[
 ]
 WholeFile: TypeAlias = Annotated[
     bool,
-    Option("--whole-file", "Also check search tables and pages, for one conversation or a large database."),
+    Option("--whole-file", "Also run the slow checks: search tables and pages of the whole database."),
 ]
 CheckSeconds: TypeAlias = Annotated[
     float | None,
@@ -90,7 +90,7 @@ def doctor(
 ) -> Outcome:
     """Check the database; --fix fixes what needs no model (previews unless --apply).
 
-    --format also takes sarif and junit, the forms that code scanning and CI collect.
+    --format also accepts sarif and junit, for code scanning and CI.
     """
     from lcm_tui.cli import doctor
 

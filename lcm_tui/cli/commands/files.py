@@ -24,7 +24,7 @@ def list_(
     paged: options.PageOptions,
     times: options.TimeOptions,
 ) -> Answer:
-    """List the large files of a conversation, or of all, the newest first."""
+    """List the large files of one or all conversations, newest first."""
     from lcm_tui.cli import files
 
     named = conversation.selector("files.list")

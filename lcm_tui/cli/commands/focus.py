@@ -33,7 +33,7 @@ def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
 
 @command("focus show", examples=("focus show focus_0641",))
 def show(run: Run, *, brief: BriefId) -> Answer:
-    """Show one focus brief with its text, its sources and what came since."""
+    """Show one focus brief with its text, its sources and what is newer."""
     from lcm_tui.cli.focus import show_brief
 
     return show_brief(run, brief)
@@ -49,9 +49,9 @@ def show(run: Run, *, brief: BriefId) -> Answer:
 def create(run: Run, *, prompt: Prompt = None, brief: BriefOptions) -> Answer:
     """Write a focus brief that replaces the summaries it covers (previews unless --apply).
 
-    The text comes from --text, or from a model named with --provider or --model: the offline writer, which
-    writes the summaries of the sweep by default, answers no questions. A call that fails leaves a failed
-    brief, as the engine's does.
+    The text comes from --text, or from a model named with --provider or --model. The offline writer, the
+    default for the summaries of the sweep, cannot answer a question. If a call fails, a failed brief is
+    stored, as in the engine.
     """
     from lcm_tui.cli.focus import create_brief
 
@@ -66,7 +66,7 @@ def create(run: Run, *, prompt: Prompt = None, brief: BriefOptions) -> Answer:
 def refocus(run: Run, *, brief: BriefOptions) -> Answer:
     """Rewrite the active brief with newer summaries (previews unless --apply).
 
-    Text, sweep and failed calls are those of focus create.
+    The text, the sweep and failed calls work as in focus create.
     """
     from lcm_tui.cli.focus import refocus_brief
 

@@ -45,7 +45,7 @@ def list_(
     include_content: options.IncludeContent = False,
     times: options.TimeOptions,
 ) -> Answer:
-    """List the messages of a conversation, the newest first."""
+    """List the messages of a conversation, newest first."""
     from lcm_tui.cli import messages
 
     named = conversation.selector("messages.list")

@@ -22,7 +22,7 @@ Restore: TypeAlias = Annotated[
     str | None,
     Option("--restore", "Restore the text of one summary from before a rewrite.", Text(), "OPERATION"),
 ]
-Subtree: TypeAlias = Annotated[bool, Option("--subtree", "With everything below, sources first.")]
+Subtree: TypeAlias = Annotated[bool, Option("--subtree", "Also everything below, sources first.")]
 
 
 @command(

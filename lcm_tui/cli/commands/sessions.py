@@ -51,7 +51,7 @@ def list_(
     current: Current = False,
     times: options.TimeOptions,
 ) -> Answer:
-    """List the sessions of the host, the newest first."""
+    """List the sessions of the host, newest first."""
     from lcm_tui.cli import sessions
 
     window = options.window("sessions", paged, times)
@@ -92,7 +92,7 @@ RolloutFile: TypeAlias = Annotated[
     ),
 )
 def compare(run: Run, *, conversation: options.NeededConversation, rollout: RolloutFile = None) -> Answer:
-    """Compare a conversation with the Codex session that it was held in."""
+    """Compare a conversation with its Codex session."""
     from lcm_tui.cli.codex import compare
 
     return compare(run, conversation.selector("sessions.compare"), rollout)

@@ -49,7 +49,7 @@ def tool(
 ) -> Answer:
     """Call a recall tool as an agent does; print its text, details and errors.
 
-    lcm_expand_query asks the model that is named here, after asking you; without one the evidence answers.
+    lcm_expand_query calls the model that you name, after you confirm; without one, it returns the evidence.
     """
     from lcm_core.recall.settings import recall_settings
     from lcm_core.recall.tools import RecallTools
