@@ -131,17 +131,12 @@ _SUMMARY = "sum_"
 class ConversationNumber(Kind[ConversationId]):
     """The number of a conversation."""
 
-    def __init__(self, *, blank: bool = False) -> None:
-        self.blank = blank  #: whether it may be empty: 0 then
-
     def read(self, name: str, value: str) -> ConversationId:
         """The number; of a summary's id it is said what that is."""
         if value.startswith(_SUMMARY):
             problem = f"must be the number of a conversation: {value} is a summary"
             raise invalid(name, f"{problem}, and `summaries show` names its own", value)
         if not value.strip(BLANKS):
-            if self.blank:
-                return ConversationId(0)
             raise no_selector(name)
         number = _number(value)
         if number is not None and number > MAX_NUMBER:  # which no conversation has

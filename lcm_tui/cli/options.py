@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+from lcm_core.blanks import BLANKS
 from lcm_core.errors import UsageError
 from lcm_core.records import ConversationId
 from lcm_core.times import iso_z
@@ -20,6 +21,7 @@ from lcm_tui.cli.kinds import (
     FilePath,
     ListTime,
     Period,
+    Raw,
     Recency,
     SessionKey,
     Stamp,
@@ -91,8 +93,8 @@ WholeSession: TypeAlias = Annotated[
     str | None,
     Option("--session-key", "All conversations of this session key.", SessionKey(), "KEY"),
 ]
-#: The same where the other name may stand for one that is blank; 0 and an empty key are blank.
-IdOrBlank: TypeAlias = Annotated[ConversationId | None, replace(_BY_ID, kind=ConversationNumber(blank=True))]
+#: The same where the other name may stand for one that is blank. The id is read when it is known to be alone.
+IdOrBlank: TypeAlias = Annotated[str | None, replace(_BY_ID, kind=Raw())]
 KeyOrBlank: TypeAlias = Annotated[str | None, replace(_BY_KEY, kind=SessionKey(blank=True))]
 Summaries: TypeAlias = Annotated[
     tuple[str, ...],
@@ -154,15 +156,18 @@ class ConversationOptions:
             UsageError: it is named twice, or not at all though it is *needed* or a blank was given for it: a
                 shell variable that is not set must not widen a command to all conversations.
         """
-        if self.conversation is not None and (self.conversation_id or self.session_key):
+        typed = (self.conversation_id or "").strip(BLANKS)
+        if self.conversation is not None and (typed or self.session_key):
             raise UsageError(
                 f"{spoken(command)} needs the conversation once: as an argument or as an option.",
                 code="INVALID_COMMAND",
                 details={"command": command},
             )
-        if self.conversation_id and self.session_key:
+        if typed and self.session_key:
             raise invalid("conversation-id", "cannot be combined with --session-key", code="INVALID_SELECTOR")
-        number = self.conversation or self.conversation_id or None
+        number = self.conversation
+        if typed and self.conversation_id is not None:
+            number = CONVERSATION.read("conversation-id", self.conversation_id)
         key = self.session_key or None
         if needed and number is None and key is None:
             raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import keyword
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -75,6 +75,13 @@ def declared(word: str) -> Mapping[str, Command]:
     return {one.path: one for one in vars(module).values() if isinstance(one, Command)}
 
 
+def are_unknown(words: Sequence[str]) -> bool:
+    """Whether *words*, at least one, begin no command and name no group."""
+    return words[0] not in FIRST_WORDS or (
+        words[0] in GROUPS and len(words) > 1 and " ".join(words[:2]) not in COMMANDS
+    )
+
+
 def every() -> Iterator[Command]:
     """Every command in order; all their modules are imported."""
     return (declared(path.split()[0])[path] for path in COMMANDS)
@@ -82,8 +89,7 @@ def every() -> Iterator[Command]:
 
 def options_of(command: Command) -> list[Option]:
     """The options that a command takes, the common ones last."""
-    taken = (*command.parameters, *declared_in(CommonOptions))
-    return [one.shape for one in taken if isinstance(one.shape, Option)]
+    return [*(one.shape for one in command.parameters if isinstance(one.shape, Option)), *_common()]
 
 
 def in_order(arguments: Sequence[str]) -> list[str]:
@@ -105,7 +111,16 @@ def in_order(arguments: Sequence[str]) -> list[str]:
             if other is not None:  # no command's: it is refused by its name
                 return [word, rest[other], *given[:at], *rest[:other], *rest[other + 1 :]]
             return [word, *given[:at], *rest]
-    return given
+    if is_consumed(given, {name for one in _common() for name in _spellings(one)}):
+        return given
+    first = first_word(given)  # no command's, or behind options of others: it is refused by its name
+    if first is None:
+        return given
+    words = given[first : first + 1]
+    rest = [*given[:first], *given[first + 1 :]]
+    if words[0] in GROUPS and (after := first_word(rest)) is not None:
+        words.append(rest.pop(after))
+    return [*words, *rest]
 
 
 def _words_before_dashes(given: list[str], at: int) -> list[str]:
@@ -145,7 +160,15 @@ def is_all_options(given: Sequence[str], word: str) -> bool:
     """Whether a part of a command line is nothing but options, and their values, of commands of this word."""
     if not given:
         return True
-    valued = {name for one in declared(word).values() for name in _valued(one)}
+    options = [option for one in declared(word).values() for option in options_of(one)]
+    known = {*NO_VALUE, *(name for one in options for name in (one.flag, *one.earlier))}
+    if any(one.partition("=")[0] not in known for one in given if one.startswith("-")):
+        return False
+    return is_consumed(given, {name for option in options for name in _spellings(option)})
+
+
+def is_consumed(given: Sequence[str], valued: Container[str]) -> bool:
+    """Whether a part of a command line is nothing but options and the values of those that are *valued*."""
     at = 0
     while at < len(given):
         if not given[at].startswith("-"):
@@ -156,6 +179,14 @@ def is_all_options(given: Sequence[str], word: str) -> bool:
 
 def _valued(command: Command) -> Iterator[str]:
     """The spellings of its options that take a value."""
-    for option in options_of(command):
-        if option.kind is not None:
-            yield from (option.flag, *option.earlier)
+    return (name for option in options_of(command) for name in _spellings(option))
+
+
+def _spellings(option: Option) -> tuple[str, ...]:
+    """How an option that takes a value is written; nothing for a flag."""
+    return () if option.kind is None else (option.flag, *option.earlier)
+
+
+def _common() -> Iterator[Option]:
+    """The options of every command."""
+    return (one.shape for one in declared_in(CommonOptions) if isinstance(one.shape, Option))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
-from lcm_core.errors import CancelledError, FileMissingError, UsageError
+from lcm_core.errors import CancelledError, FileMissingError, LcmError, UsageError
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.common import COMMON, FORMS, CommonOptions
@@ -26,6 +26,7 @@ from lcm_tui.cli.declaring import (
     gathered,
 )
 from lcm_tui.cli.presentation import PROGRAM, Presentation
+from lcm_tui.cli.scanning import Scanned, every_option, refuse_dashes, scanned
 
 _COMMON = declared_in(CommonOptions)
 _HELP_NAMES = ("-h", "--help")
@@ -66,6 +67,12 @@ def _asks_for_version(ctx: click.Context, _: click.Parameter, value: bool) -> No
     if value and not ctx.resilient_parsing:
         ctx.obj.version = True
         ctx.exit()
+
+
+def _answer_what_is_asked(ctx: click.Context, seen: Scanned) -> None:
+    """End with the version or the help, if a command line that is refused otherwise asks for one."""
+    _asks_for_version(ctx, ctx.command.params[0], seen.version)
+    _asks_for_help(ctx, ctx.command.params[0], seen.help)
 
 
 def words_of(ctx: click.Context) -> str:
@@ -125,21 +132,43 @@ class Leaf(_Paged):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take its arguments; what is too much is refused by what it is."""
         ctx.allow_extra_args = True
-        if not ctx.resilient_parsing:
-            _refuse_dashes(self, args)
-        rest = super().parse_args(ctx, args)
-        if rest and not ctx.resilient_parsing:
-            dotted = self.declaration.dotted
-            by_option = rest[0].startswith("sum_") and any(
-                one.flag == "--summary" for one in registry.options_of(self.declaration)
-            )
-            hint = f" Name a summary by an option: --summary {rest[0]}." if by_option else ""
-            raise UsageError(
-                f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.{hint}",
-                code="INVALID_COMMAND",
-                details={"command": dotted},
-            )
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        _refuse_dashes(self, args)
+        given = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except (click.UsageError, LcmError):
+            self._say_what_comes_first(ctx, given)
+            raise
+        self._refuse_words(ctx, rest)
         return rest
+
+    def _say_what_comes_first(self, ctx: click.Context, given: Sequence[str]) -> None:
+        """Before an option or a value is refused: what is asked of the program itself, and words too many."""
+        seen = scanned(given)
+        if seen.unknown:
+            return
+        _answer_what_is_asked(ctx, seen)
+        arguments = [one for one in self.params if isinstance(one, click.Argument)]
+        if all(one.nargs == 1 for one in arguments):
+            self._refuse_words(ctx, seen.words[len(arguments) :])
+            for argument, word in zip(arguments, seen.words, strict=False):
+                argument.type.convert(word, argument, ctx)
+
+    def _refuse_words(self, ctx: click.Context, rest: Sequence[str]) -> None:
+        if not rest:
+            return
+        dotted = self.declaration.dotted
+        by_option = rest[0].startswith("sum_") and any(
+            one.flag == "--summary" for one in registry.options_of(self.declaration)
+        )
+        hint = f" Name a summary by an option: --summary {rest[0]}." if by_option else ""
+        raise UsageError(
+            f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.{hint}",
+            code="INVALID_COMMAND",
+            details={"command": dotted},
+        )
 
     def invoke(self, ctx: click.Context) -> Outcome:
         """Run it."""
@@ -166,6 +195,7 @@ class Group(_Paged, click.Group):
             asked = [one for one in args if one in registry.NO_VALUE]
             if len(args) > len(asked):  # the options of every command are looked at: that takes time
                 _refuse_unknown(args, str(self.name))
+                scanned(args)
             if not asked:
                 raise GroupAloneError(str(self.name), ctx.get_help(), said=bool(args))
             args = asked  # common options beside it are fine, and change nothing
@@ -191,11 +221,14 @@ class Group(_Paged, click.Group):
         found = self.get_command(ctx, args[0])
         if found is None and not ctx.resilient_parsing:
             _refuse_unknown(args, self.name)
+            seen = scanned(args)
+            _asks_for_version(ctx, self.params[0], seen.version)
             given = " ".join(filter(None, (words_of(ctx), args[0])))
-            raise UsageError(
-                f"Unknown command: {given if given.strip() else repr(given)}.{_meant(given, self)}",
-                code="INVALID_COMMAND",
-            )
+            words = f"Unknown command: {given if given.strip() else repr(given)}.{_meant(given, self)}"
+            if seen.help:
+                ctx.obj.page = f"{ctx.get_help()}\n\n{words}"
+                ctx.exit()
+            raise UsageError(words, code="INVALID_COMMAND")
         return None if found is None else args[0], found, args[1:]
 
 
@@ -212,9 +245,15 @@ class Program(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take a command line; options may come before the words of the command."""
         ordered = registry.in_order(args)
-        if not ctx.resilient_parsing:
-            _refuse_dashes(self, ordered)
-        return super().parse_args(ctx, ordered)
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, ordered)
+        _refuse_dashes(self, ordered)
+        try:
+            return super().parse_args(ctx, list(ordered))
+        except click.NoSuchOption:
+            if not (seen := scanned(ordered)).unknown:
+                _answer_what_is_asked(ctx, seen)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The first words."""
@@ -364,7 +403,7 @@ def refusal(error: click.UsageError) -> UsageError:
     if isinstance(error, click.NoSuchOption):
         return _no_such_option(error, dotted)
     if isinstance(error, click.BadOptionUsage):
-        flags = {one.flag for one in _declared_options() if one.kind is None}
+        flags = {one.flag for one in every_option() if one.kind is None}
         takes_none = error.option_name in flags | {*registry.NO_VALUE}
         problem = "takes no value" if takes_none else "needs a value"
         return UsageError(
@@ -379,11 +418,6 @@ def refusal(error: click.UsageError) -> UsageError:
     )
 
 
-def _declared_options() -> Iterator[Option]:
-    """Every option of every command."""
-    return (one for command in registry.every() for one in registry.options_of(command))
-
-
 def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
     """Refuse what stands behind an option and begins with a dash: more often a value was forgotten."""
     valued = {
@@ -394,11 +428,8 @@ def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
     }
     option = ""
     for argument in arguments:
-        if option and argument.startswith("-") and len(argument) > 1:
-            raise UsageError(
-                f"{option} needs a value; join a value that begins with a dash: {option}={argument}.",
-                details={"option": option.lstrip("-"), "value": argument},
-            )
+        if option:
+            refuse_dashes(option, argument)
         if not option and argument == "--":
             return
         option = argument if not option and argument in valued else ""
@@ -414,7 +445,7 @@ def _refuse_unknown(arguments: Sequence[str], group: str | None = None) -> None:
     given = [one.partition("=")[0] for one in before if one.startswith(begins)]
     if not given:
         return
-    known = {name for one in _declared_options() for name in (one.flag, *one.earlier)}
+    known = {name for one in every_option() for name in (one.flag, *one.earlier)}
     unknown = next((one for one in given if one not in known | {*registry.NO_VALUE}), None)
     if unknown is not None:
         words = _did_you_mean(_near(unknown, group, known))
@@ -444,7 +475,7 @@ def _like(typed: str, names: Iterable[str], most: int) -> list[str]:
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
     option = error.option_name
     details: dict[str, Any] = {"option": option.lstrip("-")}
-    if any(option in (one.flag, *one.earlier) for one in _declared_options()):
+    if any(option in (one.flag, *one.earlier) for one in every_option()):
         where = dotted or f"{PROGRAM} without a command"
         return UsageError(
             f"{option} is not supported by {where}.",

@@ -203,7 +203,7 @@ def test_words_of_a_command_come_first_in_order():
 def test_a_group_alone_lists_what_there_is(arguments: list[str]):
     alone = run(*arguments)
     assert (alone.code, alone.out) == (2, "")
-    assert "  list  List conversations" in alone.err
+    assert "  list  List all conversations" in alone.err
     error = run(*arguments, "--json").error
     assert error == {
         "code": "INVALID_COMMAND",

@@ -95,6 +95,20 @@ def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, datab
         (("bogus", "--limit", "x"), "INVALID_COMMAND", 2),
         (("bogus", "--limit", "x", "--nope"), "INVALID_ARGUMENT", 2),
         (("--version", "--nope"), "INVALID_ARGUMENT", 2),
+        (("--limit", "x", "bogus"), "INVALID_COMMAND", 2),
+        (("--limit", "3", "status"), "INVALID_ARGUMENT", 2),
+        (("--session-key", "config", "show"), "INVALID_COMMAND", 2),
+        (("bogus", "--limit"), "INVALID_ARGUMENT", 2),
+        (("bogus", "--pretty=x"), "INVALID_ARGUMENT", 2),
+        (("messages", "--help", "--role"), "INVALID_ARGUMENT", 2),
+        (("--version", "status", "more", "--nope"), "INVALID_ARGUMENT", 2),
+        (("conversations", "list", "more", "--limit", "x"), "INVALID_COMMAND", 2),
+        (("conversations", "list", "more", "--after", ""), "INVALID_COMMAND", 2),
+        (("conversations", "list", "more", "--role", "user"), "INVALID_COMMAND", 2),
+        (("messages", "list", "more", "--conversation-id", "1", "--after", "x"), "INVALID_COMMAND", 2),
+        (("conversations", "show", "--conversation-id", "9" * 20, "more"), "INVALID_COMMAND", 2),
+        (("summaries", "list", "--conversation-id", "x", "--session-key", "x"), "INVALID_SELECTOR", 2),
+        (("summaries", "list", "--conversation-id", "9" * 20, "--session-key", "x"), "INVALID_SELECTOR", 2),
         (("conversations", "--", "list", "--limit", "1"), "INVALID_COMMAND", 2),
         (("--", "status", "--limit"), "INVALID_COMMAND", 2),
         (("--", "-x"), "INVALID_COMMAND", 2),
@@ -111,6 +125,34 @@ def test_two_things_at_once(
     places = () if "--db" in arguments else ("--db", database_file("0.15.3"))
     result = run("--json", *arguments, *places)
     assert (result.error["code"], result.code) == (code, exits)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        ("bogus",),
+        ("conversations", "bogus"),
+        ("status", "more"),
+        ("status", "--limit", "3"),
+        ("conversations", "list", "--limit", "x"),
+        ("--role", "user"),
+        ("config", "--count", "1"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("asked", ["version", "help"])
+def test_the_version_and_the_help_come_before_what_only_a_command_refuses(
+    beside: tuple[str, ...], asked: str
+):
+    for words in ((*beside, f"--{asked}"), (f"--{asked}", *beside)):
+        assert json.loads(run(*words, "--json").out)["command"] == asked
+
+
+def test_help_of_no_command_says_so_to_people():
+    helped = run("reapir", "--help")
+    assert helped.code == 0
+    assert helped.out.startswith("Usage: lcm-tui [OPTIONS] COMMAND")
+    assert helped.out.endswith("\nUnknown command: reapir. Did you mean repair?\n")
 
 
 def test_words_behind_dashes_are_a_command_too(database_file: DatabaseFactory):

@@ -18,6 +18,9 @@ CommandArguments: TypeAlias = Annotated[
 @command("help", examples=("help", "help history undo"))
 def help_(run: Run, *, words: CommandArguments = ()) -> Outcome:
     """List the commands, or explain one; the same as --help."""
-    from lcm_tui.cli import main
+    from lcm_tui.cli import main, registry
 
-    return main([*words, "--help", *(["--json"] if run.presentation.json else [])])
+    form = ["--json"] if run.presentation.json else []
+    if words and registry.are_unknown(words):
+        return main([*words, *form])  # which is refused by their name
+    return main([*words, "--help", *form])
