@@ -466,10 +466,10 @@ def _near(option: str, group: str | None, known: Iterable[str]) -> list[str]:
     return [*meant, *(f"{group} {word}" for word in _like(option, registry.below(group), 1))]
 
 
-def _like(typed: str, names: Iterable[str], most: int) -> list[str]:
+def _like(typed: str, names: Iterable[str], most: int, at_least: float = _LIKE) -> list[str]:
     """The *names* most like what was *typed*; dashes, which all options begin with, make none alike."""
     bare = {name.lstrip("-"): name for name in names}
-    return [bare[one] for one in get_close_matches(typed.lstrip("-"), sorted(bare), most, _LIKE)]
+    return [bare[one] for one in get_close_matches(typed.lstrip("-"), sorted(bare), most, at_least)]
 
 
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
@@ -481,5 +481,6 @@ def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
             f"{option} is not supported by {where}.",
             details={**details, **({"command": dotted} if dotted else {})},
         )
-    near = error.possibilities or ([option.lower()] if option.lower() in _VERSION_NAMES else [])
+    near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike
+    near = near or ([option.lower()] if option.lower() in _VERSION_NAMES else [])
     return UsageError(f"Unknown option {option}.{_did_you_mean(near)}", details=details)
