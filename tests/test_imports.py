@@ -90,7 +90,7 @@ sys.exit(code)
         ("history --help", 0, 35),
         ("compact --help", 0, 35),
         ("help rewrite", 0, 35),
-        ("compact --sweep --bogus", 2, 70),
+        ("compact --sweep --bogus", 2, 71),
         ("bogus", 2, 35),
         ("transplant x 5", 2, 35),
         ("TAB conv", 0, 55),

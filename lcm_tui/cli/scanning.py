@@ -6,8 +6,9 @@ The engine's command reads it so first, which decides what it says of two mistak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from lcm_core.errors import UsageError
 
@@ -28,8 +29,13 @@ class Scanned:
 
 
 def every_option() -> Iterator[Option]:
-    """Every option of every command."""
+    """Every option of every command; all their modules are imported."""
     return (one for command in registry.every() for one in registry.options_of(command))
+
+
+@cache
+def _by_name() -> Mapping[str, Option]:
+    return {name: one for one in every_option() for name in (one.flag, *one.earlier)}
 
 
 def scanned(arguments: Sequence[str]) -> Scanned:
@@ -39,7 +45,6 @@ def scanned(arguments: Sequence[str]) -> Scanned:
         UsageError: an option without its value, or with one that it does not take. Unknown options count as
             flags: whoever knows what command is meant names them.
     """
-    by_name = {name: one for one in every_option() for name in (one.flag, *one.earlier)}
     found, rest = Scanned(), list(arguments)
     while rest:
         given = rest.pop(0)
@@ -50,7 +55,7 @@ def scanned(arguments: Sequence[str]) -> Scanned:
             found.words.append(given)
             continue
         name, joined, value = given.partition("=") if given.startswith("--") else (given, "", "")
-        option = by_name.get(name)
+        option = None if name in registry.NO_VALUE else _by_name().get(name)
         if option is not None and option.kind is not None:
             if not joined:
                 refuse_dashes(name, rest[0] if rest else None)
