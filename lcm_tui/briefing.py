@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lcm_core.change.journal import new_batch_id
+from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.errors import LcmError, RefusedError
 from lcm_core.focus_view import FocusEffect
@@ -95,7 +95,7 @@ class BriefWork:
         self.conversation = conversation
         self.kind = kind
         self.prompt = prompt
-        self.batch = new_batch_id()
+        self.batch = new_batch_id(BRIEF_BATCH)
         self.sweeps = True  #: as the engine does, unless the operator leaves it out
         self.swept = False  #: the screen of compaction was there for this batch
         self.author: Modelling | None = None  #: who can write it; None: nobody was named

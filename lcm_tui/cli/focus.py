@@ -6,11 +6,11 @@ import asyncio
 import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lcm_core.change.journal import new_batch_id
+from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.focus_view import BriefEntry, load_briefs
@@ -203,7 +203,7 @@ def clear_brief(
     run: Run, named: Selector, sweep: bool, budget: int | None, model: ModelOptions, flags: ChangeFlags
 ) -> Answer:
     """Take the active brief out of force, then sweep as the engine does; both are one batch."""
-    owner, sweeping = _around(run, named, sweep, budget, modelling(run, model))
+    owner, sweeping = _around(run, named, sweep, budget, modelling(run, model), new_batch_id())
     _check_sql(flags, sweeping)
 
     async def plan(reader: Reader) -> Proposal:
@@ -235,7 +235,7 @@ class _Sweeping:
     run: Run
     work: CompactWork
     shown: ShownCompaction | None  #: None: it is left out
-    batch: str = field(default_factory=new_batch_id)
+    batch: str
     done: Done | None = None
     failed: LcmError | None = None
 
@@ -299,6 +299,7 @@ def _around(
     wanted: bool,
     budget: int | None,
     model: Modelling,
+    batch: str,
     spending: CallBudget | None = None,
 ) -> tuple[ConversationId, _Sweeping]:
     """The conversation, and the sweep around a change of its briefs."""
@@ -321,7 +322,7 @@ def _around(
         return owner
 
     owner = run.read(known)
-    return owner, _Sweeping(run, work, work.forecast() if wanted else None)
+    return owner, _Sweeping(run, work, work.forecast() if wanted else None, batch)
 
 
 # -- a new text ------------------------------------------------------------------------------------------
@@ -363,7 +364,13 @@ class _FocusWork:
         spending = call_budget(sweeper.settings)
         sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
         owner, sweeping = _around(
-            self.run, given.conversation.selector(self.command), sweeps, given.budget, sweeper, spending
+            self.run,
+            given.conversation.selector(self.command),
+            sweeps,
+            given.budget,
+            sweeper,
+            new_batch_id(BRIEF_BATCH),
+            spending,
         )
         _check_sql(given.flags, sweeping)
         if given.from_draft is not None:
@@ -671,7 +678,8 @@ def _read_text(path: Path) -> str:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise NotFoundError(
-            f"The text {path} cannot be read ({reason_of(error)}). Nothing was changed.",
+            f"The text {path} cannot be read ({reason_of(error)}): name a file with the text of the brief, "
+            "or - for standard input. Nothing was changed.",
             code="FILE_NOT_FOUND",
         ) from None
     except ValueError as error:

@@ -32,6 +32,10 @@ _NAMES: Final[Mapping[str, str]] = {
     operationId kind title conversationId createdAt tokens rows batch undoes undoneBy exportPath toolVersion
     inEffect
     """,
+    "focus.list": """
+    briefId conversationId status active prompt tokenCount targetTokens coveredLatestAt coveredMessageSeq
+    generatorRunId error createdAt updatedAt supersededAt replaces state sources
+    """,
     "context.snapshots": """
     id createdAt rules timezone budget selection messages evicted sentTokens messagesHash metadata damaged
     """,

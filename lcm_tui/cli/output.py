@@ -40,7 +40,8 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
     elif presentation.form == "csv":
         from lcm_tui.cli.list_columns import COLUMNS
 
-        listed = answer.pagination is not None  # one item of the same command has other names
+        # One item of the same command has other names.
+        listed = answer.pagination is not None or answer.command.endswith(".list")
         names = (*COLUMNS.get(answer.command, ()), *answer.more_columns) if listed else ()
         write(sys.stdout, csv_text(answer.envelope, names, for_terminal=terminal), utf8=True)
         if answer.pagination and (cursor := answer.pagination["nextCursor"]):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.change.journal import Operation
+from lcm_core.change.journal import BRIEF_BATCH, Operation
 from lcm_core.change.plan import Edit
 from lcm_core.change.preview import words_of
 from lcm_core.change.verify import Step
@@ -19,6 +19,9 @@ EMPTY = "lcm-tui has made no change in this database, as far as its history goes
 IN_EFFECT: Final = "in effect"
 UNDONE: Final = "undone"
 IN_PART: Final = "in part"
+#: Kinds of operations that end a batch for a focus brief (`lcm_core.operations.focus.FocusKind`).
+BRIEF_KINDS: Final = frozenset(("focus", "refocus", "focus-failed"))
+NO_BRIEF: Final = "its focus brief is not made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class HistoryLine:
     """A line of the history: an operation, or those of a batch in the place of the newest."""
 
     listed: Sequence[ListedOperation]  #: at least one, the newest first
+    whole: bool = True  #: not one of several of a batch
 
     @property
     def newest(self) -> Operation:
@@ -52,12 +56,20 @@ class HistoryLine:
     def what(self) -> str:
         """What was done."""
         many = len(self.listed)
+        if self._without_brief:
+            return f"{self.main.title}{f' and {many - 1:,} more' if many > 1 else ''}; {NO_BRIEF}"
         if many == 1:
             return self.newest.title
         kinds = {one.operation.kind for one in self.listed}
         if kinds in ({"undo"}, {"redo"}):
             return f"{kinds.pop().capitalize()}: {many:,} changes"
         return f"{self.main.title} and {many - 1:,} more"
+
+    @property
+    def _without_brief(self) -> bool:
+        """Whether it was begun for a focus brief and is that without one: the program was ended, or waits."""
+        begun = self.whole and (self.newest.batch or "").startswith(BRIEF_BATCH)
+        return begun and not any(one.operation.kind in BRIEF_KINDS for one in self.listed)
 
     @property
     def main(self) -> Operation:
@@ -115,7 +127,7 @@ def lines_of(items: Sequence[ListedOperation], *, unfold: bool = False) -> list[
     for one in items:
         key = one.operation.batch if one.operation.batch is not None and not unfold else one.operation.id
         lines.setdefault(key, []).append(one)
-    return [HistoryLine(line) for line in lines.values()]
+    return [HistoryLine(line, whole=not unfold) for line in lines.values()]
 
 
 def operations_table(when: When, items: Sequence[ListedOperation], *, unfold: bool) -> Table:

@@ -17,6 +17,7 @@ from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 
 from tests.change.support import dissolvable, dump, only, planned, search_faults
+from tests.cli.support import run as command
 from tests.databases import connect, run, value
 
 #: Commits a plan to copies of a file, and dies at the first, second, third ... step; says the steps' names.
@@ -56,6 +57,40 @@ for number, name in enumerate(steps):
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 9, name
 print(json.dumps(steps))
+"""
+
+#: Runs a command on copies of a file, and dies at the first, second ... step of its commits that is named.
+COMMAND_KILLER = """
+import json, os, shutil, sys
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[2])
+import lcm_core.change.commit as committing
+from lcm_tui.cli import main
+folder, words, steps = Path(sys.argv[1]), json.loads(sys.argv[3]), ("applied", "committed", "closed")
+
+def attempt(name, number):
+    (folder / name).mkdir()
+    path, seen = shutil.copyfile(folder / "lcm.db", folder / name / "lcm.db"), []
+    def step(what):
+        seen.append(what) if what.startswith(steps) else None
+        if len(seen) > number:
+            os._exit(9)
+    committing.quiet = step
+    code = main([*words, "--db", str(path)])
+    (folder / name / "steps").write_text(json.dumps(seen))
+    os._exit(code)
+
+def child(*given):
+    if not (pid := os.fork()):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        attempt(*given)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+assert child("whole", 10_000) == 0
+seen = json.loads((folder / "whole" / "steps").read_text())
+for number, name in enumerate(seen):
+    assert child(str(number), number) == 9, name
+print(json.dumps(seen))
 """
 
 
@@ -105,6 +140,51 @@ async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, expor
         assert dump(left) == (before if made[-1] else after), step
     assert made == sorted(made)
     assert sum(made) == 2
+
+
+@pytest.mark.long
+def test_a_refocus_that_is_killed_is_whole_can_be_undone_and_says_what_is_missing(
+    database_copy, monkeypatch, tmp_path
+):
+    """The sweep and the brief are one batch of several commits."""
+    path, text = database_copy("0.15.3"), tmp_path / "brief.md"
+    text.write_text("The lease is 45 s.", encoding="utf-8")
+    named = ("--text", text, "--apply", "--yes")
+    assert command("focus", "create", 2, "--prompt", "q", *named, "--db", path).code == 0
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    before, held = dump(path), _brief_of(path)
+    words = json.dumps(["focus", "refocus", "2", *map(str, named)])
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND_KILLER, str(path.parent), json.dumps(sys.path), words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)
+    assert steps.count("committed") >= 2
+    said = []
+    for number, step in enumerate(steps):
+        left = path.parent / str(number) / "lcm.db"
+        assert value(left, "PRAGMA integrity_check") == "ok", step
+        assert search_faults(left) == [], step
+        newest = command("history", "list", "--limit", 1, "--db", left)
+        items = command("history", "list", "--json", "--db", left).data["items"]
+        made = [one for one in items if (one["batch"] or "").startswith("batch_brief_")]
+        written = any(one["kind"] == "refocus" for one in made)
+        assert ("its focus brief is not made" in newest.out) == (bool(made) and not written), step
+        assert (_brief_of(left) != held) == written, step
+        said.append((len(made), written))
+        if made:
+            undone = command("history", "undo", "--batch", made[0]["batch"], "--apply", "--yes", "--db", left)
+            assert undone.code == 0, undone.err
+        assert dump(left) == before, step
+    assert said == sorted(said)
+    assert {written for made, written in said if made} == {False, True}
+
+
+def _brief_of(path: Path) -> object:
+    return value(path, "SELECT brief_id FROM focus_briefs WHERE conversation_id = 2 AND status = 'active'")
 
 
 async def _opens(path: Path, mode: str) -> None:

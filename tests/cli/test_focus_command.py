@@ -83,6 +83,11 @@ def test_what_is_not_there_says_so(path: Path, database_copy: DatabaseFactory):
     assert focus(path, "show", "focus_").code == 2
     assert focus(path, "list", 99).code == 3
     assert focus(path, "refocus", 1, "--text", path).code == 9
+    absent = focus(path, "create", 1, "--prompt", "q", "--text", path.parent / "absent.md")
+    assert (absent.code, absent.err.count("\n")) == (3, 1)
+    assert (
+        f"The text {path.parent / 'absent.md'} cannot be read (No such file or directory): name" in absent.err
+    )
     old = database_copy("0.8.2")
     for line in (("list", 1), ("show", "x"), ("clear", 1), ("create", 1, "--prompt", "q", "--text", "x")):
         refused = focus(old, *line)

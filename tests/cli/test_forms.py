@@ -149,6 +149,7 @@ def rows_of(text: str) -> list[dict[str, str]]:
         ("messages", "list", "2", "--include-content"),
         ("summaries", "list", "--limit", "500"),
         ("files", "list"),
+        ("focus", "list", "2"),
         ("context", "show", "1"),
         ("context", "show", "1", "--assembled"),
     ],
@@ -172,7 +173,7 @@ def test_csv_of_an_empty_list_has_the_names_of_a_full_one(
     command: str, database_file: DatabaseFactory, openclaw_home: Path
 ) -> None:
     path, words = database_file("0.15.3"), command.split(".")
-    owner = ["8"] if command in ("messages.list", "context.snapshots") else []
+    owner = ["8"] if command in ("messages.list", "context.snapshots", "focus.list") else []
     nothing = {
         "conversations.list": ["--after", "2099-01-01T00:00:00Z"],
         "messages.list": ["--after", "2099-01-01T00:00:00Z"],

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from lcm_core.change.codec import (
     CodecError,
@@ -92,9 +93,13 @@ class JournalRow:
     table_exists: bool  #: else it is to be made
 
 
-def new_batch_id() -> str:
+#: How the id of a batch begins that ends with a focus brief: so it shows where it ended before.
+BRIEF_BATCH: Final = "batch_brief_"
+
+
+def new_batch_id(beginning: str = "batch_") -> str:
     """An id of several operations that the history shows as one."""
-    return f"batch_{secrets.token_hex(8)}"
+    return f"{beginning}{secrets.token_hex(8)}"
 
 
 # -- reading ---------------------------------------------------------------------------------------------

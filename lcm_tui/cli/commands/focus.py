@@ -23,7 +23,7 @@ Prompt: TypeAlias = Annotated[
 ]
 
 
-@command("focus list", examples=("focus list 2",))
+@command("focus list", forms=("csv",), examples=("focus list 2", "focus list 2 --format csv"))
 def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
     """List the focus briefs of a conversation: what each replaces, and why one is stale."""
     from lcm_tui.cli.focus import list_briefs

@@ -46,7 +46,8 @@ class History:
         """
         found = self.batches.get(key) or (self.by_id[key],)
         by = self.undone.get
-        return HistoryLine([ListedOperation(one, self.holds(one), by(one.id)) for one in found])
+        listed = [ListedOperation(one, self.holds(one), by(one.id)) for one in found]
+        return HistoryLine(listed, whole=key in self.batches or found[0].batch not in self.batches)
 
     def holds(self, one: Operation) -> bool:
         """Whether what an operation did holds now."""
