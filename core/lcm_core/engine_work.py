@@ -1,6 +1,6 @@
 """What the 1.x engine's own rows mean at a moment: prepared, stuck, lost, due.
 
-The rules are in docs/engine/prepared.md, "Batches and nodes", "Debt" and "What needs a look".
+The rules are in docs/engine/prepared.md, "Batches and nodes", "Debt" and "What needs attention".
 
 Nothing here reads or changes a file. Moments are aware, UTC; ordinals are those of the context when a batch
 was planned, ranges include both ends.

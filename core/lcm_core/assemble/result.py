@@ -155,7 +155,7 @@ class Shares:
 class Metadata:
     """What a host has to know to trust the result.
 
-    Source: docs/engine/assembly.md, "What is said of an assembly".
+    Source: docs/engine/assembly.md, "What is reported of an assembly".
     """
 
     source: SentSource
