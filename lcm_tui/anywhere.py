@@ -20,10 +20,13 @@ from lcm_core.store.conversations import first_words, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.text import clip, safe_line
 from rich.console import RenderableType
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
+from textual.widgets import Input
+from textual.worker import Worker, WorkerState
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Command, key_title
@@ -111,6 +114,31 @@ class GoTo(CommandPalette):
 
     def __init__(self) -> None:
         super().__init__(placeholder="What do you want to do, or where to go?  F1 help  esc back")
+        self._entered = False  #: enter waits for what the typed text finds
+
+    @on(Input.Submitted)
+    def _hold_enter(self, event: Input.Submitted) -> None:
+        """As long as it is searched, what is listed was found for another text: `enter` waits."""
+        group = self._GATHER_COMMANDS_GROUP
+        searching = any(
+            one.node is self and one.group == group and not one.is_finished for one in self.workers
+        )
+        if searching and event.value.strip():
+            event.stop()
+            event.prevent_default()
+            self._entered = True
+
+    @on(Input.Changed)
+    def _other_text(self) -> None:
+        self._entered = False
+
+    @on(Worker.StateChanged)
+    def _act_on_enter(self, event: Worker.StateChanged) -> None:
+        """Do what was found first for the text behind which `enter` was pressed."""
+        searched = event.worker.group == self._GATHER_COMMANDS_GROUP
+        if searched and self._entered and event.state is WorkerState.SUCCESS:
+            self._entered = False
+            self._select_or_command()
 
     def compose(self) -> ComposeResult:
         """What Textual makes of it, and its keys, where those of the screen below would do nothing."""

@@ -706,8 +706,7 @@ class CommandScreen(Screen[None], Still):
     def _refuse_search(self, reason: str) -> None:
         """Say why nothing can be found, in the prompt: the letters typed behind `/` are text, no commands."""
         self._finding = None
-        self.ask("find", check=lambda text: reason if text.strip() else None)
-        self._prompt_line.problem = reason
+        self.ask("find", check=lambda text: reason if text.strip() else None, problem=reason)
 
     async def _search_in(self, finder: Finder, answer: asyncio.Future[str | None]) -> None:
         text = await answer
@@ -762,12 +761,13 @@ class CommandScreen(Screen[None], Still):
         typed: Callable[[str], None] | None = None,
         check: Callable[[str], str | None] | None = None,
         explained: str = "",
+        problem: str = "",
     ) -> asyncio.Future[str | None]:
         """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
 
         It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
         wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
-        *explained* is what its help says besides the label.
+        *explained* is what its help says besides the label, *problem* what is wrong with *value*.
         """
         self._settle(None)
         self._asked_from, self._typed, self._check = self.focused, typed, check
@@ -777,7 +777,7 @@ class CommandScreen(Screen[None], Still):
         line = self._prompt_line
         if not line.is_attached:
             self.mount(line, before=prompt)
-        line.label, line.problem = label, ""
+        line.label, line.problem = label, problem
         line.display = prompt.display = True
         self.add_class("-asking")
         with prompt.prevent(Input.Changed):

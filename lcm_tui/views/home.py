@@ -244,19 +244,22 @@ def _state(outlook: Outlook) -> Line:
         return (name, engine, Span("checking …", "dim"))
     said = []
     if verdict.broken:
-        least, what = ("", "broken finding") if verdict.by_health else ("at least ", "finding")
-        said.append(Span(f"✗ {least}{counted(verdict.broken, what)} ", "error"))
+        what = "broken finding" if verdict.by_health else "finding"
+        said.append(Span(f"✗ {counted(verdict.broken, what)} ", "error"))
     if verdict.suspicious:
         said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
     sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
     extent = f"{verdict.checks} of {verdict.known} checks"
-    if not verdict.by_health and (key := outlook.keys.get(Subject.STATE)):
-        extent += f", {key} runs the rest"
+    quick = ""
+    if not verdict.by_health:  # what Health finds is more
+        key = outlook.keys.get(Subject.STATE)
+        quick = f"quick check{f', {key} runs all' if key else ''}  "
     if verdict.fixable:
         extent += f", {verdict.fixable:,} fixable"
     if verdict.outdated:
         extent += ", before the last change"
-    return (name, *(said or [Span(sound, "ok")]), Span(" "), engine, Span(f"({extent})", "dim"))
+    verdicts = said or [Span(sound, "ok")]
+    return (name, *verdicts, Span(f" {quick}", "dim"), engine, Span(f"({extent})", "dim"))
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:

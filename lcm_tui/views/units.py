@@ -34,6 +34,8 @@ def budget_problem(text: str) -> str | None:
     """Why a text is no budget; nothing typed is no problem."""
     if not text.strip() or parse_budget(text) is not None:
         return None
+    if text.strip().isdecimal() and text.strip("0 "):
+        return f"“{text}” is more than any model reads: write 128000, 128k or 1m."
     return f"“{text}” is not a number of tokens: write 128000, 128k or 1m."
 
 

@@ -17,7 +17,17 @@ from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
-from tests.app.support import NARROW, go_to, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_refused,
+)
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS, sampled
 
@@ -385,13 +395,17 @@ async def test_a_jump_goes_to_a_message_id_of_this_conversation_only(path: Path)
         await type_in(pilot, f"m{wanted}")
         assert screen.messages.selected == 100
         for typed, problem in (
-            ("m1", "no message 1"),
-            ("yesterday", "yesterday is no seq"),
-            ("[red]", "[red] is"),
+            ("m1", "“m1” is not in this conversation."),
+            ("yesterday", "“yesterday” is no seq"),
+            ("[red]", "“[red]” is no seq"),
+            ("9" * 30, f"“{'9' * 30}” is no seq"),
         ):
             await pilot.press("J")
-            await type_in(pilot, typed)
-            assert any(problem in note for note in said(pilot))
+            screen.query_one(Prompt).value = typed
+            await pilot.press("enter")
+            await wait_until_refused(pilot, problem)
+            assert screen.query_one(Prompt).value == typed, "it is there to be put right"
+            await pilot.press("escape")
         assert screen.messages.selected == 100
 
 

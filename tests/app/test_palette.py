@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
-from lcm_tui.anywhere import ELSEWHERE, Anywhere, CommandSource
+import pytest
+from textual.command import Hits
+
+from lcm_tui.anywhere import ELSEWHERE, Anywhere, CommandSource, GoTo
 from lcm_tui.commands import COMMANDS
 from lcm_tui.frame import CommandScreen
 from lcm_tui.other_views import VIEWS
+from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
 from tests.app.screens import walk_to
-from tests.app.support import NARROW, open_app, settled
+from tests.app.support import NARROW, open_app, settled, wait_for, wait_for_text
+from tests.conftest import DatabaseFactory
 
 #: What a stranger types on the first screen, and the titles of which one has to be among the first three.
 PHRASES = {
@@ -130,6 +136,32 @@ def test_the_words_themselves_count_more_than_words_that_are_alike() -> None:
     assert match_phrases("space", words) == 0.0
     assert match_phrases("", words) == 0.0
     assert match_phrases("the", words) == 0.0
+
+
+async def test_enter_waits_for_what_the_typed_words_find(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = CommandSource.search
+
+    async def slowly(self: CommandSource, query: str) -> Hits:
+        await asyncio.sleep(0.2)
+        async for one in real(self, query):
+            yield one
+
+    monkeypatch.setattr(CommandSource, "search", slowly)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        await settled(pilot)
+        home = pilot.app.screen
+        await pilot.press("colon")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, GoTo))
+        await wait_for_text(pilot, "Open (enter)")  # what is listed before anything is typed
+        await pilot.press(*"9" * 30, "enter")
+        await wait_for_text(pilot, "No matches found")
+        assert isinstance(pilot.app.screen, GoTo), "the first of the list before was not run"
+        await pilot.press("ctrl+u", *"history", "enter")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "the history")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: pilot.app.screen is home, "the first screen again")
 
 
 async def test_the_other_view_is_listed_by_the_name_of_what_it_shows(openclaw_home: Path) -> None:

@@ -207,30 +207,41 @@ D compares the conversation with the Codex session that it was held in, if the h
         self.open(places.Summaries(self.conversation, select=covering))
 
     async def _jump(self) -> None:
-        """Ask where to, and go there."""
-        text = await self.ask("jump to: seq, m<message id>, or a time")
-        if text is not None and text.strip():
-            self.work_on("go", self._go_to_place, text.strip())
+        """Ask where to until there is such a place, and go there."""
+        text: str | None = ""
+        problem = ""
+        while True:
+            label = "jump to: seq (120), message id (m4711), or time (2026-03-02 10:00)"
+            text = await self.ask(label, text or "", check=self._jump_problem, problem=problem)
+            if text is None or not text.strip():
+                return
+            seq = await self._seq_at(text.strip())
+            if seq is not None:
+                self.work_on("go", self.pane.go_to, seq)
+                return
+            problem = f"“{text.strip()}” is not in this conversation."
 
-    async def _go_to_place(self, text: str) -> None:
+    def _jump_problem(self, text: str) -> str | None:
+        text = text.strip()
+        if not text or _NUMBER.fullmatch(text) or moment_of(text, self.session.zone):
+            return None
+        return f"“{text}” is no seq, message id or time: write 120, m4711 or 2026-03-02 10:00."
+
+    async def _seq_at(self, text: str) -> int | None:
+        """The seq that is meant; None: nothing in this conversation."""
         conversation_id = self.conversation.conversation_id
-        number = re.fullmatch(r"(m?)#?(-?\d{1,18})", text)
-        seq: int | None = None
+        number = _NUMBER.fullmatch(text)
         if number is None:
             moment = moment_of(text, self.session.zone)
-            problem = f"{text} is no seq, message id or time"
-            if moment is not None:
-                problem = "this conversation has no messages"
-                seq = await self.session.read(store.seq_at_time, conversation_id, iso_z(moment))
-        elif number[1]:
-            seq = await self.session.read(store.seq_of_message, conversation_id, int(number[2]))
-            problem = f"this conversation has no message {number[2]}"
-        else:
-            seq, problem = int(number[2]), ""
-        if seq is None:
-            self.app.notify(problem, severity="warning")
-        else:
-            await self.pane.go_to(seq)
+            assert moment is not None  # else the prompt is still open
+            return await self.session.read(store.seq_at_time, conversation_id, iso_z(moment))
+        if number[1]:
+            return await self.session.read(store.seq_of_message, conversation_id, int(number[2]))
+        return int(number[2])
+
+
+#: A seq, or with `m` the id of a message; more digits than SQLite counts with are neither.
+_NUMBER: Final = re.compile(r"(m?)#?(-?\d{1,18})", re.ASCII)
 
 
 def moment_of(text: str, zone: tzinfo | None) -> datetime | None:
