@@ -93,7 +93,7 @@ def _tail(one: Assembly) -> str:
         return "nothing is protected"
     return (
         f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, "
-        f"{tail.tokens:,} estimated tokens; {one.remaining:,} left beside it"
+        f"{tail.tokens:,} estimated tokens; {one.remaining:,} left for the rest"
     )
 
 
