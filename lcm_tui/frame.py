@@ -184,6 +184,8 @@ class CommandScreen(Screen[None], Still):
         self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
         self._asked_from: Widget | None = None  #: had the focus before the prompt
         self._prompt_line = PromptLine(id="prompt-line")
+        self._prompt = Prompt(id="prompt", select_on_focus=True)
+        self._key_bar = KeyBar(self.key_hints)
         self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
         self._finding: Finder | None = None  #: what the prompt searches
@@ -276,12 +278,11 @@ class CommandScreen(Screen[None], Still):
         return False
 
     def compose(self) -> ComposeResult:
-        """Title above, body, prompt and keys below; `ask` adds the line above the prompt."""
+        """Title above, body and keys below; `ask` adds the prompt."""
         yield self.title_bar
         with Rows(id="body"):
             yield from self.compose_body()
-        yield Prompt(id="prompt", select_on_focus=True)
-        yield KeyBar(self.key_hints)
+        yield self._key_bar
 
     @on(LineView.Opened)
     async def _opened_a_line(self) -> None:
@@ -306,8 +307,8 @@ class CommandScreen(Screen[None], Still):
 
     @property
     def _counted_list(self) -> LineView[Any] | None:
-        """The list with the keys, else the first one."""
-        focused = self.focused
+        """The list with the keys, or that had them before the prompt; else the first one."""
+        focused = self._asked_from or self.focused
         if isinstance(focused, LineView):
             return focused
         return next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
@@ -657,7 +658,7 @@ class CommandScreen(Screen[None], Still):
 
     async def action_prompt_done(self) -> None:
         """Enter, by a click on it."""
-        await self.query_one(Prompt).action_submit()
+        await self._prompt.action_submit()
 
     def action_palette(self) -> None:
         """Search all commands."""
@@ -773,10 +774,9 @@ class CommandScreen(Screen[None], Still):
         self._asked_from, self._typed, self._check = self.focused, typed, check
         self._explained = explained
         self._asked = asyncio.get_running_loop().create_future()
-        prompt = self.query_one(Prompt)
-        line = self._prompt_line
-        if not line.is_attached:
-            self.mount(line, before=prompt)
+        prompt, line = self._prompt, self._prompt_line
+        if not prompt.is_attached:
+            self.mount(line, prompt, before=self._key_bar)
         line.label, line.problem = label, problem
         line.display = prompt.display = True
         self.add_class("-asking")
@@ -795,11 +795,11 @@ class CommandScreen(Screen[None], Still):
     @property
     def asking(self) -> bool:
         """Whether the prompt is open."""
-        return any(prompt.display for prompt in self.query(Prompt))
+        return self._prompt.is_attached and self._prompt.display
 
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
-        self.query_one(Prompt).display = self._prompt_line.display = False
+        self._prompt.display = self._prompt_line.display = False
         self.remove_class("-asking")
         (self._asked_from or self.main_widget()).focus()
         self._asked_from = None

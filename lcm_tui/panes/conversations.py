@@ -88,6 +88,7 @@ class ConversationList(ListPane[RowKey]):
         self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
         self._scale = Scale()
         self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
+        self._in_database: int | None = None  #: how many rows are; None: to be counted again
 
     # -- what is listed ----------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class ConversationList(ListPane[RowKey]):
         fresh = [key for key in rows if key not in known] if self._listed else []
         self._listed = True
         self.rows = with_sessions(rows, self._sessions)
-        self._names = self._in_order = None
+        self._names = self._in_order = self._in_database = None
         self._scale = scale_of(self.rows.values(), self.budget)
         self.relist(changed=False)
         self.table.redraw(changed)
@@ -119,7 +120,7 @@ class ConversationList(ListPane[RowKey]):
         self._sessions = sessions
         if self._listed:
             self.rows = with_sessions(self.rows, sessions)
-            self._names = self._in_order = None
+            self._names = self._in_order = self._in_database = None
             self.relist()
 
     def show_newer(self, newer: Mapping[ConversationId, int]) -> None:
@@ -168,8 +169,9 @@ class ConversationList(ListPane[RowKey]):
     @property
     def count(self) -> str:
         """How many the database knows and how many more the disk."""
-        known = sum(row.entry is not None for row in self.rows.values())
-        more = len(self.rows) - known
+        if self._in_database is None:
+            self._in_database = sum(row.entry is not None for row in self.rows.values())
+        known, more = self._in_database, len(self.rows) - self._in_database
         return self.counted(f"{known:,} and {more:,} on disk" if more else f"{known:,}")
 
     @property

@@ -384,10 +384,16 @@ class LineView(Scroller, Generic[K]):
     def _repaint(self) -> None:
         """Paint the lines that do not look as they did: a reload mostly leaves them as they are."""
         changed: list[Region] = []
+        begun: int | None = None  # the first of some changed lines
         for y, row in enumerate(self._rows(range(self.size.height))):
             painted = self._painted.get(y)
             if painted is None or painted[0] != row:
-                changed.append(Region(0, y, self._drawn_at, 1))
+                begun = y if begun is None else begun
+            elif begun is not None:
+                changed.append(Region(0, begun, self._drawn_at, y - begun))
+                begun = None
+        if begun is not None:
+            changed.append(Region(0, begun, self._drawn_at, self.size.height - begun))
         if changed:
             self.refresh(*changed)
 
@@ -488,11 +494,10 @@ class LineView(Scroller, Generic[K]):
     @contextmanager
     def _in_place(self) -> Iterator[None]:
         """Measure again; what stands on the screen stays there: the selected key, else the topmost."""
-        first, total = self._place_at(self._top), len(self.keys)
+        top, total = self._top, len(self.keys)
+        first = self._place_at(top)
         places = [*([self._cursor] if self._cursor_is_seen else []), *range(first, first + self._height)]
-        kept = [
-            (self.keys[place], place, self._offset(place) - self._top) for place in places if place < total
-        ]
+        kept = [(self.keys[place], place, self._offset(place) - top) for place in places if place < total]
         yield
         self._measure()
         for key, place, row in kept:

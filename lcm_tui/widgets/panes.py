@@ -165,7 +165,7 @@ class TwoPanes(Container, Still):
 
     def compose(self) -> ComposeResult:
         """The panes and what divides them."""
-        self.second.add_class("-second")
+        self.second.add_class("-second", update=False)  # it is styled when it is mounted
         self._arrange()
         yield self.first
         yield self._divider
