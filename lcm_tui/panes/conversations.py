@@ -132,6 +132,7 @@ class ConversationList(ListPane[RowKey]):
             if count != row.newer:
                 self.rows[key] = replace(row, newer=count)
                 changed.append(key)
+        self._words.forget()
         self.table.redraw(changed)
 
     def learn(self, key: RowKey, row: Row) -> None:
@@ -140,6 +141,7 @@ class ConversationList(ListPane[RowKey]):
             self._names = None
         if self.sorted_by in COUNTED:
             self._in_order = None
+        self._words.forget()
         self.rows[key] = row
 
     def say(self, keys: Collection[RowKey]) -> None:

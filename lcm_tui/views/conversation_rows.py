@@ -224,6 +224,7 @@ class RowFilter:
 
     def __init__(self) -> None:
         self._said: dict[RowKey, tuple[Row, str, str]] = {}  #: a row, its name, and what it says
+        self._listed: tuple[Sequence[RowKey], list[str]] | None = None  #: keys, and what their rows say
 
     def passing(
         self,
@@ -236,19 +237,21 @@ class RowFilter:
         """Those of *keys*, in their order, whose rows hold every one of *words*, which are in lower case."""
         if not words:
             return keys
-        found: list[RowKey] = []
-        for key in keys:  # at every letter, over all rows: no call for a row that is known
-            held, row, name = self._said.get(key), rows[key], names.get(key, "")
-            if held is None or held[0] is not row or held[1] != name:
-                text = self.learn(key, row, name, zone)
-            else:
-                text = held[2]
-            for word in words:
-                if word not in text:
-                    break
-            else:
-                found.append(key)
-        return found
+        if self._listed is None or self._listed[0] is not keys:
+            self._listed = (keys, [self._text(key, rows[key], names.get(key, ""), zone) for key in keys])
+        found: Iterable[tuple[RowKey, str]] = zip(*self._listed, strict=True)
+        for word in words:
+            found = [pair for pair in found if word in pair[1]]
+        return [key for key, _ in found]
+
+    def forget(self) -> None:
+        """Rows or names are others: who calls `passing` with the keys of before wants these."""
+        self._listed = None
+
+    def _text(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
+        held = self._said.get(key)
+        known = held is not None and held[0] is row and held[1] == name
+        return held[2] if held is not None and known else self.learn(key, row, name, zone)
 
     def learn(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
         """What a row says in all its columns, in lower case; it is kept."""
