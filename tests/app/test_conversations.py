@@ -6,9 +6,12 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.dag.markers import classify
@@ -23,10 +26,11 @@ from lcm_tui.screens.conversations.counting import Counting
 from lcm_tui.screens.conversations.outlook import Outlooker
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from lcm_tui.views.conversation_rows import COLUMNS, ORDERS
+from lcm_tui.views import conversation_rows
+from lcm_tui.views.conversation_rows import COLUMNS, ORDERS, Row
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.share import share_text
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.widgets.spans import Span, text_of
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -299,6 +303,33 @@ async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
 
 
 @pytest.mark.long
+async def test_a_letter_looks_at_no_row_again_but_at_one_of_which_more_is_known(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    looked, saying = [], conversation_rows.cells_of
+
+    def noted(row: Row, *more: Any) -> Mapping[str, Span]:
+        looked.append(row)
+        return saying(row, *more)
+
+    async with open_app(database_file("0.15.3")) as pilot:
+        listed = screen_of(pilot).list
+        await settled(pilot)
+        await pilot.press("slash", "q", "q")
+        await wait_for(pilot, lambda: listed.filter.needle == "qq")
+        assert not listed.table.keys
+        monkeypatch.setattr(conversation_rows, "cells_of", noted)
+        key, row = next(
+            (key, row) for key, row in listed.rows.items() if not row.entry.conversation.told_title
+        )
+        listed.learn(key, replace(row, words="qqq it is"))
+        listed.say([key])
+        looked.clear()
+        await pilot.press("q")
+        await wait_for(pilot, lambda: list(listed.table.keys) == [key])
+        assert looked == []  # it was put together when it was read, the others before the first letter
+
+
 async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         screen = screen_of(pilot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import re
@@ -11,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -354,6 +356,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
     monkeypatch.setattr("lcm_tui.app.REST_SECONDS", 0)
     monkeypatch.setattr("lcm_tui.registry.importlib.import_module", broken)
     monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
+    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
     monkeypatch.setattr(LcmApp, "_collect_at_rest", rest)
     async with open_app(database_file("0.15.3")) as pilot:
         assert isinstance(pilot.app, LcmApp)
@@ -361,6 +364,25 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
     assert len(tried) > 10
     assert done == ["frozen", "frozen", "rests"]
     assert "dag.screen cannot be imported" in caplog.text
+
+
+async def test_nothing_is_imported_ahead_while_keys_come(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    tried: list[str] = []
+    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 60)
+    monkeypatch.setattr("lcm_tui.app.import_ahead", tried.append)
+    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: tried.append("frozen"))
+    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
+    async with open_app(database_file("0.15.3")) as pilot:
+        app = pilot.app
+        assert isinstance(app, LcmApp)
+        app.session.key_at = time.monotonic()
+        ahead = asyncio.create_task(app._warm_up())
+        await wait_for(pilot, lambda: tried == ["frozen"])
+        await pilot.pause(0.1)
+        assert tried == ["frozen"]
+        ahead.cancel()
 
 
 def test_the_way_to_the_error_is_still_there_in_textual():

@@ -8,8 +8,11 @@ from collections import Counter
 import pytest
 from lcm_core.store.database import Database
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -24,6 +27,7 @@ from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.widgets.bars import KeyBar, TitleBar
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.painter import Painter
 from lcm_tui.widgets.scrolling import QuickScrollBar
 from tests.app.support import NARROW, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
@@ -162,6 +166,35 @@ async def test_a_screen_is_laid_out_once_its_rows_were_read(
         assert 1 <= layouts <= 3
 
 
+@pytest.mark.parametrize(("key", "screen"), OPENED)
+async def test_an_opening_styles_each_widget_once_and_makes_no_prompt(
+    database_copy: DatabaseFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    screen: type[DataScreen[object]],
+):
+    styled, applying = Counter[Widget](), Stylesheet.apply
+
+    def noted(stylesheet: Stylesheet, node: DOMNode, **more: object) -> None:
+        if isinstance(node, Widget) and not isinstance(node, ScrollBar):
+            styled[node] += 1
+        applying(stylesheet, node, **more)  # type: ignore[arg-type]
+
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await settled(pilot)
+        painted = noted_paints(monkeypatch)
+        monkeypatch.setattr(Stylesheet, "apply", noted)
+        await pilot.press(key)
+        await wait_for(pilot, lambda: any(one is screen for one, _ in painted))
+        opened = pilot.app.screen
+        again = {widget for widget, times in styled.items() if times > 1 and widget.screen is opened}
+        assert again <= {opened.focused}  # which looks otherwise with the keys
+        assert not any(isinstance(widget, frame.Prompt) for widget in styled)
+        assert 5 <= len(styled) <= 15
+        await pilot.press("slash", "x")
+        await wait_for(pilot, lambda: opened.query_one(frame.Prompt).value == "x")
+
+
 async def test_the_context_is_read_in_few_pieces(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -198,6 +231,14 @@ async def test_a_letter_and_what_it_lists_are_painted_at_once_by_what_has_change
         await pilot.pause(0.1)
         before = list(screen.list.table.keys)
         asked = Counter[type[Widget]]()
+        regions: list[int] = []
+        painting = Painter.render_partial_update
+
+        def noted(painter: Painter) -> ChopsUpdate | None:
+            regions.append(len(painter._dirty_regions))
+            return painting(painter)
+
+        monkeypatch.setattr(Painter, "render_partial_update", noted)
         for kind in (Widget, LineView, QuickScrollBar):
             note_lines(monkeypatch, kind, asked)
         await pilot.press("x")
@@ -205,6 +246,7 @@ async def test_a_letter_and_what_it_lists_are_painted_at_once_by_what_has_change
         assert list(screen.list.table.keys) != before
         await pilot.pause(0.1)
         assert asked[LineView] == 1
+        assert max(regions) <= 6 < len(before)  # lines that changed one below the other are one region
         assert set(asked) <= {frame.Prompt, LineView, QuickScrollBar, TitleBar, KeyBar}
 
 
