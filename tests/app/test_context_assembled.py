@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -12,6 +13,8 @@ from lcm_core.assemble.result import AssemblyStep
 from lcm_core.operations.compaction.distance import Distance
 from textual.pilot import Pilot
 
+from lcm_tui.screens.comparison.screen import CompareScreen
+from lcm_tui.screens.context.assembly import Assembly
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.context.sent import SentScreen
 from lcm_tui.screens.conversation.screen import ConversationScreen
@@ -285,7 +288,28 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
         assert screen.assembly.ledger is None
         assert "…" in shown_lines(pilot)[7]
         await pilot.press("o")
-        assert said(pilot)[-1] == "the context is still being assembled"
+        assert said(pilot)[-1] == "The file is damaged."
+
+
+async def test_what_is_typed_before_a_context_is_assembled_is_not_lost(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    known, real = asyncio.Event(), Assembly._assemble_once
+
+    async def late(self: Assembly) -> None:
+        await known.wait()
+        await real(self)
+
+    monkeypatch.setattr(Assembly, "_assemble_once", late)
+    async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
+        screen = ContextScreen(conversation(pilot, 1))
+        await pilot.app.push_screen(screen)
+        await wait_for(pilot, lambda: screen.main_widget().keys, "the items")
+        await pilot.press("D", *"64k", "enter")
+        await wait_for(pilot, lambda: not screen.asking, "the answer")
+        assert pilot.app.screen is screen
+        known.set()
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "the comparison")
 
 
 def test_every_step_has_a_word_for_the_column():

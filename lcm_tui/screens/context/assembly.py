@@ -58,6 +58,12 @@ class Assembly:
         self._basis: AssemblyBasis | None = None
         self._made_for: AssemblySettings | None = None  #: what `ledger` was assembled for
         self._assembler: Worker[None] | None = None
+        self._tried = asyncio.Event()  #: it was assembled once, or could not be
+
+    async def ready(self) -> Ledger | None:
+        """It as it was when the screen was opened, as soon as it is made; None: it cannot be made."""
+        await self._tried.wait()
+        return self.first
 
     @property
     def working(self) -> bool:
@@ -89,8 +95,8 @@ class Assembly:
         return f"what if: {', '.join(otherwise)}" if otherwise else ""
 
     def why_none(self) -> str | None:
-        """Why nothing can be done with it."""
-        return "the context is still being assembled" if self.ledger is None else None
+        """Why nothing can be done with it; what is still being assembled is waited for."""
+        return self.problem if self.ledger is None else None
 
     def file_changed(self) -> None:
         """The items were read: assemble them, unless that is under way."""
@@ -125,6 +131,7 @@ class Assembly:
                 await asyncio.sleep(max(RELOAD_SECONDS, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
         except LcmError as error:
             self.problem = error.message
+            self._tried.set()
             self._changed()
             raise
         finally:
@@ -162,4 +169,5 @@ class Assembly:
         if self._desk.is_attached:
             self.ledger, self.problem, self._made_for = ledger, None, settings
             self.first = self.first or ledger
+            self._tried.set()
             self._made(ledger)

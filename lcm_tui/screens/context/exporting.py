@@ -44,6 +44,8 @@ def export_actions(
             f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
         )
         agreed = ""  # the name of a file that was there: typed again, it is replaced
+        if name is not None:
+            await assembly.ready()
         while name is not None and assembly.ledger is not None:
             name = name.strip() or offered
             database = screen.session.database.path
@@ -68,9 +70,6 @@ def export_actions(
         smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
         then = screen.then
         offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
-        first = assembly.first
-        if first is None:
-            return
         at = "" if then is None else then.past.point.text
         here = Side(
             conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
@@ -78,29 +77,30 @@ def export_actions(
 
         def check(text: str) -> str | None:
             try:
-                comparison(text.strip() or offered, here, first)
+                if text.strip().casefold() != OPENED:  # which is known when the context is assembled
+                    comparison(text.strip() or offered, here, None)
             except UsageError as error:
                 return error.message
             return None
 
         label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
         wanted = await screen.ask(label, check=check)
-        if wanted is not None:
+        if wanted is not None and (first := await assembly.ready()) is not None:
             screen.open(comparison(wanted.strip() or offered, here, first))
 
     return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
 
 
-def comparison(wanted: str, here: Side, first: Ledger) -> places.Comparison:
+def comparison(wanted: str, here: Side, first: Ledger | None) -> places.Comparison:
     """What is compared with what when *wanted* is typed on a context.
 
-    *first*: its assembly as it was when the screen was opened.
+    *first*: its assembly as it was when the screen was opened; None: nobody asks for that.
 
     Raises:
         UsageError: nothing can be compared with that.
     """
     number, budget = here.conversation_id, here.budget
-    if wanted.casefold() == OPENED:
+    if wanted.casefold() == OPENED and first is not None:
         from lcm_core.assemble.compare import sent_now
 
         opened = sent_now(first.assembled)
