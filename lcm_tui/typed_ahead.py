@@ -80,6 +80,10 @@ class TypedAhead:
 
     async def take(self, key: events.Key) -> None:
         """A key was pressed."""
+        if key.key == "ctrl+j":  # what a terminal makes of enter that is pressed before the app has it
+            enter = events.Key("enter", "\r")
+            enter.time = key.time
+            key = enter.set_sender(self._app)
         self._waiting.append(key)
         await self.go_on()
 

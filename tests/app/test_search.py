@@ -435,6 +435,17 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     between = parse_narrowing("2026-03-01..2026-03-02", now).filter
     assert (between.since, between.before) == ("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z")
     assert parse_narrowing("").filter.kinds == tuple(DocumentKind)
-    for wrong in ("..", "7x", "1 2", "7d 8d", "9" * 19, "999999999w", "\x1b[31m", "last", "last x"):
+    for wrong in (
+        "..",
+        "7x",
+        "1 2",
+        "7d 8d",
+        "9" * 19,
+        "999999999w",
+        "\x1b[31m",
+        "last",
+        "last x",
+        "2026-03-09..2026-03-02",
+    ):
         with pytest.raises(UsageError):
             parse_narrowing(wrong, now)

@@ -71,6 +71,8 @@ def _times(word: str, now: datetime) -> tuple[str | None, str | None]:
             f"{word} is not one of messages, summaries, briefs, files, a conversation such as 3, "
             "a time such as 7d, last 3h, 2026-03-02 or 2026-03-02..2026-03-09."
         )
+    if start is not None and end is not None and start >= end:
+        raise UsageError(f"{word} ends before it begins: give the earlier time first.")
     return None if start is None else iso_z(start), None if end is None else iso_z(end)
 
 
