@@ -30,6 +30,8 @@ NARROW = (80, 24)
 NOTED = "noted_by_tests"
 #: When a condition has not come true by then, something hangs. No test measures time with it.
 PATIENCE_SECONDS = 60.0
+#: How often a condition is looked at; ``pilot.pause`` would send every widget a message each time.
+LOOK_SECONDS = 0.01
 
 
 @asynccontextmanager
@@ -82,15 +84,17 @@ def _seen(pilot: Pilot[int]) -> bool:
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], object], what: str = "") -> None:
-    """Let the app work until *condition* is true; a failure shows the screen."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    """Let the app work until *condition* is true, and what is under way then; a failure shows the screen."""
+    deadline, waited = time.monotonic() + PATIENCE_SECONDS, False
     while not condition():
         if pilot.app._exception is not None:
             raise pilot.app._exception
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain for {what or 'a condition'}; the screen:\n{shown(pilot)}")
-        await pilot.pause()
-        await asyncio.sleep(0.01)
+        waited = True
+        await asyncio.sleep(LOOK_SECONDS)
+    if waited:
+        await pilot._wait_for_screen()
 
 
 async def wait_for_text(pilot: Pilot[int], *texts: str) -> None:
