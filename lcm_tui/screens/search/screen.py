@@ -81,10 +81,11 @@ best hit is. While a large database is still being searched, the newest hits are
 occur in one text; "…" is a phrase, word* the start of a word. Each hit shows whether the model receives it
 now, directly or through a summary.
 
-Letters are text while you type. Arrows move through the hits, enter opens the selected one in its place, and
-esc returns here. ctrl+t narrows the search to messages, summaries, briefs or files, a conversation by its
-number, or a time such as 7d, 2026-03-02 or 2026-03-02..2026-03-09; separate several with spaces; empty
-searches everything. tab moves to the list of hits, where keys are commands.
+Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was
+found (n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages,
+summaries, briefs or files, a conversation by its number, or a time such as 7d, 2026-03-02 or
+2026-03-02..2026-03-09; separate several with spaces; empty searches everything. tab moves to the list of
+hits, where keys are commands.
 
 ctrl+o (> in the list) expands the selected summary, or of a message the summary in the context that covers
 it: level by level down to the messages, with the tokens that each level costs.
