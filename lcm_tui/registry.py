@@ -245,12 +245,12 @@ FIRST: Final = (
 )
 #: What comes after that, and what drafts need; model libraries come only with a call.
 LATER: Final = (
-    *("lcm_tui.screens.context.item", "lcm_tui.screens.files.screen", "lcm_tui.screens.previous.screen"),
+    *("lcm_tui.screens.coverage.screen", "lcm_tui.screens.context.item", "lcm_tui.screens.files.screen"),
+    *("lcm_tui.screens.previous.screen", "lcm_tui.drafts", "lcm_tui.screens.search.screen"),
     *("lcm_core.checks", "lcm_core.change.commit", "lcm_core.change.planning", "lcm_tui.actions.change"),
     *("lcm_tui.screens.preview.screen", "lcm_tui.screens.history.screen", "lcm_tui.screens.health.screen"),
     *("lcm_tui.screens.context.sent", "lcm_core.recall.find", "lcm_core.summarize.identifiers"),
     *("lcm_core.operations.compaction.run", "lcm_core.summarize.models.writer", "lcm_core.recall.asking"),
-    *("lcm_tui.drafts", "lcm_tui.screens.search.screen", "lcm_tui.screens.coverage.screen"),
     *("lcm_tui.screens.expansion.screen", "lcm_tui.screens.comparison.screen"),
     *("lcm_tui.screens.review.screen", "lcm_tui.screens.drafting.screen", "lcm_tui.screens.editor.screen"),
 )
