@@ -81,7 +81,7 @@ def _program(command: list[str], path: Path, home: Path, figures: dict[str, list
 
 def _counted(screen: Screen) -> bool:
     """The first paint: each depth, and how many summaries it has."""
-    return "Coverage map" in screen.line(0) and bool(re.search(r"\nleaf +[\d,]+ ", screen.text()))
+    return "Coverage map" in screen.line(0) and bool(re.search(r"\nleaf +[\d,]+\s", screen.text()))
 
 
 def _drawn(screen: Screen) -> bool:

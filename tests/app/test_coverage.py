@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.coverage_map import read_coverage
@@ -243,13 +244,12 @@ async def test_the_rows_and_their_counts_are_there_before_the_blocks(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     may_go_on = asyncio.Event()
-    fetch = CoverageScreen.fetch
 
-    async def held_up(screen: CoverageScreen) -> Coverage:
+    async def held_up(*given: Any) -> Coverage:
         await may_go_on.wait()
-        return await fetch(screen)
+        return await read_coverage(*given)
 
-    monkeypatch.setattr(CoverageScreen, "fetch", held_up)
+    monkeypatch.setattr("lcm_tui.screens.coverage.screen.read_coverage", held_up)
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         screen = CoverageScreen(conversation(pilot, 1))

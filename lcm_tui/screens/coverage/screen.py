@@ -27,7 +27,7 @@ from lcm_tui.actions.drafts import rewrite_actions
 from lcm_tui.actions.links import bound, conversation_links
 from lcm_tui.actions.past import STEPS, step_actions
 from lcm_tui.commands import Action, bindings
-from lcm_tui.data_screen import FIRST_PAINT_SECONDS, DataScreen
+from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.panes.marks import Marks
 from lcm_tui.panes.summary import read_summary_document
@@ -39,14 +39,14 @@ from lcm_tui.widgets.panes import Rows, TwoPanes
 from lcm_tui.widgets.text import Block, TextView
 
 if TYPE_CHECKING:
+    from lcm_core.engine_rules import TailRules
     from lcm_core.past.point import Point
+    from lcm_core.store.database import Reader
 
     from lcm_tui.session import Session
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06
-#: Blocks that are not there by then are late; what is shown without them is read for the first paint.
-LATE_SECONDS = FIRST_PAINT_SECONDS / 2
 #: Reading the map again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
@@ -189,19 +189,19 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
 
     # -- the map ---------------------------------------------------------------------------------------------
 
-    def on_mount(self) -> None:
-        """Where the blocks are late, the rows with their counts are there before them."""
-        self.work_on("depths", self._read_depths)
+    async def _read(self, reader: Reader, rules: TailRules) -> Coverage:
+        """The depths with their counts first: where the blocks are late, they are painted before them."""
+        if self.rows.coverage is None:
+            depths: Counter[int] = Counter()
+            for each in await summary_depths(reader, self.conversation_id):
+                depths[each.depth] += each.count
+            self.call_later(self._expect, depths)
+        return await read_coverage(reader, self.conversation_id, rules)
 
-    async def _read_depths(self) -> None:
-        await asyncio.sleep(LATE_SECONDS)
-        if self.rows.coverage is not None:
-            return
-        depths: Counter[int] = Counter()
-        for each in await self.session.read(summary_depths, self.conversation_id):
-            depths[each.depth] += each.count
+    def _expect(self, depths: Mapping[int, int]) -> None:
         self.rows.expect(depths)
-        self._lay_out()
+        if self.size:  # else it is laid out with them
+            self._lay_out()
 
     def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
         """Another moment has other texts."""
@@ -214,7 +214,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
             await asyncio.sleep(min(LONGEST_WAIT, (SHARE - 1) * self._seconds))
         begun = time.monotonic()
         rules = self.session.rules_for(self.conversation.session_key).tail
-        found = await self.session.read(read_coverage, self.conversation_id, rules)
+        found = await self.session.read(self._read, rules)
         self._seconds = time.monotonic() - begun
         return await self._with_marks(found)
 
