@@ -137,19 +137,21 @@ def rounds(terminal: Terminal, signature: Signature, count: int, *, quiet: float
 #: Letters of the session keys, and what takes them away again.
 _WORD = "agent"
 _ERASE = "\x7f"
+#: How often it is typed in a round: the 95th percentile of ten letters would be the slowest one.
+_WORDS = 3
 #: Characters of a line that hold the id of its row.
 _BEGINNING = 8
 
 
 def typed(terminal: Terminal, count: int, *, quiet: float) -> list[float]:
-    """Type a word into the input that has the keys and erase it, *count* times.
+    """Type a word into the input that has the keys and erase it, three times in each of *count* rounds.
 
     Seconds until the letter and the rows that are listed by it were drawn; what is read of the rows and
     drawn later does not count.
     """
     rng = random.Random(11)
     times = []
-    for _ in range(count):
+    for _ in range(count * _WORDS):
         for letter in (*_WORD, *(_ERASE for _ in _WORD)):
             time.sleep(rng.uniform(0.02, 0.08))
             terminal.settle(quiet=0.005, longest=0.03)
