@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06
+#: The blocks of more summaries are late: their rows are painted at once.
+MANY = 2_000
 #: Reading the map again takes at most one part in so many of the time.
 SHARE = 5
 LONGEST_WAIT = 0.6
@@ -200,6 +202,8 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
 
     def _expect(self, depths: Mapping[int, int]) -> None:
         self.rows.expect(depths)
+        if sum(depths.values()) > MANY:
+            self._paint_from_now()
         if self.size:  # else it is laid out with them
             self._lay_out()
 
