@@ -491,6 +491,7 @@ class CommandScreen(Screen[None], Still):
         doing = action.run()
         if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
             self.work_on(command, self._finish, doing)
+            await asyncio.sleep(0)  # the work begins: the next key is for its prompt
 
     @staticmethod
     async def _finish(doing: Awaitable[object]) -> None:

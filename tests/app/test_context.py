@@ -15,8 +15,10 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.context import Weight
 from lcm_core.text import cell_width
 from lcm_core.tokens import TokenCheck, Verdict
+from textual.events import Key
 from textual.pilot import Pilot
 
+from lcm_tui.frame import Prompt
 from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.context.item import ItemScreen
 from lcm_tui.screens.context.items import FIRST
@@ -676,3 +678,15 @@ async def test_a_reload_draws_the_rows_that_look_otherwise_and_no_others(
             await pilot.press("B", *"2000", "enter")
             await settled(pilot)
             assert set(screen.items.visible_keys) <= set(drawn), "what is sent has changed"
+
+
+async def test_no_key_typed_right_behind_the_key_of_a_prompt_is_lost(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3")) as pilot:
+        await pilot.press("c")
+        await wait_for(pilot, lambda: isinstance(pilot.app.screen, ContextScreen))
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, ContextScreen)
+        for key in "B64k":
+            pilot.app.post_message(Key(key, key))
+        await wait_for(pilot, lambda: screen.asking and screen.query_one(Prompt).value == "64k")
