@@ -46,8 +46,8 @@ class Picture:
 
 
 PICTURES = (
-    Picture("conversations", (), "at least 4 findings"),
-    Picture("conversations-80x24", (), "at least 4 findings", SMALL),
+    Picture("conversations", (), "4 findings  quick check"),
+    Picture("conversations-80x24", (), "4 findings  quick check", SMALL),
     Picture("conversation", ("enter", "k", "k", "enter"), "result (#"),
     Picture("conversation-80x24", ("enter",), "#384", SMALL),
     Picture("dag", ("s", "l", "j", "l"), "63 summaries"),
