@@ -108,7 +108,7 @@ async def test_the_items_in_order_with_what_stands_between_them(database_file: D
         assert lines[1].split()[:6] == ["┆", "0", "D2", "sum_253c14ef…", "248", "in"]
         assert lines[2].startswith("── fresh tail: 25 messages, 1,987 stored tokens ──")
         assert lines[3].split()[:7] == ["│", "1", "user", "m569", "#91", "104", "111"]
-        legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987"
+        legend = " █ D2 248 █ user 400 █ assistant 1,231 █ tool 356 ▓ fresh tail 1,987 tokens"
         assert head(pilot)[1] == legend
         # The free budget gives way to what else there is to say.
         assert (

@@ -224,7 +224,7 @@ def test_what_has_two_sides_asks_which_to_keep():
 
 
 @pytest.mark.long
-async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseFactory):
+async def test_the_findings_of_the_selected_conversation_are_a_key_away(database_file: DatabaseFactory):
     async with open_app(database_file(DAMAGED), size=NARROW) as pilot:
         first = pilot.app.screen
         assert isinstance(first, ConversationsScreen)
@@ -238,15 +238,20 @@ async def test_the_mark_of_a_broken_summary_leads_to_it(database_file: DatabaseF
         await done(pilot, screen)
         selected = screen.selected_id()
         assert selected is not None
-        found = screen.list.examination.findings[selected]
-        assert (found.check, found.conversation_id, found.confidence) == ("C1", 3, Confidence.BROKEN)
+        assert screen.list.examination.findings[selected].confidence is Confidence.BROKEN
         whole = {finding_key(one) for one in (await report_of(database_file(DAMAGED))).findings()}
         assert set(screen.list.examination.findings) == whole
         assert "38 broken" in check(pilot)
         await pilot.press("T")
         await done(pilot, screen)
         assert {one.conversation_id for one in screen.list.examination.findings.values()} == {3}
-        assert screen.selected_id() == selected, "the cursor stays on its finding"
+        table = screen.list.table
+        assert table.selected == table.keys[1], "the gravest"
+        assert table.select(
+            next(key for key in table.keys if isinstance(key, FindingKey) and key.key.startswith("C1:"))
+        )
+        selected = screen.selected_id()
+        assert selected is not None
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen), "the DAG")
         dag = pilot.app.screen
