@@ -257,7 +257,7 @@ LATER: Final = (
 
 
 def import_ahead(name: str) -> None:
-    """Import a module before it is wanted; who opens a screen that cannot be imported is told then."""
+    """Import a module before a screen needs it; an error is reported when such a screen is opened."""
     try:
         importlib.import_module(name)
     except Exception:

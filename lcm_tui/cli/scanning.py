@@ -20,7 +20,7 @@ _HELP, _VERSION = ("-h", "--help"), ("-v", "--version")
 
 @dataclass(slots=True)
 class Scanned:
-    """The words of a command line that are no options, and what is asked of the program itself."""
+    """The words of a command line that are no options, and whether it has `--version` or `--help`."""
 
     words: list[str] = field(default_factory=list)
     help: bool = False

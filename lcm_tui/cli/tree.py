@@ -145,7 +145,7 @@ class Leaf(_Paged):
         return rest
 
     def _say_what_comes_first(self, ctx: click.Context, given: Sequence[str]) -> None:
-        """Before an option or a value is refused: what is asked of the program itself, and words too many."""
+        """Before an option or a value is refused: `--version` and `--help`, and words too many."""
         seen = scanned(given)
         if seen.unknown:
             return

@@ -61,7 +61,7 @@ def fitted(parts: Sequence[Line], width: int, between: str = " · ") -> Line:
 
 
 def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, width: int) -> Line:
-    """What is sent, what is not and since which step, and what was mended."""
+    """What is sent, what is not and since which step, and what was adjusted."""
     if ledger is None:
         return (Span(f" {problem}", "error"),) if problem else (Span(" assembling …", "dim"),)
     one = ledger.assembled
@@ -71,8 +71,8 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
     begin.append((Span(f"sent {counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
     if one.over_budget:
         begin.append((Span("what is always sent alone exceeds the budget", "error"),))
-    mended = f"~ {counted(len(one.repairs), 'message')} adjusted"
-    repaired: list[Line] = [(Span(mended, "warn"),)] if one.repairs else []
+    adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
+    repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
     rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
     needed = [*begin, long, *repaired]
@@ -244,8 +244,8 @@ def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: in
     repairs = ledger.repairs_of(message)
     made_up = origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
     said = preview(beginning(message))
-    mended = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
-    shown = Span(f"{mended} · {said}", "warn") if mended else Span(said)
+    adjusted = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
+    shown = Span(f"{adjusted} · {said}", "warn") if adjusted else Span(said)
     sign: tuple[str, StyleName] = ("+", "warn") if made_up else ("~", "warn") if repairs else ("", "text")
     if not sign[0] and _in_tail(ledger.assembled, origin):
         sign = ("│", "tail")
@@ -327,8 +327,8 @@ def message_document(ledger: Ledger, at: int) -> Document:
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
-    mended = ledger.repairs_of(message)
-    blocks += [field("repaired", str(repair.what), "warn", width=FIELD) for repair in mended]
+    adjusted = ledger.repairs_of(message)
+    blocks += [field("repaired", str(repair.what), "warn", width=FIELD) for repair in adjusted]
     if origin.kind is OriginKind.SYNTHETIC:
         blocks.append(
             field(

@@ -201,8 +201,8 @@ class Coverage:
     def prepare(self) -> Coverage:
         """Work out now what a picture needs, in a thread rather than on the event loop."""
         for level in self.levels:
-            level.whole, level.doubled  # noqa: B018
-        self.counts, self.coarse, self.lost, self.doubled  # noqa: B018
+            _ = level.whole, level.doubled
+        _ = self.counts, self.coarse, self.lost, self.doubled
         return self
 
     def level_of(self, summary_id: SummaryId) -> int | None:

@@ -70,7 +70,7 @@ _HEADING: Final = re.compile(
 _ALONE, _SET_OFF, _BARE = 6, 3, 1
 #: Letters of a label in a script that sets no blanks between words.
 _LETTERS: Final = 12
-#: Capitals of an abbreviation such as TODO; more are a name such as ECONNRESET.
+#: The most capitals of an abbreviation such as NOTE; longer words are names such as ECONNRESET.
 _CAPITALS: Final = 4
 _TOKEN: Final = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"

@@ -140,7 +140,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
         owner, zone = self.conversation.conversation_id, self.session.zone
         found = await self.session.read(measure_briefs, owner, data.briefs, zone=zone)
         self._list(data.measured(found))
-        self._find = ""  # what was measured is said above the text, which has moved
+        self._find = ""  # the facts above the text have grown: its matches are on other lines
 
     def _list(self, data: Briefs) -> None:
         self.list.zone = self.session.zone
