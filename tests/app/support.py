@@ -175,3 +175,8 @@ def said(pilot: Pilot[int]) -> list[str]:
 async def wait_until_said(pilot: Pilot[int], text: str) -> None:
     """Let the app work until a notification has said *text*, which it shows for some seconds only."""
     await wait_for(pilot, lambda: any(text in note for note in said(pilot)), f"{text!r} to be said")
+
+
+async def wait_until_last_said(pilot: Pilot[int], text: str) -> None:
+    """Let the app work until its newest notification is *text*."""
+    await wait_for(pilot, lambda: said(pilot)[-1:] == [text], f"{text!r} to be said last")

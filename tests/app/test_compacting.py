@@ -23,12 +23,12 @@ from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     open_app,
-    said,
     settled,
     shown,
     wait_for,
     wait_for_text,
     wait_until_refused,
+    wait_until_said,
 )
 from tests.change.support import context_of, dump
 from tests.databases import value
@@ -141,7 +141,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
         batch = screen.compaction.batch
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is not screen)
-        assert any(batch in one for one in said(pilot))
+        await wait_until_said(pilot, batch)
     assert value(path, "SELECT count(DISTINCT batch) FROM lcm_tui_operations") == 1
     async with await Database.open(path) as database:
         plans = await database.read(plan_undo_batch, batch)

@@ -51,7 +51,9 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_last_said,
     wait_until_refused,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 from tests.support import recorded, sampled
@@ -244,7 +246,7 @@ async def test_an_item_that_was_asked_for(database_file: DatabaseFactory):
         assert screen.items.selected == ("message", 865, 0)
         await pilot.press("escape")
         await opened(pilot, 1, select=("summary", "sum_gone"))
-        assert "sum_gone is not in this context." in said(pilot)
+        await wait_until_said(pilot, "sum_gone is not in this context.")
 
 
 async def test_an_empty_context_says_so(database_copy: DatabaseFactory):
@@ -344,7 +346,7 @@ async def test_a_search_goes_from_match_to_match(database_file: DatabaseFactory)
         await pilot.press("escape", "slash", *"#384", "enter")
         await wait_for(pilot, lambda: screen.item() == 865)
         await pilot.press("slash", *"zebra", "enter")
-        await wait_for(pilot, lambda: "No item of this context contains “zebra”." in said(pilot))
+        await wait_until_said(pilot, "No item of this context contains “zebra”.")
         assert screen.item() == 865
         await pilot.press("escape")
         assert pilot.app.screen is screen
@@ -369,12 +371,12 @@ async def test_from_an_item_to_other_screens(database_file: DatabaseFactory):
             pilot.app.pop_screen()
             await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("p")
-        assert said(pilot)[-1] == "Only leaves are written with a previous context"
+        await wait_until_last_said(pilot, "Only leaves are written with a previous context")
         await pilot.press("M")
-        assert said(pilot)[-1] == "only messages appear in the conversation"
+        await wait_until_last_said(pilot, "only messages appear in the conversation")
         assert screen.items.select(("message", 850, 0))
         await pilot.press("p")
-        assert said(pilot)[-1] == "only a summary has a previous context"
+        await wait_until_last_said(pilot, "only a summary has a previous context")
         await pilot.press("M")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
         await settled(pilot)
@@ -400,9 +402,9 @@ async def test_lines_between_items_lead_nowhere_but_a_brief_does(database_file: 
         screen = await opened(pilot, 2)
         assert screen.items.select(("tail", 0, 0))
         await pilot.press("enter", "y")
-        assert said(pilot)[-2:] == ["no item is selected", "Nothing is selected."]
+        await wait_for(pilot, lambda: said(pilot)[-2:] == ["no item is selected", "Nothing is selected."])
         await pilot.press("home", "y")
-        assert said(pilot)[-1] == "Copied focus_0641d2bb900b47e2"
+        await wait_until_last_said(pilot, "Copied focus_0641d2bb900b47e2")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, BriefsScreen))
 
@@ -492,7 +494,7 @@ async def test_an_item_whose_row_is_gone(database_file: DatabaseFactory):
         await go_to(pilot, ItemScreen(conversation(pilot, 4), MessageId(286)))
         await wait_for_text(pilot, "The row is missing; the engine skips the item.")
         await pilot.press("M")
-        assert said(pilot)[-1] == "only messages appear in the conversation"
+        await wait_until_last_said(pilot, "only messages appear in the conversation")
 
 
 # -- briefs ----------------------------------------------------------------------------------------------
@@ -516,7 +518,7 @@ async def test_all_briefs_with_the_one_in_force_marked(database_file: DatabaseFa
         await pilot.press("j")
         assert "It has no text." in screen.text.text
         await pilot.press("m", "m")
-        assert said(pilot)[-1] == "this brief is not sent to the model"
+        await wait_until_last_said(pilot, "this brief is not sent to the model")
 
 
 @pytest.mark.long

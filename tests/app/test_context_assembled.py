@@ -34,6 +34,7 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_last_said,
 )
 from tests.app.test_context import changed, open_sound_app
 from tests.conftest import DatabaseFactory
@@ -288,7 +289,7 @@ async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
         assert screen.assembly.ledger is None
         assert "…" in shown_lines(pilot)[7]
         await pilot.press("o")
-        assert said(pilot)[-1] == "The file is damaged."
+        await wait_until_last_said(pilot, "The file is damaged.")
 
 
 async def test_what_is_typed_before_a_context_is_assembled_is_not_lost(

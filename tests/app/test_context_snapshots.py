@@ -17,12 +17,12 @@ from tests.app.support import (
     conversation,
     go_to,
     open_app,
-    said,
     settled,
     shown,
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_last_said,
     wait_until_said,
 )
 from tests.app.test_context import changed, open_sound_app
@@ -219,7 +219,7 @@ async def test_rules_that_cut_nothing_say_so(database_file: DatabaseFactory):
     async with open_sound_app(database_file("0.1.2"), size=NARROW) as pilot:
         screen = await assembled(pilot, 1)
         await pilot.press("percent_sign")
-        assert said(pilot)[-1] == "an engine with these rules (0.1) has no hard limit"
+        await wait_until_last_said(pilot, "an engine with these rules (0.1) has no hard limit")
         await pilot.press("B", *"1500", "enter", "Q", *"lease", "enter")
         await wait_for_text(pilot, "no effect, it names no word, or the rules 0.1 choose by none")
         assert isinstance(pilot.app.screen, ContextScreen)

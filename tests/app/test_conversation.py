@@ -21,12 +21,12 @@ from tests.app.support import (
     NARROW,
     go_to,
     open_app,
-    said,
     settled,
     shown,
     wait_for,
     wait_for_text,
     wait_until_refused,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS, sampled
@@ -342,7 +342,7 @@ async def test_a_message_that_no_summary_covers_leads_to_the_dag_with_a_word(pat
         await open_conversation(pilot, 1)
         await pilot.press("s")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))
-        assert "No summary covers this message." in said(pilot)
+        await wait_until_said(pilot, "No summary covers this message.")
 
 
 # -- jumping -----------------------------------------------------------------------------------------------
@@ -457,16 +457,16 @@ async def test_a_search_finds_matches_far_away_in_both_directions(long_path: Pat
         assert met == expected
         await pilot.press("n")
         await settled(pilot)
-        assert "Continued from the newest message." in said(pilot)
+        await wait_until_said(pilot, "Continued from the newest message.")
         assert screen.messages.selected == expected[0]
         await pilot.press("N")
         await settled(pilot)
-        assert "Continued from the oldest message." in said(pilot)
+        await wait_until_said(pilot, "Continued from the oldest message.")
         assert screen.messages.selected == expected[-1]
         await pilot.press("escape")
         assert pilot.app.screen is screen
         await pilot.press("n")
-        assert "search first: / finds text" in said(pilot)
+        await wait_until_said(pilot, "search first: / finds text")
 
 
 @pytest.mark.long

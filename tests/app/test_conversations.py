@@ -35,12 +35,12 @@ from tests.app.host import Host
 from tests.app.support import (
     NARROW,
     open_app,
-    said,
     settled,
     shown,
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS, sampled
@@ -216,7 +216,7 @@ async def test_an_empty_database_says_so(database_copy: DatabaseFactory):
         await wait_for_text(pilot, "This database contains no conversation.")
         await pilot.press("enter", "c", "s", "y", "S", "I", "G")
         assert pilot.app.screen is screen_of(pilot)
-        assert "no conversation is selected" in said(pilot)
+        await wait_until_said(pilot, "no conversation is selected")
 
 
 async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFactory):
@@ -489,7 +489,7 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
         assert (cells(pilot, disk[0])["id"], state) == ("disk", "on disk")
         assert screen.why_not("context")
         await pilot.press("c")
-        assert any("this session is not in the database" in note for note in said(pilot))
+        await wait_until_said(pilot, "this session is not in the database")
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DiskSessionScreen))
 

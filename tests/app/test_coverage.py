@@ -29,12 +29,12 @@ from tests.app.support import (
     go_to,
     open_app,
     resize,
-    said,
     settled,
     shown,
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_last_said,
     wait_until_said,
 )
 from tests.app.test_history import changed
@@ -280,7 +280,7 @@ async def test_what_is_no_block_is_said_and_an_empty_conversation_has_none(tmp_p
         rows.summary(1, "sum_nothing")
         rows.conversation(2)
     async with map_of(path, select="sum_nothing") as (pilot, screen):
-        assert said(pilot)[-1:] == ["sum_nothing covers no message of this conversation."]
+        await wait_until_last_said(pilot, "sum_nothing covers no message of this conversation.")
         assert chosen(screen) is None
         assert "1 without messages" in shown(pilot)
         await press(pilot, "left", "up", "plus", "pagedown", "enter")

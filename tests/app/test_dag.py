@@ -43,6 +43,7 @@ from tests.app.support import (
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 from tests.support import DATA, sampled
@@ -268,7 +269,7 @@ async def test_a_leaf_without_messages_says_so(database_file: DatabaseFactory):
         assert "no source" in row_of(pilot, bare)
         assert "▸" not in row_of(pilot, bare)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: "no source of it is recorded" in said(pilot))
+        await wait_until_said(pilot, "no source of it is recorded")
 
 
 @pytest.mark.long
@@ -497,7 +498,7 @@ async def test_summaries_of_any_depth_can_be_stood_on(database_file: DatabaseFac
 @pytest.mark.long
 async def test_a_summary_that_is_not_here_is_said_to_be_missing(database_file: DatabaseFactory):
     async with dag_of(database_file("0.15.3"), select="sum_nowhere") as (pilot, screen):
-        assert said(pilot) == ["sum_nowhere is not in this conversation."]
+        await wait_for(pilot, lambda: said(pilot) == ["sum_nowhere is not in this conversation."])
         assert selected(screen) == ROOTS[0]
 
 
@@ -518,7 +519,7 @@ async def test_a_summary_in_two_places_is_marked_and_o_goes_round_them(database_
         await pilot.press("O")
         assert screen.lines.selected is first
         await pilot.press("h", "O")
-        await wait_for(pilot, lambda: "it appears nowhere else" in said(pilot))
+        await wait_until_said(pilot, "it appears nowhere else")
 
 
 @pytest.mark.long
@@ -530,9 +531,9 @@ async def test_previous_context_is_shown_for_leaves_and_refused_above(database_f
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await stand_on(pilot, screen, ROOTS[0])
         await pilot.press("p")
-        await wait_for(pilot, lambda: "Only leaves are written with a previous context" in said(pilot))
+        await wait_until_said(pilot, "Only leaves are written with a previous context")
         await pilot.press("y")
-        await wait_for(pilot, lambda: f"Copied {ROOTS[0]}" in said(pilot))
+        await wait_until_said(pilot, f"Copied {ROOTS[0]}")
         assert pilot.app.clipboard == ROOTS[0]
 
 
@@ -660,7 +661,7 @@ async def test_search_finds_texts_that_no_row_has_shown(database_copy: DatabaseF
         await pilot.press("N")
         assert selected(screen) == wanted[1]
         await pilot.press("slash", *"nothing like it", "enter")
-        await wait_for(pilot, lambda: "No summary here contains “nothing like it”." in said(pilot))
+        await wait_until_said(pilot, "No summary here contains “nothing like it”.")
         assert selected(screen) == wanted[1]
 
 

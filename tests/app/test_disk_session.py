@@ -12,7 +12,17 @@ from textual.pilot import Pilot
 
 from lcm_tui.panes.messages import WINDOW
 from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from tests.app.support import NARROW, go_to, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    go_to,
+    open_app,
+    said,
+    settled,
+    shown,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.conftest import DatabaseFactory
 
 TOTAL = 900
@@ -165,7 +175,7 @@ async def test_a_search_reads_all_entries(long_session: HostSession, database_fi
             met.append(screen.messages.selected)
             await pilot.press("n")
         assert met == [*range(129, 119, -1), 12]
-        await wait_for(pilot, lambda: "Continued from the newest message." in said(pilot))
+        await wait_until_said(pilot, "Continued from the newest message.")
         assert screen.messages.selected == 129
         await pilot.press("N")
         await wait_for(pilot, lambda: screen.messages.selected == 12)
@@ -204,9 +214,9 @@ async def test_the_keys_lead_back_and_say_what_they_cannot_do(
         first = pilot.app.screen
         screen = await open_session(pilot, long_session)
         await pilot.press("n")
-        assert "search first: / finds text" in said(pilot)
+        await wait_until_said(pilot, "search first: / finds text")
         await pilot.press("y")
-        assert f"Copied e{TOTAL - 1}" in said(pilot)
+        await wait_until_said(pilot, f"Copied e{TOTAL - 1}")
         await pilot.press("slash", "x", "escape")
         assert pilot.app.screen is screen
         await pilot.press("escape")

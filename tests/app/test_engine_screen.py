@@ -18,7 +18,7 @@ from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.engine import reads
 from lcm_tui.screens.engine.screen import EngineScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from tests.app.support import NARROW, WIDE, go_to, open_app, said, settled, shown, wait_for
+from tests.app.support import NARROW, WIDE, go_to, open_app, settled, shown, wait_for, wait_until_last_said
 from tests.app.test_plan_screen import no_offer
 from tests.conftest import DatabaseFactory
 from tests.databases import column, value
@@ -58,7 +58,7 @@ async def test_prepared_texts_are_read_apart_and_never_beside_the_state(
         await wait_for(pilot, lambda: "waits for the" in screen.text.text, "the state")
         assert screen.list.table.select(10)
         await pilot.press("enter")
-        assert said(pilot)[-1] == "this conversation has no prepared text"
+        await wait_until_last_said(pilot, "this conversation has no prepared text")
 
 
 @pytest.mark.long
@@ -67,10 +67,10 @@ async def test_debt_of_what_has_ended_is_closed_behind_a_backup(database_copy: D
     async with open_app(path) as pilot:
         screen = await engine(pilot)
         await pilot.press("g", "x")
-        assert said(pilot)[-1] == "this conversation owes no compaction"
+        await wait_until_last_said(pilot, "this conversation owes no compaction")
         assert screen.list.table.select(3)
         await pilot.press("x")
-        assert said(pilot)[-1] == "this conversation is active: its host pays the debt"
+        await wait_until_last_said(pilot, "this conversation is active: its host pays the debt")
         assert screen.list.table.select(7)
         await pilot.press("x")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))

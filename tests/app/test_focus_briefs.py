@@ -20,7 +20,7 @@ from lcm_tui.screens.compacting.screen import CompactingScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.editor.screen import EditScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from tests.app.support import NARROW, S, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, S, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.change.support import dump, reading, undo
 from tests.cli.test_focus_command import BRIEF, EVIDENCE, KEY, SUMMARY, statuses
 from tests.conftest import DatabaseFactory
@@ -220,7 +220,7 @@ async def test_an_engine_without_briefs_says_so(database_copy: DatabaseFactory):
         for command in ("new-brief", "rewrite", "archive"):
             assert "has no focus briefs" in (screen.why_not(command) or "")
         await pilot.press("ctrl+n")
-        assert "has no focus briefs" in said(pilot)[-1]
+        await wait_until_said(pilot, "has no focus briefs")
 
 
 async def test_a_hostile_question_is_drawn_as_text(path: Path):

@@ -44,12 +44,12 @@ from tests.app.support import (
     NARROW,
     WIDE,
     open_app,
-    said,
     settled,
     shown,
     shown_lines,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.conftest import DatabaseFactory
 from tests.views.test_history import operation
@@ -236,7 +236,7 @@ async def test_what_was_undone_together_is_one_line_and_offers_no_undo(database_
         [line] = [line for line in shown_lines(pilot) if line.startswith(" changes")]
         assert not line.rstrip().endswith(" u")
         await pilot.press("u")
-        assert "there is no change to undo" in " ".join(said(pilot))
+        await wait_until_said(pilot, "there is no change to undo")
 
 
 @pytest.mark.parametrize(("kind", "whole"), [("compact", True), ("refocus", True), ("dissolve", False)])

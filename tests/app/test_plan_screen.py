@@ -40,6 +40,7 @@ from tests.app.support import (
     shown,
     wait_for,
     wait_for_text,
+    wait_until_said,
 )
 from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
@@ -116,7 +117,7 @@ async def test_a_summary_is_dissolved_from_the_context(database_copy: DatabaseFa
         at = before.index(NODE)
         assert [ref for _, ref in context_of(path, 1)] == [*before[:at], *SOURCES, *before[at + 1 :]]
         [operation] = column(path, "SELECT id FROM lcm_tui_operations")
-        assert any(f"Undo: U, u ({operation})" in text for text in said(pilot))
+        await wait_until_said(pilot, f"Undo: U, u ({operation})")
 
 
 @pytest.mark.long
@@ -538,4 +539,4 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the end of the preview")
         assert OTHER not in context_refs(path)
         assert [len(each) for each in done] == [2], "what was done before counts as well"
-        assert any("reindex" in text for text in said(pilot)), "search tables that did not follow are said"
+        await wait_until_said(pilot, "reindex")

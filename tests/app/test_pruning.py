@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from lcm_tui.changes import delete as delete_module
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line
 from tests.conftest import DatabaseFactory
@@ -64,7 +64,7 @@ async def test_marked_conversations_are_exported_deleted_and_brought_back(databa
         await settled(pilot)
         assert 7 not in screen.list.table.keys
         assert "marked" not in shown(pilot)
-        assert any("conversation-7-" in one for one in said(pilot))
+        await wait_until_said(pilot, "conversation-7-")
     assert column(path, IDS) == [one for one in ids if one not in (5, 7)]
     assert len(column(path, "SELECT DISTINCT batch FROM lcm_tui_operations")) == 1
     files = sorted(default_folder().glob("*.jsonl"))
@@ -125,7 +125,7 @@ async def test_what_is_forgotten_is_warned_of_typed_and_in_no_file(database_copy
             await wait_for(pilot, lambda: plan.asking, "the question")
             assert "type the number of the conversation" in shown(pilot)
             await pilot.press(typed, "enter")
-            await wait_for(pilot, lambda: "The answer does not match; nothing was changed." in said(pilot))
+            await wait_until_said(pilot, "The answer does not match; nothing was changed.")
         await pilot.press("a", "7", "escape")
         assert not plan.asking
         await pilot.press("slash", "7", "enter")
@@ -187,7 +187,7 @@ async def test_what_is_marked_is_named_when_it_is_not_what_is_selected(database_
         await settled(pilot)
         await pilot.press("space", "down", "K")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen), "the preview")
-        assert any("about the marked conversations (1), not the selected one" in one for one in said(pilot))
+        await wait_until_said(pilot, "about the marked conversations (1), not the selected one")
         await pilot.press("escape")
         await wait_for(pilot, lambda: not isinstance(pilot.app.screen, PlanScreen), "the list")
         await pilot.press("escape")

@@ -218,11 +218,11 @@ async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database
         typed(pilot, *[ON] * 16, *[BACK] * 2)
         await wait_for(pilot, lambda: home.list.table.cursor == len(rows) - 3 and pilot.app._typed.resting)
         assert begins != len(rows) - 3
-        assert any(one.startswith("This is the last ") for one in said(pilot))
+        await wait_for(pilot, lambda: any(one.startswith("This is the last ") for one in said(pilot)))
         await wait_for(pilot, lambda: shows(pilot) == rows[-3], "the conversation two before the last")
         typed(pilot, *[ON] * 16, *[BACK] * 20)
         await wait_for(pilot, lambda: shows(pilot) == rows[0], "the first conversation")
-        assert any(one.startswith("This is the first ") for one in said(pilot))
+        await wait_for(pilot, lambda: any(one.startswith("This is the first ") for one in said(pilot)))
 
 
 async def test_a_burst_of_steps_through_previous_contexts(database_file: DatabaseFactory):

@@ -252,7 +252,7 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         await go("theme nord", "Theme: nord")
         assert pilot.app.theme == "nord"
         await go("setting contextThreshold", "Setting: contextThreshold")
-        assert any("contextThreshold: 0.75" in one for one in said(pilot))
+        await wait_until_said(pilot, "contextThreshold: 0.75")
         assert first in pilot.app.screen_stack
 
 

@@ -10,7 +10,16 @@ from textual.pilot import Pilot
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.transplanting.screen import TargetScreen
-from tests.app.support import NARROW, open_app, said, settled, shown, shown_lines, wait_for, wait_for_text
+from tests.app.support import (
+    NARROW,
+    open_app,
+    settled,
+    shown,
+    shown_lines,
+    wait_for,
+    wait_for_text,
+    wait_until_said,
+)
 from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
 from tests.databases import run, value
@@ -72,7 +81,7 @@ async def test_a_target_is_chosen_previewed_and_applied(database_copy: DatabaseF
         screen = pilot.app.screen
         assert isinstance(screen, ConversationsScreen)
         assert screen.list.table.selected == 8
-        assert any("Undo: U, u" in one for one in said(pilot))
+        await wait_until_said(pilot, "Undo: U, u")
     assert len(context_of(path, 8)) == 16
 
 
@@ -158,7 +167,7 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
             await pilot.press(key)
             await pilot.pause()
         assert pilot.app.screen is screen
-        assert any("this session is not in the database" in one for one in said(pilot))
+        await wait_until_said(pilot, "this session is not in the database")
 
 
 @pytest.mark.long

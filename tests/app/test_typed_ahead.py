@@ -13,7 +13,7 @@ from lcm_tui.dialogs.question import Question
 from lcm_tui.frame import DECISIONS, CommandScreen
 from lcm_tui.screens.context.screen import ContextScreen
 from lcm_tui.screens.preview.screen import PlanScreen
-from tests.app.support import open_app, said, settled, wait_for
+from tests.app.support import open_app, settled, wait_for, wait_until_said
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -60,7 +60,7 @@ async def test_what_was_typed_before_a_preview_was_shown_does_not_apply_it(datab
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, PlanScreen))
         await settled(pilot)
         assert isinstance(pilot.app.screen, PlanScreen)
-        assert any("was pressed before this appeared" in one for one in said(pilot))
+        await wait_until_said(pilot, "was pressed before this appeared")
     assert dump(path) == before
 
 
