@@ -16,7 +16,8 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
 
-from lcm_tui.frame import LONGEST_PAUSE, CommandScreen
+from lcm_tui.frame import CommandScreen
+from lcm_tui.pace import LONGEST_PAUSE
 
 D = TypeVar("D")
 

@@ -17,34 +17,32 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVarTuple, cast
 
 from lcm_core.errors import LcmError
-from lcm_core.store.opening import Access
-from lcm_core.text import abridged, cell_width, clip, safe_line, wrap
-from lcm_core.times import format_local
+from lcm_core.text import safe_line
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Idle, ScreenResume, Unmount
-from textual.reactive import reactive
 from textual.screen import UPDATE_PERIOD, Screen
-from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input
 from textual.worker import Worker
 
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Action, Command, bindings, key_title
 from lcm_tui.named import is_id_of, place_named
+from lcm_tui.pace import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS
+from lcm_tui.panes.dividers import divider_actions
 from lcm_tui.panes.finding import Filter, Finder
+from lcm_tui.panes.searching import Searching
 from lcm_tui.places import Place
 from lcm_tui.session import PastSession, Session
-from lcm_tui.views.units import size_text
+from lcm_tui.views.live import PAST, live_lines
 from lcm_tui.widgets.bars import KeyBar, KeyHint, Part, TitleBar, refresh_bars
 from lcm_tui.widgets.drawn import Drawn, Still
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.painter import Painter
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.past_bar import PastBar
-from lcm_tui.widgets.spans import Line, Span, strip_of
+from lcm_tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from lcm_core.past.point import Point
@@ -54,16 +52,6 @@ Ts = TypeVarTuple("Ts")
 
 log = logging.getLogger(__name__)
 
-#: A key is answered before anything is loaded, but a screen follows the file within a second, whatever is
-#: pressed: so long a load waits for a good moment.
-LONGEST_PAUSE = 0.2
-#: Who waits for such a moment looks for it so often: a key may come any time, and the moment behind it.
-LOOK_SECONDS = 0.02
-#: Without a letter for so long, whoever types into a prompt looks at what it lists.
-WORD_SECONDS: Final = 0.4
-#: Under a host that writes without a pause, planning takes at most one part in so many of the time.
-SHARE: Final = 4
-LONGEST_REST: Final = 2.0
 #: How long a notice about work that is finished stays, also over the next screen; what is shown for less
 #: belongs to the screen that says it.
 DONE_SECONDS: Final = 12
@@ -77,58 +65,6 @@ CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compa
 _STEPS: Final = MappingProxyType({"hunk-previous": -1, "hunk-next": 1})
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
-
-
-class Prompt(Input, Still):
-    """One line of input above the key bar; it belongs to whoever asked."""
-
-    DEFAULT_CSS = """
-    Prompt { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
-    Prompt:focus { border: none; }
-    """
-
-
-class PromptLine(Drawn):
-    """The line above the prompt: what it asks for, and what is wrong with what was typed so far."""
-
-    DEFAULT_CSS = """
-    PromptLine { height: 1; width: 1fr; background: $panel; }
-    """
-    label: reactive[str] = reactive("", layout=False)
-    problem: reactive[str] = reactive("", layout=False)
-
-    def watch_problem(self) -> None:
-        """As tall as what it says."""
-        self._fit()
-
-    def watch_label(self) -> None:
-        """As tall as what it says."""
-        self._fit()
-
-    def on_resize(self) -> None:
-        """As tall as what it says in lines of another width."""
-        self._fit()
-
-    def _fit(self) -> None:
-        lines = len(self._lines())
-        if self.styles.height is None or self.styles.height.value != lines:
-            self.styles.height = lines
-
-    def _lines(self) -> Sequence[Line]:
-        """The label, and the problem behind it; one that has no room there is wrapped below it."""
-        width = max(self.size.width or self.app.size.width, 12)
-        problem, label = safe_line(abridged(self.problem)), safe_line(self.label)
-        if not problem or cell_width(label) + cell_width(problem) + 4 <= width:
-            label = clip(label, max(width - cell_width(problem) - 4, 0))
-            return ((Span(" "), Span(label, "title"), Span("  "), Span(problem, "error")),)
-        told = wrap(problem, width - 2)[: self.app.size.height // 3 or 1]
-        said = (Span(" "), Span(clip(label, width - 2), "title"))
-        return (said, *((Span(" "), Span(line, "error")) for line in told))
-
-    def render_line(self, y: int) -> Strip:
-        """One of its lines."""
-        lines = self._lines()
-        return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
 
 
 class SeriesOf(Protocol):
@@ -181,17 +117,11 @@ class CommandScreen(Screen[None], Still):
         self.among: SeriesOf | None = None  #: what it shows one of
         self._left: list[PastSession] = []
         self._actions: dict[str, Action] | None = None  #: by command
-        self._asked: asyncio.Future[str | None] | None = None  #: waits for the prompt
-        self._asked_from: Widget | None = None  #: had the focus before the prompt
-        self._prompt_line = PromptLine(id="prompt-line")
-        self._prompt = Prompt(id="prompt", select_on_focus=True)
+        self.prompt = Prompt()
+        self.search = Searching(self)
         self._key_bar = KeyBar(self.key_hints)
         self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
-        self._finding: Finder | None = None  #: what the prompt searches
-        self._typed: Callable[[str], None] | None = None  #: gets what is typed into the prompt
-        self._check: Callable[[str], str | None] | None = None  #: why what was typed is no answer
-        self._explained = ""  #: of what the prompt asks for
         self._problems: set[str] = set()  #: what was said about work that failed
         self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
         self._letter_at = 0.0  #: the time of the last letter of the prompt that has listed, monotonic
@@ -308,7 +238,7 @@ class CommandScreen(Screen[None], Still):
     @property
     def _counted_list(self) -> LineView[Any] | None:
         """The list with the keys, or that had them before the prompt; else the first one."""
-        focused = self._asked_from or self.focused
+        focused = self.prompt.asked_from or self.focused
         if isinstance(focused, LineView):
             return focused
         return next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
@@ -386,20 +316,14 @@ class CommandScreen(Screen[None], Still):
             return action.when()
         if command in _STEPS:
             return None if self.among is not None else self._no_key_here(COMMANDS[command])
-        if command in {"divider-back", "divider-on"}:
-            return self._why_no_divider()
-        finder = self.finder()
-        if command in {"next", "previous-match"}:
-            return "nothing to find in here" if finder is None else finder.why_not_next()
-        if command == "search":
-            return "this screen has nothing to search" if finder is None else finder.why_not_search()
         return None
 
     def _action(self, command: str) -> Action | None:
         if command in _STEPS and self.among is not None:
             return None  # it is one of a series first
         if self._actions is None:
-            self._actions = {action.command: action for action in self.actions()}
+            common = (*self.search.actions(), *divider_actions(self))
+            self._actions = {action.command: action for action in (*common, *self.actions())}
         return self._actions.get(command)
 
     @property
@@ -442,10 +366,11 @@ class CommandScreen(Screen[None], Still):
     def key_hints(self) -> list[KeyHint]:
         """What the key bar shows; while something is typed, the keys that are no text."""
         if self.asking:
+            done, left = ("Done", "Cancel") if self.search.finder is None else ("Keep", "Clear")
             return [
-                KeyHint("enter", "Done" if self._finding is None else "Keep", "prompt-done", True),
+                KeyHint("enter", done, "prompt-done", True),
                 KeyHint("F1", "Help", "help", True),
-                KeyHint("esc", "Cancel" if self._finding is None else "Clear", "back", True),
+                KeyHint("esc", left, "back", True),
             ]
         return [
             KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
@@ -479,7 +404,7 @@ class CommandScreen(Screen[None], Still):
         self._problems.clear()
         reason = self.why_not(command) or self._why_unseen(command)
         if reason is not None and command == "search":
-            self._refuse_search(reason)
+            self.search.refuse(reason)
             return
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
@@ -533,7 +458,7 @@ class CommandScreen(Screen[None], Still):
         if self.held_back:
             return
         pressed, acted = self.session.key_at, self.session.acted_at
-        lists = self._typed is not None and time.monotonic() - pressed < LISTED_SECONDS
+        lists = self.prompt.lists and time.monotonic() - pressed < LISTED_SECONDS
         if not (self._dirty_widgets or self._scroll_required):
             return
         if lists and self._letter_at != pressed:
@@ -580,7 +505,7 @@ class CommandScreen(Screen[None], Still):
 
         Who types into a prompt is waited for to the end of the word.
         """
-        while self._typed is not None and (left := self._until_end_of_word()) > 0:  # noqa: ASYNC110 - no event
+        while self.prompt.lists and (left := self._until_end_of_word()) > 0:  # noqa: ASYNC110 - no event
             await asyncio.sleep(left)
         now = time.monotonic()
         until = now + longest
@@ -601,9 +526,7 @@ class CommandScreen(Screen[None], Still):
         """Close the prompt, else take back one step, else leave the screen; the first one stays."""
         if self.asking:
             self.close_prompt()
-            finder = self.finder()
-            if self._finding is not None and self._finding is finder:
-                finder.leave()
+            self.search.leave()
         elif self.step_back():
             return
         elif self.is_first:
@@ -652,14 +575,14 @@ class CommandScreen(Screen[None], Still):
 
         if self.asking:
             keys = (self.key_of("next"), self.key_of("previous-match"))
-            told = prompt_document(self._prompt_line.label, self._explained, self._finding, keys)
-            self.app.push_screen(HelpScreen(told))
+            label, explained = self.prompt.line.label, self.prompt.explained
+            self.app.push_screen(HelpScreen(prompt_document(label, explained, self.search.finder, keys)))
         else:
             self.app.push_screen(HelpScreen(help_document(self), PARTS))
 
     async def action_prompt_done(self) -> None:
         """Enter, by a click on it."""
-        await self._prompt.action_submit()
+        await self.prompt.action_submit()
 
     def action_palette(self) -> None:
         """Search all commands."""
@@ -668,22 +591,6 @@ class CommandScreen(Screen[None], Still):
     def action_pane(self) -> None:
         """Go to the next pane."""
         self.focus_next()
-
-    def action_divider_back(self) -> None:
-        """Move the divider left or up."""
-        self._move_divider(-1)
-
-    def action_divider_on(self) -> None:
-        """Move the divider right or down."""
-        self._move_divider(1)
-
-    def _move_divider(self, step: int) -> None:
-        for panes in self.query(TwoPanes):
-            panes.move(step)
-
-    def _why_no_divider(self) -> str | None:
-        panes = next(iter(self.query(TwoPanes)), None)
-        return "this screen has one pane" if panes is None else panes.why_not_move()
 
     def action_copy_id(self) -> None:
         """Copy the id of what is selected."""
@@ -696,27 +603,6 @@ class CommandScreen(Screen[None], Still):
             self.app.copy_to_clipboard(copied)
             self.app.notify(f"Copied {copied}", timeout=3)
 
-    def action_search(self) -> None:
-        """Search in the pane in front as you type."""
-        finder = self.finder()
-        if finder is not None:
-            self._finding = finder
-            finder.begin()
-            answer = self.ask(finder.label, finder.needle, typed=finder.typed)
-            self.work_on("search-prompt", self._search_in, finder, answer)
-
-    def _refuse_search(self, reason: str) -> None:
-        """Say why nothing can be found, in the prompt: the letters typed behind `/` are text, no commands."""
-        self._finding = None
-        self.ask("find", check=lambda text: reason if text.strip() else None, problem=reason)
-
-    async def _search_in(self, finder: Finder, answer: asyncio.Future[str | None]) -> None:
-        text = await answer
-        self._finding = None
-        if text is not None and (problem := await finder.confirm(text)):
-            self.app.notify(problem, timeout=3)
-        self.refresh_bars()
-
     def action_search_everywhere(self) -> None:
         """Search every text of the database."""
         self.open(places.Search())
@@ -728,23 +614,6 @@ class CommandScreen(Screen[None], Still):
     def action_engine(self) -> None:
         """Show what the engine keeps for itself."""
         self.open(places.Engine())
-
-    def action_next(self) -> None:
-        """Go to the next match."""
-        self._next_match(forward=True)
-
-    def action_previous_match(self) -> None:
-        """Go to the previous match."""
-        self._next_match(forward=False)
-
-    def _next_match(self, *, forward: bool) -> None:
-        finder = self.finder()
-        if finder is not None:
-            self.work_on("search", self._go_to_match, finder, forward)
-
-    async def _go_to_match(self, finder: Finder, forward: bool) -> None:
-        if problem := await finder.go(forward=forward):
-            self.app.notify(problem, timeout=3)
 
     def stand_on(self, ref: str | int) -> None:
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
@@ -771,63 +640,37 @@ class CommandScreen(Screen[None], Still):
         wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
         *explained* is what its help says besides the label, *problem* what is wrong with *value*.
         """
-        self._settle(None)
-        self._asked_from, self._typed, self._check = self.focused, typed, check
-        self._explained = explained
-        self._asked = asyncio.get_running_loop().create_future()
-        prompt, line = self._prompt, self._prompt_line
+        prompt, before = self.prompt, self.focused
         if not prompt.is_attached:
-            self.mount(line, prompt, before=self._key_bar)
-        line.label, line.problem = label, problem
-        line.display = prompt.display = True
+            self.mount(prompt.line, prompt, before=self._key_bar)
+        answer = prompt.ask(
+            label, value, typed=typed, check=check, explained=explained, problem=problem, asked_from=before
+        )
         self.add_class("-asking")
-        with prompt.prevent(Input.Changed):
-            prompt.value = value
         self.set_focus(prompt)
         self.refresh_bars()
-        return self._asked
-
-    def _settle(self, text: str | None) -> None:
-        """Answer whoever waits for the prompt."""
-        waiting, self._asked, self._typed, self._check = self._asked, None, None, None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(text)
+        return answer
 
     @property
     def asking(self) -> bool:
         """Whether the prompt is open."""
-        return self._prompt.is_attached and self._prompt.display
+        return self.prompt.asking
 
     def close_prompt(self) -> None:
         """Give the keys back to the list."""
-        self._prompt.display = self._prompt_line.display = False
+        before = self.prompt.leave()
         self.remove_class("-asking")
-        (self._asked_from or self.main_widget()).focus()
-        self._asked_from = None
-        self._settle(None)
+        (before or self.main_widget()).focus()
         self.refresh_bars()
 
     def main_widget(self) -> Widget:
         """What has the focus when nothing else asks for it."""
         return self.query_one("#body > *", Widget)
 
-    @on(Input.Changed, "#prompt")
-    def _prompt_changed(self, event: Input.Changed) -> None:
-        if self._typed is not None:
-            self._typed(event.value)
-        if self._check is not None:
-            self._prompt_line.problem = self._problem_of(event.value) if event.value.strip() else ""
-
-    def _problem_of(self, text: str) -> str:
-        return (self._check(text) if self._check is not None else None) or ""
-
-    @on(Input.Submitted, "#prompt")
-    def _prompt_submitted(self, event: Input.Submitted) -> None:
-        if problem := self._problem_of(event.value):
-            self._prompt_line.problem = problem
-            return
-        self._settle(event.value)
-        self.close_prompt()
+    @on(Prompt.Submitted, "#prompt")
+    def _prompt_submitted(self, event: Prompt.Submitted) -> None:
+        if self.prompt.accept(event.value):
+            self.close_prompt()
 
     # -- the state of the file ---------------------------------------------------------------------------
 
@@ -860,35 +703,10 @@ class CommandScreen(Screen[None], Still):
         """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
         # The file may change while a screen is pushed but not composed yet.
         for bar in self.query(TitleBar):
-            bar.live = live_lines(self.session) if self.then is None else (_PAST,)
+            bar.live = live_lines(self.session) if self.then is None else (PAST,)
 
 
 def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:
     if isinstance(screen, CommandScreen):
         screen.among = among
     return screen
-
-
-_PAST: Final[Line] = (Span("past, read-only ", "warn"),)
-
-
-def rest_after(seconds: float) -> float:
-    """How long to rest after a look at the file that took so many seconds, when it changes all the time."""
-    return min(LONGEST_REST, (SHARE - 1) * seconds)
-
-
-def live_lines(session: Session) -> Sequence[Line]:
-    """The state of the file for the title bar, each line shorter than the one before."""
-    if session.missing:
-        gone = Span("file is missing ", "error")
-        return ((gone, Span(safe_line(str(session.database.path)) + " ", "dim")), (gone,))
-    state = session.file_state
-    copied = session.database.access is Access.COPY
-    word = Span("copy " if copied else "live ", "warn" if copied else "ok")
-    size = () if state is None else (Span(f"· {size_text(state.size)} ", "dim"),)
-    wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),) if state and state.wal_size else ()
-    if session.changed_at is None:
-        none = Span("· idle ", "dim")
-        return ((word, none, *size, *wal), (word, none, *size), (word, *size), (word,))
-    changed = Span(f"changed {format_local(session.changed_at, session.zone)[11:19]} ", "dim")
-    return ((word, changed, *size, *wal), (word, changed, *size), (word, changed), (word,))

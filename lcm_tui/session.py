@@ -12,6 +12,7 @@ from lcm_core.settings import Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
 
+from lcm_tui.pace import until_calm
 from lcm_tui.remembered import Remembered, remembered_path
 
 if TYPE_CHECKING:  # the first screen needs neither, and every start would pay for them
@@ -27,12 +28,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 128_000  #: tokens; assumed when its host passes none (docs/engine/tokens.md, "Budgets")
-#: A key is answered by then.
-ANSWERED_SECONDS = 0.025
-#: Until then the pause behind a key has just begun.
-BEGUN_SECONDS = 0.05
-#: No key for so long is a rest.
-REST_SECONDS = 0.15
 
 
 class Session:
@@ -164,17 +159,6 @@ async def _follow(database: Database) -> None:
 def budget_for(settings: Settings, asked: int | None = None) -> int:
     """The tokens that a context is measured against: those *asked* for, else what is configured."""
     return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
-
-
-def until_calm(since: float) -> float:
-    """How long to wait with other work when the last key was pressed so many seconds ago; 0: not at all.
-
-    Whoever presses one key after the other leaves a pause behind each. Its beginning is the best moment for
-    what keys would have to wait for; later in it the next one may come any time, until it is a rest.
-    """
-    if since < ANSWERED_SECONDS:
-        return ANSWERED_SECONDS - since
-    return 0.0 if since < BEGUN_SECONDS else max(0.0, REST_SECONDS - since)
 
 
 def _zone(name: str | None) -> tzinfo | None:

@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from lcm_tui.commands import COMMANDS
 from lcm_tui.dialogs.dialog import BESIDE, Dialog, key_row
 from lcm_tui.views.asked import MARGIN, blocks_of, passage_at, passages_in
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line, Span, slice_of, text_of
 from lcm_tui.widgets.text import Document, TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 from lcm_tui.widgets.wrapped import WrappedBlock
 
 #: Cells of a terminal in which two texts stand beside each other.

@@ -7,8 +7,9 @@ from typing import Final
 
 from textual.widget import Widget
 
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.text import TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 #: From this width on, the text stands beside the list.
 WIDE: Final = 110

@@ -18,9 +18,9 @@ from lcm_tui.panes.finding import Filter, Finder, TextFinder
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.drawn import Still
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Column, Layout, Line, Sorting, Span, lay_out, row_of
 from lcm_tui.widgets.text import TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 K = TypeVar("K", bound=Hashable)
 

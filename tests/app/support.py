@@ -17,8 +17,9 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from lcm_tui.app import LcmApp
-from lcm_tui.frame import CommandScreen, PromptLine
+from lcm_tui.frame import CommandScreen
 from lcm_tui.typed_ahead import Decision
+from lcm_tui.widgets.prompt import PromptLine
 
 S = TypeVar("S", bound=Screen[Any])
 

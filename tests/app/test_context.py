@@ -18,7 +18,6 @@ from lcm_core.tokens import TokenCheck, Verdict
 from textual.events import Key
 from textual.pilot import Pilot
 
-from lcm_tui.frame import Prompt
 from lcm_tui.screens.briefs.screen import BriefsScreen
 from lcm_tui.screens.context.item import ItemScreen
 from lcm_tui.screens.context.items import FIRST
@@ -37,6 +36,7 @@ from lcm_tui.widgets.composition import (
     share_out,
     share_text,
 )
+from lcm_tui.widgets.prompt import Prompt
 from lcm_tui.widgets.spans import Line, text_of
 from tests.app.host import Host
 from tests.app.support import (

@@ -11,10 +11,10 @@ import pytest
 from lcm_core.store import messages as store
 from textual.pilot import Pilot
 
-from lcm_tui.frame import Prompt
 from lcm_tui.panes.messages import WINDOW
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.dag.screen import DagScreen
+from lcm_tui.widgets.prompt import Prompt
 from lcm_tui.widgets.spans import text_of
 from tests.app.host import Host
 from tests.app.support import (

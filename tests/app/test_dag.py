@@ -27,7 +27,7 @@ from lcm_tui.screens.dag.drawing import columns_for
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
 from lcm_tui.screens.previous.screen import PreviousScreen
-from lcm_tui.widgets.panes import TwoPanes
+from lcm_tui.widgets.two_panes import TwoPanes
 from tests.app.host import Host
 from tests.app.support import (
     MIDDLING,

@@ -21,8 +21,8 @@ from lcm_tui.dialogs.search_only import SearchOnly
 from lcm_tui.dialogs.two_texts import TwoTexts
 from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.drafts import Asked
-from lcm_tui.frame import Prompt
 from lcm_tui.screens.editor.screen import EditScreen
+from lcm_tui.widgets.prompt import Prompt
 from lcm_tui.widgets.text import Block, Document, TextView, heading
 from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory

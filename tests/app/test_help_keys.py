@@ -89,7 +89,7 @@ async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home
                 silent.append(command)
             words = said(pilot)[noted:]
             if command == "search":  # says it where one types: what is typed then is no command
-                words.append(screen._prompt_line.problem)
+                words.append(screen.prompt.line.problem)
             if reason is not None:
                 assert reason in words, (command, words)
             assert not [one for one in words if "is not a key here" in one], command

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.screen import UPDATE_PERIOD
 
 from lcm_tui.frame import CommandScreen
-from lcm_tui.session import until_calm
+from lcm_tui.pace import until_calm
 from lcm_tui.widgets import lines
 from lcm_tui.widgets.lines import LineView
 from tests.app.host import Host

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from benchmarks.screen import Screen as Terminal
-from lcm_tui import data_screen, frame
+from lcm_tui import data_screen
 from lcm_tui.app import LcmApp
 from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes import conversations as pane
@@ -28,6 +28,7 @@ from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.widgets.bars import KeyBar, TitleBar
 from lcm_tui.widgets.lines import LineView
 from lcm_tui.widgets.painter import Painter
+from lcm_tui.widgets.prompt import Prompt
 from lcm_tui.widgets.scrolling import QuickScrollBar
 from tests.app.support import NARROW, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
@@ -189,10 +190,10 @@ async def test_an_opening_styles_each_widget_once_and_makes_no_prompt(
         opened = pilot.app.screen
         again = {widget for widget, times in styled.items() if times > 1 and widget.screen is opened}
         assert again <= {opened.focused}  # which looks otherwise with the keys
-        assert not any(isinstance(widget, frame.Prompt) for widget in styled)
+        assert not any(isinstance(widget, Prompt) for widget in styled)
         assert 5 <= len(styled) <= 15
         await pilot.press("slash", "x")
-        await wait_for(pilot, lambda: opened.query_one(frame.Prompt).value == "x")
+        await wait_for(pilot, lambda: opened.query_one(Prompt).value == "x")
 
 
 async def test_the_context_is_read_in_few_pieces(
@@ -247,7 +248,7 @@ async def test_a_letter_and_what_it_lists_are_painted_at_once_by_what_has_change
         await pilot.pause(0.1)
         assert asked[LineView] == 1
         assert max(regions) <= 6 < len(before)  # lines that changed one below the other are one region
-        assert set(asked) <= {frame.Prompt, LineView, QuickScrollBar, TitleBar, KeyBar}
+        assert set(asked) <= {Prompt, LineView, QuickScrollBar, TitleBar, KeyBar}
 
 
 def note_lines(monkeypatch: pytest.MonkeyPatch, kind: type[Widget], asked: Counter[type[Widget]]) -> None:

@@ -17,7 +17,6 @@ from textual.widgets import Input
 from lcm_tui.dialogs.ask_again import AskAgain
 from lcm_tui.dialogs.question import Question
 from lcm_tui.drafts import Wanted, Work
-from lcm_tui.frame import PromptLine
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.drafting.screen import DraftingScreen
 from lcm_tui.screens.editor.screen import EditScreen
@@ -25,6 +24,7 @@ from lcm_tui.screens.history.screen import HistoryScreen
 from lcm_tui.screens.preview.screen import PlanScreen
 from lcm_tui.screens.review.screen import ReviewScreen
 from lcm_tui.screens.source.screen import SourceScreen
+from lcm_tui.widgets.prompt import PromptLine
 from lcm_tui.widgets.text import TextView
 from tests.app.support import (
     MIDDLING,

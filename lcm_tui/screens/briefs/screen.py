@@ -23,8 +23,8 @@ from lcm_tui.screens.briefs.panes import BriefList
 from lcm_tui.screens.briefs.reads import Briefs, read_briefs
 from lcm_tui.views.brief import brief_document, sent_document
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.text import TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 
 class BriefsScreen(DataScreen[Briefs]):

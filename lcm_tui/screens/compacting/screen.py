@@ -30,7 +30,8 @@ from lcm_tui.data_screen import DataScreen
 from lcm_tui.dialogs.backup_offer import backup_settled
 from lcm_tui.dialogs.question import Question
 from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.frame import DONE_SECONDS, CommandScreen, rest_after
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
+from lcm_tui.pace import rest_after
 from lcm_tui.panes.change import Lines
 from lcm_tui.panes.finding import Finder, TextFinder
 from lcm_tui.screens.compacting.choices import CompactionChoices
@@ -38,9 +39,9 @@ from lcm_tui.screens.compacting.panes import PassList
 from lcm_tui.screens.compacting.reads import load_context
 from lcm_tui.views.passes import Coming, Outlook, Passes, head_lines, held_document, nothing_document
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
 from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 from lcm_tui.widgets.wrapped import WrappedBlock
 from lcm_tui.writing import Modelling, choose_writer, cost_text
 

@@ -35,8 +35,9 @@ from lcm_tui.screens.coverage.finding import MapFinder
 from lcm_tui.screens.coverage.foot import CoverageFoot
 from lcm_tui.screens.coverage.rows import ZOOM, CoverageRows
 from lcm_tui.views.coverage import scale_text, why_empty
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 if TYPE_CHECKING:
     from lcm_core.engine_rules import TailRules

@@ -32,8 +32,9 @@ from lcm_tui.screens.dag.reads import Reading, read_all, read_opening, read_stal
 from lcm_tui.screens.dag.tree import Place, Section
 from lcm_tui.widgets.bars import Heading
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.text import TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 if TYPE_CHECKING:
     from lcm_core.past.point import Point

@@ -21,9 +21,9 @@ from lcm_tui.screens.expansion.panes import LevelList
 from lcm_tui.screens.expansion.reads import LevelTexts, load_levels, load_page
 from lcm_tui.views.expansion import passages_document
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Span
 from lcm_tui.widgets.text import Block, Document, TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 #: What the levels take of the screen at most, unless somebody gives them more.
 LEVELS_SHARE: Final = 0.45

@@ -26,7 +26,8 @@ from lcm_tui.changing import Changing, Phase
 from lcm_tui.commands import Action, bindings
 from lcm_tui.data_screen import DataScreen
 from lcm_tui.dialogs.backup_offer import backup_settled
-from lcm_tui.frame import DONE_SECONDS, CommandScreen, rest_after
+from lcm_tui.frame import DONE_SECONDS, CommandScreen
+from lcm_tui.pace import rest_after
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
 from lcm_tui.panes.finding import Finder
 from lcm_tui.views.change import Shown, shown_of

@@ -15,9 +15,10 @@ from lcm_tui.panes.finding import TextFinder
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.screens.previous.documents import cells_of, summary_document, whole_document
 from lcm_tui.screens.previous.reads import PreviousData, View
-from lcm_tui.widgets.panes import Rows, TwoPanes
+from lcm_tui.widgets.panes import Rows
 from lcm_tui.widgets.spans import Column, Line, Span
 from lcm_tui.widgets.text import Block, Document, TextView
+from lcm_tui.widgets.two_panes import TwoPanes
 
 #: The row that stands for the text as a whole.
 WHOLE: Final = SummaryId("")

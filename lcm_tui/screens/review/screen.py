@@ -40,8 +40,8 @@ from lcm_tui.views.retention import Side
 from lcm_tui.views.review import ReviewState, head_lines
 from lcm_tui.widgets.diff_view import DiffView
 from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.panes import TwoPanes
 from lcm_tui.widgets.spans import Line
+from lcm_tui.widgets.two_panes import TwoPanes
 
 
 class ReviewScreen(DataScreen[Material]):
