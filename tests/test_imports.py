@@ -45,28 +45,19 @@ def modules_after_importing(*names: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "lcm_tui.app",
-        "lcm_tui.cli",
-        "lcm_tui.demo",
-        "lcm_core",
-        "lcm_tui.screens.review.screen",
-        "lcm_tui.screens.drafting.screen",
-        "lcm_tui.cli.commands.mcp",
-        "lcm_tui.mcp.tools",
-    ],
-)
-def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported(name: str):
-    assert modules_after_importing(name).isdisjoint({"anthropic", "mcp", "mcp_types", "openai", "pydantic"})
+def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported():
+    loaded = modules_after_importing(
+        *("lcm_core", "lcm_tui.cli", "lcm_tui.demo", "lcm_tui.cli.commands.mcp", "lcm_tui.mcp.tools"),
+        *("lcm_tui.app", "lcm_tui.screens.review.screen", "lcm_tui.screens.drafting.screen"),
+    )
+    assert loaded.isdisjoint({"anthropic", "mcp", "mcp_types", "openai", "pydantic"})
 
 
-@pytest.mark.parametrize(
-    "name", ["lcm_core", "lcm_core.store", "lcm_core.dag", "lcm_core.ingest", "lcm_prompts"]
-)
-def test_the_core_needs_no_terminal(name: str):
-    assert modules_after_importing(name).isdisjoint({"textual", "rich", "click", "lcm_tui"})
+def test_the_core_needs_no_terminal():
+    loaded = modules_after_importing(
+        "lcm_core", "lcm_core.store", "lcm_core.dag", "lcm_core.ingest", "lcm_prompts"
+    )
+    assert loaded.isdisjoint({"textual", "rich", "click", "lcm_tui"})
 
 
 def test_the_command_line_starts_without_the_app():

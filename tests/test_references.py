@@ -23,7 +23,7 @@ BASES = (ROOT, *(ROOT / below for below in ("core", "core/lcm_core", "core/lcm_c
 #: Files of hosts, not ours: the engine looks for this name in messages.
 FOREIGN = frozenset({"heartbeat.md"})
 
-_DOCUMENT = re.compile(r"(?<![\w./*-])(?:[\w.-]+/)*[\w-]+\.md\b(?!\.)")
+DOCUMENT = re.compile(r"(?<![\w./*-])(?:[\w.-]+/)*[\w-]+\.md\b(?!\.)")
 _HEADINGS = re.compile(r'(?:,? and|,|:)? "([^"]+)"')
 _BARE = re.compile(r", (?:[A-Z][a-z]+|section [0-9])")
 _LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
@@ -36,7 +36,7 @@ def _files(*endings: str) -> list[Path]:
     return sorted(path for path in found if "__pycache__" not in path.parts)
 
 
-def _pages() -> list[Path]:
+def pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -60,19 +60,6 @@ def _remarks(text: str) -> Iterator[str]:
     yield " ".join(lines)
 
 
-def _strings(text: str) -> Iterator[str]:
-    """The texts of a module that are no docstrings."""
-    tree = ast.parse(text)
-    told = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield node.value
-
-
 @cache
 def _headings(page: Path) -> frozenset[str]:
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
@@ -86,7 +73,7 @@ def _anchor(heading: str) -> str:
 
 def _dangling(text: str, folder: Path) -> Iterator[str]:
     """The documents and headings that a text names and that do not exist."""
-    for match in _DOCUMENT.finditer(text):
+    for match in DOCUMENT.finditer(text):
         name = match[0]
         if name.lower() in FOREIGN:
             continue
@@ -95,7 +82,7 @@ def _dangling(text: str, folder: Path) -> Iterator[str]:
             yield name
             continue
         at, known = match.end(), _headings(page)
-        if _BARE.match(text, at) and (_DOCUMENT.match(text, at + 2) is None):
+        if _BARE.match(text, at) and (DOCUMENT.match(text, at + 2) is None):
             yield f"{name}: a heading without quotes: {text[at : at + 40]}"
         while (cited := _HEADINGS.match(text, at)) is not None:
             if cited[1] not in known:
@@ -119,21 +106,7 @@ def test_remarks_in_code_cite_what_exists() -> None:
     assert wrong == {}
 
 
-def test_no_text_of_the_program_names_a_document() -> None:
-    pages = {page.name for page in _pages()}
-    named = {
-        f"{_name(path)}: {found}"
-        for path in _files(".py")
-        if path.parts[len(ROOT.parts)] in ("core", "lcm_tui", "prompts")
-        and ".md" in path.read_text(encoding="utf-8")
-        for text in _strings(path.read_text(encoding="utf-8"))
-        for found in _DOCUMENT.findall(text)
-        if found in pages or re.search(re.escape(found) + r"(?:,? section)? [0-9]", text)
-    }
-    assert named == set()
-
-
-@pytest.mark.parametrize("page", _pages(), ids=_name)
+@pytest.mark.parametrize("page", pages(), ids=_name)
 def test_pages_cite_what_exists(page: Path) -> None:
     assert list(_dangling(_plain(page), page.parent)) == []
 
@@ -144,7 +117,7 @@ def test_files_that_are_neither_code_nor_pages_cite_what_exists() -> None:
     assert [one for text in texts for one in _dangling(text, ROOT)] == []
 
 
-@pytest.mark.parametrize("page", _pages(), ids=_name)
+@pytest.mark.parametrize("page", pages(), ids=_name)
 def test_links_of_pages_lead_somewhere(page: Path) -> None:
     wrong = []
     for _, target in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
@@ -157,7 +130,7 @@ def test_links_of_pages_lead_somewhere(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", _pages(), ids=_name)
+@pytest.mark.parametrize("page", pages(), ids=_name)
 def test_files_that_pages_name_are_there(page: Path) -> None:
     wrong = []
     for name in _PATH.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ import pytest
 from lcm_tui.cli.reference import man_page, page
 from lcm_tui.demo import unpack_demo
 from tests.cli.support import Result, run
-from tests.test_wording import literals
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -85,23 +83,3 @@ def test_a_man_page_has_every_command_and_no_line_that_roff_would_obey() -> None
     assert made.count("\n.SS ") > 40
     requests = {line.split()[0] for line in made.splitlines() if line.startswith((".", "'"))}
     assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".I"}
-
-
-def test_each_error_of_the_page_is_said_somewhere() -> None:
-    """What somebody pastes into a search of the page is a sentence of the program."""
-    rows = re.findall(
-        r"^\| (.+?) \|", (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE
-    )[1:]
-    said = {
-        text
-        for folder in ("lcm_tui", "core/lcm_core")
-        for path in (ROOT / folder).rglob("*.py")
-        for _, text in literals(ast.parse(path.read_text(encoding="utf-8")))
-    }
-    missing = [
-        piece.strip()
-        for row in rows
-        for piece in row.split(CUT)
-        if len(piece.strip()) > 3 and not any(piece.strip() in text for text in said)
-    ]
-    assert (len(rows) > 15, missing) == (True, [])

@@ -1,6 +1,7 @@
-"""Words that nothing may show to a person: a short list of phrases for which there are plainer ones.
+"""What the literals of the program may say to a person, and what they have to.
 
-Docstrings and comments are for people who read the code; what is looked at here are the other literals.
+A short list of phrases has plainer ones, no screen names a document, and each error that a page explains is
+said somewhere. Docstrings and comments are for people who read the code; what is looked at are the others.
 """
 
 from __future__ import annotations
@@ -8,9 +9,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+from tests.test_references import DOCUMENT, pages
+from tests.test_sample_outputs import CUT
+
 ROOT = Path(__file__).parents[1]
+PROGRAM = ("lcm_tui", "core", "prompts")
 #: Where literals are sentences, labels and help.
 SHOWN = (
     *("lcm_tui/cli", "lcm_tui/screens", "lcm_tui/views", "lcm_tui/panes", "lcm_tui/dialogs"),
@@ -34,15 +40,46 @@ def literals(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join(node.value.split())
 
 
-def test_nothing_that_is_shown_has_a_word_of_the_list() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{line}: {text}"
-        for folder in SHOWN
+@cache
+def shown_by(folder: str) -> tuple[tuple[str, str], ...]:
+    """The literals of all modules below *folder*, each behind its place."""
+    return tuple(
+        (f"{path.relative_to(ROOT)}:{line}", text)
         for path in sorted((ROOT / folder).rglob("*.py"))
         for line, text in literals(ast.parse(path.read_text(encoding="utf-8")))
-        if FORBIDDEN.search(text)
+    )
+
+
+def test_nothing_that_is_shown_has_a_word_of_the_list() -> None:
+    found = [
+        f"{place}: {text}"
+        for folder in PROGRAM
+        for place, text in shown_by(folder)
+        if place.startswith(SHOWN) and FORBIDDEN.search(text)
     ]
     assert found == []
+
+
+def test_no_text_of_the_program_names_a_document() -> None:
+    ours = {page.name for page in pages()}
+    named = {
+        f"{place}: {found}"
+        for folder in PROGRAM
+        for place, text in shown_by(folder)
+        for found in DOCUMENT.findall(text)
+        if found in ours or re.search(re.escape(found) + r"(?:,? section)? [0-9]", text)
+    }
+    assert named == set()
+
+
+def test_each_error_of_the_page_is_said_somewhere() -> None:
+    """What somebody pastes into a search of the page is a sentence of the program."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \|", page, re.MULTILINE)[1:]
+    said = "\n".join(text for folder in PROGRAM for _, text in shown_by(folder))
+    pieces = [piece.strip() for row in rows for piece in row.split(CUT)]
+    missing = [piece for piece in pieces if len(piece) > 3 and piece not in said]
+    assert (len(rows) > 15, missing) == (True, [])
 
 
 def test_the_list_finds_them() -> None:

@@ -85,8 +85,9 @@ async def walk(pilot: Pilot[int], screen: CommandScreen, rows: int) -> str:
     return "\n".join([*seen, check(pilot)])
 
 
+@pytest.mark.long
 async def test_every_screen_opens_on_harm_and_obeys_none(hostile_home: Callable[[str], Path]):
-    """The short form of the next test, which goes over the rows and through the sizes as well."""
+    """All screens in one session; the next test goes over the rows and through the sizes as well."""
     home = hostile_home("flooded")
     async with open_app(home / "lcm.db", state_dir=home, size=(120, 40)) as pilot:
         harmless = set()

@@ -99,7 +99,7 @@ print(json.dumps(seen))
     [
         ("wal", "exported"),
         pytest.param("wal", "journaled", marks=pytest.mark.long),
-        ("delete", "journaled"),
+        pytest.param("delete", "journaled", marks=pytest.mark.long),
     ],
 )
 async def test_a_commit_that_is_killed_is_made_or_not(database_copy, mode, exported):

@@ -17,6 +17,7 @@ from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.oracle import Whole
 from tests.change.support import REAL, dissolvable, dump, only, planned, reading, search_faults
+from tests.support import sampled
 
 #: A conversation with several dissolvable summaries of two depths, by version.
 CONVERSATIONS = {"0.1.2": 3, "0.3.0": 5, "0.8.2": 3, "0.15.3": 3}
@@ -128,7 +129,7 @@ def play(sequence: Sequence, script, order) -> None:
     assert dump(sequence.path) == sequence.before
 
 
-@pytest.mark.parametrize("version", [REAL[0], REAL[-1]])
+@pytest.mark.parametrize("version", sampled([REAL[0], REAL[-1]], [REAL[-1]]))
 @settings(max_examples=8)
 @given(script=steps, order=st.sampled_from([list, lambda given_list: given_list[::-1], sorted]))
 def test_undoing_everything_gives_the_same_rows(starting, tmp_path_factory, version, script, order):

@@ -152,7 +152,7 @@ def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) 
     assert value(other, "PRAGMA foreign_key_check") is None or name == "fixes"
 
 
-@pytest.mark.parametrize("name", sampled(COMMANDS, ("transplant", "delete", "redo")))
+@pytest.mark.parametrize("name", sampled(COMMANDS, ("transplant", "redo")))
 def test_a_script_leaves_what_a_commit_leaves(name: str, path: Path, compared: list[str]) -> None:
     ok(*COMMANDS[name](path), *DO, "--db", path)
 

@@ -38,6 +38,7 @@ from tests.conftest import DatabaseFactory
 from tests.databases import connect, run, value
 from tests.operations.drafting import setting_of
 from tests.operations.fixing import findings_of, fixes_of
+from tests.support import sampled
 
 NOW = datetime(2026, 3, 6, 12, tzinfo=UTC)
 Make = Callable[[Path], Plan]
@@ -149,7 +150,7 @@ def journaled(path: Path, done: Committed) -> None:
     assert asyncio.run(reading(path, lambda reader: reader.run(edits_of, operation))) == done.edits
 
 
-@pytest.mark.parametrize("make", OPERATIONS)
+@pytest.mark.parametrize("make", sampled(OPERATIONS, OPERATIONS[::2]))
 def test_planned_without_a_trace_journaled_undone_and_redone(make: Make, path: Path):
     content, before = path.read_bytes(), dump(path)
     plan = make(path)

@@ -17,7 +17,6 @@ SHORT = {
     "a_message_of_the_context_is_deleted",
     "a_summary_of_another_conversation",
     "a_summary_went_into_two",
-    "a_summary_stands_twice",
     "a_gap_where_a_message_was",
     "a_message_left_the_middle_of_a_leaf",
     "a_source_was_made_from_its_consumer",

@@ -197,6 +197,7 @@ def _difference(wanted: list[str], found: list[str]) -> tuple[list[str], list[st
     return [one for one in wanted if one not in found][:3], [one for one in found if one not in wanted][:3]
 
 
+@pytest.mark.long
 def test_all_operations_after_each_other_can_be_looked_behind(database_copy):
     kinds = play(database_copy("0.15.3"), 1, len(ALL))
     everything = {

@@ -16,6 +16,7 @@ from lcm_core.store.database import Database, Reader
 from tests.databases import column, connect
 from tests.operations.test_every_operation import OPERATIONS, Make, path
 from tests.past.states import state_now, state_then
+from tests.support import sampled
 
 __all__ = ["path"]  # a fixture
 
@@ -53,7 +54,7 @@ async def read(path: Path, owner: int, past: Past | None = None) -> dict[str, li
         return await database.read(rows_in, tables_of(path), owner)
 
 
-@pytest.mark.parametrize("make", OPERATIONS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", sampled(OPERATIONS, OPERATIONS[::3]), ids=lambda make: make.__name__)
 def test_all_rows_are_those_of_then(path: Path, make: Make):
     owners = column(path, "SELECT conversation_id FROM conversations")
     before = {owner: asyncio.run(read(path, owner)) for owner in [*owners, max(owners) + 1]}

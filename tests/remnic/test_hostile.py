@@ -106,6 +106,7 @@ def test_a_missing_search_table_is_no_matter(remnic: Path, database_file: Databa
     assert differences(database_file("1.0-next"), remnic) == []
 
 
+@pytest.mark.long
 def test_every_recorded_damage_is_imported_for_what_it_is_worth(
     remnic: Path, tmp_path: Path, database_file: DatabaseFactory
 ):
@@ -122,7 +123,7 @@ def previewed_after(source: Path, remnic: Path) -> Any:
     return previewed(source, empty)
 
 
-@pytest.mark.parametrize("seed", sampled(range(40), range(2)))
+@pytest.mark.parametrize("seed", sampled(range(40), range(1)))
 def test_odd_values_in_remnic_are_read_compared_and_completed(
     seed: int, remnic: Path, tmp_path: Path, database_file: DatabaseFactory
 ):
@@ -150,7 +151,7 @@ def test_odd_values_in_remnic_are_read_compared_and_completed(
     _orderly(lambda: differences(source, remnic))
 
 
-@pytest.mark.parametrize("seed", sampled(range(40), range(2)))
+@pytest.mark.parametrize("seed", sampled(range(40), range(1)))
 def test_odd_values_in_the_source_are_imported_once(
     seed: int, remnic: Path, tmp_path: Path, database_copy: DatabaseFactory
 ):

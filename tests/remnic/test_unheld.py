@@ -79,6 +79,7 @@ def judge(source: Path, folder: Path) -> Report:
     return report
 
 
+@pytest.mark.long
 def test_each_row_of_the_damaged_database_is_named(database_file: DatabaseFactory, tmp_path: Path):
     source = database_file("0.15.3-damaged")
     report = judge(source, tmp_path)

@@ -107,7 +107,8 @@ def test_no_value_of_any_column_takes_anything_down(
         (Place("summaries", "summary_id"), "blob"),
         pytest.param(Place("summary_messages", "message_id"), "null", marks=pytest.mark.long),
         pytest.param(Place("messages", "identity_hash"), "negative", marks=pytest.mark.long),
-        (Place("message_parts", "message_id"), "greatest"),  # the doctor counted up to it
+        # The doctor counted up to it.
+        pytest.param(Place("message_parts", "message_id"), "greatest", marks=pytest.mark.long),
         pytest.param(Place("message_parts", "ordinal"), "null", marks=pytest.mark.long),
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.table}.{value.column}",

@@ -18,7 +18,7 @@ from lcm_core.findings import Confidence, Report
 from lcm_core.store.database import Database
 
 from tests.databases import Builder, building, connect
-from tests.support import unpack_database
+from tests.support import sampled, unpack_database
 
 LIMITS = Limits(datetime(2026, 3, 20, tzinfo=UTC))
 BROKEN = Confidence.BROKEN
@@ -50,7 +50,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
+@pytest.mark.parametrize("version", sampled(["0.1.2", "0.3.0", "0.8.2"], ["0.1.2", "0.8.2"]))
 @pytest.mark.parametrize("check", DAMAGE)
 async def test_damage_is_found_in_every_version(
     check: str,
