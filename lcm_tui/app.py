@@ -44,8 +44,6 @@ log = logging.getLogger(__name__)
 SWITCH_SECONDS = 0.0005
 #: So long behind a key the screens that are opened most may be imported; all others wait for a rest.
 WARM_UP_SECONDS = 0.15
-#: How often it is looked whether a screen that is opened has read its rows.
-LOOK_SECONDS = 0.05
 #: Without a key for so long, the operator reads.
 REST_SECONDS = 1.5
 #: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
@@ -100,6 +98,7 @@ class LcmApp(App[int]):
         self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
         self._session: Session | None = None
         self.failure: LcmError | None = None
+        self._front_news = asyncio.Event()  #: another screen is in front, or that one has its rows
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
             # Only an ANSI theme is legible without colours: others become grey on grey (docs/decisions.md,
@@ -223,8 +222,19 @@ class LcmApp(App[int]):
 
     async def _without_keys(self, seconds: float) -> None:
         """Wait until the screen in front has its rows, and no key has come for so many *seconds*."""
-        while (left := self.session.key_at + seconds - time.monotonic()) > 0 or not self._front_loaded():  # noqa: ASYNC110
-            await asyncio.sleep(max(left, LOOK_SECONDS))
+        await self._rows_in_front()
+        while (left := self.session.key_at + seconds - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+            await self._rows_in_front()
+
+    async def _rows_in_front(self) -> None:
+        while not self._front_loaded():
+            self._front_news.clear()
+            await self._front_news.wait()
+
+    def tell_front_news(self) -> None:
+        """Another screen has come to the front, or the one there has read its rows."""
+        self._front_news.set()
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys act in turn, and note when one was pressed: what can wait waits until keys have paused."""

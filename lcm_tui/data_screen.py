@@ -174,8 +174,12 @@ class DataScreen(CommandScreen, Generic[D]):
             self.call_later(self._has_tried)
 
     def _has_tried(self) -> None:
-        self._has_shown = True
+        self._note_rows()
         self._paint_from_now()
+
+    def _note_rows(self) -> None:
+        self._has_shown = True
+        self._host.tell_front_news()
 
     async def load_now(self) -> None:
         """Fetch and show, and wait until it is shown: what is fetched at the moment is of another kind."""
@@ -195,6 +199,6 @@ class DataScreen(CommandScreen, Generic[D]):
         self._lay_out_first()  # rows are drawn for the room that there is
         self.show(cast(D, event.data))
         self.say_past()
-        self._has_shown = True
+        self._note_rows()
         self._held_back = False
         self.refresh_bars()

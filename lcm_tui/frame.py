@@ -21,7 +21,7 @@ from lcm_core.text import safe_line
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import Idle, ScreenResume, Unmount
+from textual.events import Idle, ScreenResume, ScreenSuspend, Unmount
 from textual.screen import UPDATE_PERIOD, Screen
 from textual.widget import Widget
 from textual.worker import Worker
@@ -92,6 +92,9 @@ class Host(Protocol):
 
     def put_away_notes_of(self, screen: Screen[None]) -> None:
         """Take away what a screen that is left said in passing."""
+
+    def tell_front_news(self) -> None:
+        """Another screen has come to the front, or the one there has read its rows."""
 
 
 class CommandScreen(Screen[None], Still):
@@ -680,6 +683,11 @@ class CommandScreen(Screen[None], Still):
         self.show_live()
         self.main_widget().focus()
         self.call_after_refresh(self._note_painted)
+
+    @on(ScreenResume)
+    @on(ScreenSuspend)
+    def _front_is_another(self) -> None:
+        self._host.tell_front_news()
 
     @on(Unmount)
     def _take_notes_along(self) -> None:

@@ -303,3 +303,34 @@ async def test_what_is_painted_in_parts_is_what_a_whole_paint_shows(
             await pilot.press(*keys.split())
             await settled(pilot)
             await wait_for(pilot, lambda: seen.state() == as_a_whole(), f"the whole screen after {keys}")
+
+
+async def test_work_without_keys_waits_for_the_rows_in_front_or_until_their_screen_is_left(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    gate, fetch = asyncio.Event(), DagScreen.fetch
+
+    async def late(reading: DagScreen) -> object:
+        await gate.wait()
+        return await fetch(reading)
+
+    monkeypatch.setattr(DagScreen, "fetch", late)
+    async with open_app(database_copy("0.15.3")) as pilot:
+        app = pilot.app
+        assert isinstance(app, LcmApp)
+        await settled(pilot)
+
+        async def work_during_an_opening() -> asyncio.Task[None]:
+            await pilot.press("s")
+            await wait_for(pilot, lambda: isinstance(app.screen, DagScreen) and app.screen.is_mounted)
+            work = asyncio.create_task(app._without_keys(0))
+            await pilot.pause(0.1)
+            assert not work.done()
+            return work
+
+        work = await work_during_an_opening()
+        await pilot.press("escape")
+        await wait_for(pilot, work.done, "the screen is left")
+        work = await work_during_an_opening()
+        gate.set()
+        await wait_for(pilot, work.done, "its rows are there")
