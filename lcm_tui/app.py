@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -31,10 +30,11 @@ from lcm_tui import terminal
 from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.keymap import current, key_problems, textual_keys
 from lcm_tui.places import Place
-from lcm_tui.registry import FIRST, LATER, import_ahead, screen_for
+from lcm_tui.registry import screen_for
 from lcm_tui.remembered import Remembered, read_shares, remembered_path
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Handled, TypedAhead
+from lcm_tui.warm_up import WarmUp
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +42,6 @@ log = logging.getLogger(__name__)
 #: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms
 #: half of the keys took more than 1.10 times as long, and one in ten 70 ms in place of 41.
 SWITCH_SECONDS = 0.0005
-#: So long behind a key the screens that are opened most may be imported; all others wait for a rest.
-WARM_UP_SECONDS = 0.15
-#: Without a key for so long, the operator reads.
-REST_SECONDS = 1.5
-#: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
-RARELY = 200
 #: Notifications that stand at a time: of three lines of text each, they take less than half of 24 lines.
 MOST_NOTIFICATIONS = 3
 #: Who presses a key when a notification has stood for so long has read it.
@@ -98,7 +92,7 @@ class LcmApp(App[int]):
         self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
         self._session: Session | None = None
         self.failure: LcmError | None = None
-        self._front_news = asyncio.Event()  #: another screen is in front, or that one has its rows
+        self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
             # Only an ANSI theme is legible without colours: others become grey on grey (docs/decisions.md,
@@ -162,7 +156,7 @@ class LcmApp(App[int]):
         if not self.is_headless:
             self._leave_when_told()
             self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
-            self.run_worker(self._warm_up(), group="watch", exit_on_error=False)
+            self.run_worker(self._warm_up.run(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         mistakes = [*(one.message for one in self._settings.diagnostics[:3]), *self._mistakes]
         if mistakes:
@@ -186,55 +180,9 @@ class LcmApp(App[int]):
         if terminal.is_gone():
             self.exit(0)
 
-    async def _warm_up(self) -> None:
-        """Once the first rows stand, import the other screens; keys come first, and screens that open.
-
-        An opening would else pay for it. What lives on is kept out of the collector's way, together with some
-        6,000 objects (1 MB) of garbage: to look for those takes up to 150 ms, in which no key is answered.
-        """
-        painted = asyncio.Event()
-        # Textual calls back before it has painted what is mounted in one batch.
-        self.call_later(self.screen.call_after_refresh, painted.set)
-        await painted.wait()
-        gc.freeze()
-        young, middle, _ = gc.get_threshold()
-        gc.set_threshold(young, middle, RARELY)
-        gc.enable()  # the launch had disabled it
-        for name in FIRST:
-            await self._without_keys(WARM_UP_SECONDS)
-            await asyncio.to_thread(import_ahead, name)
-        await asyncio.sleep(REST_SECONDS)
-        for name in LATER:
-            await self._without_keys(REST_SECONDS)
-            await asyncio.to_thread(import_ahead, name)
-        gc.freeze()
-        await self._collect_at_rest()
-
-    async def _collect_at_rest(self) -> None:
-        """Look through all objects for garbage when no key has come for a while, and hardly ever else."""
-        collected = time.monotonic()
-        while True:
-            await asyncio.sleep(REST_SECONDS)
-            pressed = self.session.key_at
-            if collected < pressed < time.monotonic() - REST_SECONDS:
-                gc.collect()
-                collected = time.monotonic()
-
-    async def _without_keys(self, seconds: float) -> None:
-        """Wait until the screen in front has its rows, and no key has come for so many *seconds*."""
-        await self._rows_in_front()
-        while (left := self.session.key_at + seconds - time.monotonic()) > 0:
-            await asyncio.sleep(left)
-            await self._rows_in_front()
-
-    async def _rows_in_front(self) -> None:
-        while not self._front_loaded():
-            self._front_news.clear()
-            await self._front_news.wait()
-
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
-        self._front_news.set()
+        self._warm_up.tell_front_news()
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys act in turn, and note when one was pressed: what can wait waits until keys have paused."""

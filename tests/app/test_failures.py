@@ -26,6 +26,7 @@ from lcm_tui import logfile
 from lcm_tui.app import LcmApp
 from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.warm_up import WarmUp
 from tests.app.support import open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -349,18 +350,18 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         tried.append(name)
         raise ImportError(f"no {name}")
 
-    async def rest(app: LcmApp) -> None:
+    async def rest(warm_up: WarmUp) -> None:
         done.append("rests")
 
-    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
-    monkeypatch.setattr("lcm_tui.app.REST_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.warm_up.WARM_UP_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.warm_up.REST_SECONDS", 0)
     monkeypatch.setattr("lcm_tui.registry.importlib.import_module", broken)
-    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
-    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
-    monkeypatch.setattr(LcmApp, "_collect_at_rest", rest)
+    monkeypatch.setattr("lcm_tui.warm_up.gc.freeze", lambda: done.append("frozen"))
+    monkeypatch.setattr("lcm_tui.warm_up.gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr(WarmUp, "_collect_at_rest", rest)
     async with open_app(database_file("0.15.3")) as pilot:
         assert isinstance(pilot.app, LcmApp)
-        await pilot.app._warm_up()
+        await pilot.app._warm_up.run()
     assert len(tried) > 10
     assert done == ["frozen", "frozen", "rests"]
     assert "dag.screen cannot be imported" in caplog.text
@@ -370,15 +371,15 @@ async def test_nothing_is_imported_ahead_while_keys_come(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     tried: list[str] = []
-    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 60)
-    monkeypatch.setattr("lcm_tui.app.import_ahead", tried.append)
-    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: tried.append("frozen"))
-    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr("lcm_tui.warm_up.WARM_UP_SECONDS", 60)
+    monkeypatch.setattr("lcm_tui.warm_up.import_ahead", tried.append)
+    monkeypatch.setattr("lcm_tui.warm_up.gc.freeze", lambda: tried.append("frozen"))
+    monkeypatch.setattr("lcm_tui.warm_up.gc.set_threshold", lambda *_: None)
     async with open_app(database_file("0.15.3")) as pilot:
         app = pilot.app
         assert isinstance(app, LcmApp)
         app.session.key_at = time.monotonic()
-        ahead = asyncio.create_task(app._warm_up())
+        ahead = asyncio.create_task(app._warm_up.run())
         await wait_for(pilot, lambda: tried == ["frozen"])
         await pilot.pause(0.1)
         assert tried == ["frozen"]

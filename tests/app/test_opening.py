@@ -323,7 +323,7 @@ async def test_work_without_keys_waits_for_the_rows_in_front_or_until_their_scre
         async def work_during_an_opening() -> asyncio.Task[None]:
             await pilot.press("s")
             await wait_for(pilot, lambda: isinstance(app.screen, DagScreen) and app.screen.is_mounted)
-            work = asyncio.create_task(app._without_keys(0))
+            work = asyncio.create_task(app._warm_up._without_keys(0))
             await pilot.pause(0.1)
             assert not work.done()
             return work
