@@ -6,8 +6,7 @@ import asyncio
 
 from lcm_core.context_items import ItemId
 from lcm_core.context_view import fresh_tail_of
-from lcm_core.dag.coverage import Coverage, cover
-from lcm_core.dag.graph import SummaryGraph
+from lcm_core.dag.coverage import Coverage, Standing, cover
 from lcm_core.engine_rules import TailRules
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
@@ -24,8 +23,11 @@ async def read_coverage(reader: Reader, conversation_id: ConversationId, rules: 
 
     A fixed number of statements and no text; of messages only those near the fresh tail are read.
     """
-    graph = await summary_store.load_graph(reader, conversation_id)
-    linked = await linked_runs(reader, conversation_id)
+    columns = await summary_store.load_columns(reader, conversation_id)
+    # What needs no link is worked out while SQLite goes through them.
+    standing, linked = await asyncio.gather(
+        asyncio.to_thread(Standing, columns), linked_runs(reader, conversation_id)
+    )
     items = await context_store.context_items(reader, conversation_id)
     raw = [item for item in items.refs if isinstance(item, int)]
     weights: dict[ItemId, context_store.Weight | None] = {}
@@ -37,18 +39,18 @@ async def read_coverage(reader: Reader, conversation_id: ConversationId, rules: 
     first = None
     if tail is not None and tail.first_ordinal is not None:
         first = items.refs[items.ordinals.index(tail.first_ordinal)]
-    return await asyncio.to_thread(_covered, graph, linked, items.refs, first)
+    return await asyncio.to_thread(_covered, standing, linked, items.refs, first)
 
 
 def _covered(
-    graph: SummaryGraph, linked: Linked, refs: tuple[ItemId, ...] | list[ItemId], first: ItemId
+    standing: Standing, linked: Linked, refs: tuple[ItemId, ...] | list[ItemId], first: ItemId
 ) -> Coverage:
     items = [
         linked.place_of(ref) if isinstance(ref, int) else None if ref is None else SummaryId(ref)
         for ref in refs
     ]
     tail = linked.place_of(first) if isinstance(first, int) else None
-    return cover(graph, linked.links, linked.seqs, items, tail).prepare()
+    return cover(standing, linked.links, linked.seqs, items, tail).prepare()
 
 
 async def read_broken(reader: Reader, conversation_id: ConversationId) -> set[SummaryId]:

@@ -20,6 +20,7 @@ from lcm_core.dag.coverage import (
     Held,
     Level,
     Scale,
+    Standing,
     State,
     beside,
     beyond,
@@ -29,9 +30,9 @@ from lcm_core.dag.coverage import (
     nearest,
     runs_of,
 )
-from lcm_core.dag.graph import PlainNode, SummaryGraph
+from lcm_core.dag.graph import GraphColumns
 from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, Edge, SummaryId
+from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.coverage import linked_runs
 from lcm_core.store.database import Database
@@ -58,14 +59,18 @@ class World:
     tail: int
 
     def map(self) -> Coverage:
-        graph = SummaryGraph.build(
-            [PlainNode(name, "condensed" if depth else "leaf", depth) for name, depth in self.depths.items()],
-            [Edge(consumer, source, at) for at, (consumer, source) in enumerate(self.edges)],
-            [item for item in self.items if isinstance(item, str)],
+        edges = [edge for edge in self.edges if edge[0] in self.depths]
+        columns = GraphColumns(
+            list(self.depths),
+            ["condensed" if depth else "leaf" for depth in self.depths.values()],
+            list(self.depths.values()),
+            [consumer for consumer, _ in edges],
+            [source for _, source in edges],
+            tuple(item for item in self.items if isinstance(item, str)),
         )
         links = {name: runs_of(found) for name, found in self.links.items() if found}
         seqs = range(1, self.messages + 1)
-        return cover(graph, links, seqs, self.items, self.tail).marked(self.broken, self.stale)
+        return cover(Standing(columns), links, seqs, self.items, self.tail).marked(self.broken, self.stale)
 
     # -- the slow account ----------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import accumulate, chain, compress, count, filterfalse, groupby, islice, pairwise, repeat
-from operator import attrgetter, itemgetter, lt
+from itertools import accumulate, chain, compress, filterfalse, groupby, islice, pairwise, repeat
+from operator import attrgetter, le
 from typing import Final, NamedTuple, TypeAlias
 
-from lcm_core.dag.graph import SummaryGraph
+from lcm_core.dag.graph import GraphColumns, SummaryGraph
 from lcm_core.records import SummaryId
 
 #: First place and the one behind the last.
@@ -77,8 +77,7 @@ _COARSE: Final = attrgetter("coarse")
 _DEPTH: Final = attrgetter("depth")
 _RUNS: Final = attrgetter("runs")
 _STATE: Final = attrgetter("state")
-_FIRST: Final = itemgetter(0)
-_END: Final = itemgetter(1)
+_ID: Final = attrgetter("summary_id")
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,8 @@ class Level:
     @cached_property
     def holed(self) -> tuple[Block, ...]:
         """Those that do not cover every message from their first to their last."""
-        return tuple([block for block in self.blocks if len(block.runs) > 1])
+        several = map((1).__lt__, map(len, map(_RUNS, self.blocks)))
+        return tuple(compress(self.blocks, several))
 
     @cached_property
     def whole(self) -> Mapping[State, tuple[list[int], list[int]]]:
@@ -116,6 +116,8 @@ class Level:
             blocks = tuple([block for block in blocks if len(block.runs) == 1])
             firsts, ends = [block.first for block in blocks], [block.end for block in blocks]
         states = list(map(_STATE, blocks))
+        if states.count(states[0] if states else State.BROKEN) == len(states):
+            return {states[0]: (firsts, sorted(ends))} if states else {}
         found = {}
         for state in set(states):
             here = [one is state for one in states]
@@ -125,9 +127,9 @@ class Level:
     @cached_property
     def doubled(self) -> Runs:
         """The messages that several of them cover: what each covers of those before it."""
-        runs = sorted(chain.from_iterable(map(_RUNS, self.blocks)))
-        if not any(map(lt, islice(map(_FIRST, runs), 1, None), accumulate(map(_END, runs), max))):
+        if not self.holed and all(map(le, self.ends, islice(self.firsts, 1, None))):
             return ()
+        runs = sorted(chain.from_iterable(map(_RUNS, self.blocks)))
         found: list[Run] = []
         reach = 0
         for first, end in runs:
@@ -164,7 +166,12 @@ class Coverage:
     tail: int  #: the place of the first message of the fresh tail; without one that behind the last message
     unplaced: tuple[Block, ...]  #: summaries that cover no message of this conversation
     dangling: tuple[SummaryId, ...]  #: ids that the context or a summary names, without a row here
-    graph: SummaryGraph = field(repr=False)
+    columns: GraphColumns = field(repr=False)
+
+    @property
+    def graph(self) -> SummaryGraph:
+        """The summaries with what they were made from."""
+        return self.columns.graph
 
     @property
     def messages(self) -> int:
@@ -174,8 +181,7 @@ class Coverage:
     @cached_property
     def blocks(self) -> Mapping[SummaryId, Block]:
         """Every summary by its id."""
-        placed = chain.from_iterable(level.blocks for level in self.levels)
-        return {block.summary_id: block for block in chain(placed, self.unplaced)}
+        return dict(zip(map(_ID, self._each()), self._each(), strict=True))
 
     @cached_property
     def lost(self) -> Runs:
@@ -190,19 +196,22 @@ class Coverage:
     @cached_property
     def counts(self) -> Mapping[State, int]:
         """How many summaries there are in each state."""
-        found = Counter(map(_STATE, self.blocks.values()))
+        found = Counter(map(_STATE, self._each()))
         return {state: found[state] for state in State}
 
     @cached_property
     def coarse(self) -> int:
         """How many summaries are drawn without some of their holes."""
-        return sum(map(_COARSE, self.blocks.values()))
+        return sum(map(_COARSE, self._each()))
+
+    def _each(self) -> Iterable[Block]:
+        return chain(chain.from_iterable([level.blocks for level in self.levels]), self.unplaced)
 
     def prepare(self) -> Coverage:
         """Work out now what a picture needs, in a thread rather than on the event loop."""
         for level in self.levels:
             _ = level.whole, level.doubled
-        _ = self.counts, self.coarse, self.lost, self.doubled
+        _ = self.blocks, self.counts, self.coarse, self.lost, self.doubled
         return self
 
     def level_of(self, summary_id: SummaryId) -> int | None:
@@ -230,7 +239,7 @@ def _in_states(blocks: Iterable[Block], states: Mapping[SummaryId, State]) -> tu
 
 
 def cover(
-    graph: SummaryGraph,
+    standing: Standing,
     links: Mapping[SummaryId, Runs],
     seqs: Sequence[int],
     items: Sequence[int | SummaryId | None],
@@ -241,96 +250,113 @@ def cover(
     *links*: the messages that each summary is linked to itself. *items*: what the context holds, in order; a
     message by its place, what is not of this conversation as None. *tail*: where the fresh tail begins.
     """
-    below = _Below(graph, links)
+    columns = standing.columns
+    runs, coarse = _below(standing, links)
     covering: list[tuple[Run, int]] = []
     for at, item in enumerate(items):
         if isinstance(item, int):
             covering.append(((item, item + 1), at))
-        elif item is not None and item in below.at:
-            covering += ((run, at) for run in below.runs[below.at[item]])
+        elif item is not None and item in columns.at:
+            covering += ((run, at) for run in runs[columns.at[item]])
     covering.sort()
-    blocks = below.blocks()
-    placed = sorted(filter(_RUNS, blocks), key=_RUNS)
+    rough = map(coarse.__contains__, range(len(runs))) if coarse else repeat(False, len(runs))
+    rows = zip(columns.ids, columns.kinds, columns.depths, runs, standing.states, rough, strict=True)
+    blocks = list(map(tuple.__new__, repeat(Block), rows))
+    placed = list(filter(_RUNS, blocks))
     placed.sort(key=_DEPTH, reverse=True)
     return Coverage(
         seqs,
-        tuple(Level(depth, tuple(found)) for depth, found in groupby(placed, _DEPTH)),
-        tuple(_with_depths(cut_of(covering, len(seqs)), items, graph)),
+        tuple(Level(depth, tuple(sorted(found, key=_RUNS))) for depth, found in groupby(placed, _DEPTH)),
+        tuple(_with_depths(cut_of(covering, len(seqs)), items, columns)),
         len(seqs) if tail is None else tail,
         tuple(filterfalse(_RUNS, blocks)),
-        graph.dangling,
-        graph,
+        standing.dangling,
+        columns,
     )
 
 
-class _Below:
-    """What each summary covers through everything under it.
+class Standing:
+    """What the summaries of a conversation tell of each other, whatever messages they are linked to.
 
-    Summaries are numbers here, in the order of the graph, and no function of our own is called for each of
+    Summaries are numbers here, in the order of the columns, and no function of our own is called for each of
     them: 12,000 take two thirds of the time so.
     """
 
-    def __init__(self, graph: SummaryGraph, links: Mapping[SummaryId, Runs]) -> None:
-        nodes = graph.nodes
-        self._graph = graph
-        self.at = dict(zip(nodes, count()))
-        self._depths = [node.depth or 0 for node in nodes.values()]
-        self._sources: defaultdict[int, list[int]] = defaultdict(list)
-        at, pairs = self.at.get, graph.pairs
-        for consumer, source in zip(map(at, map(_FIRST, pairs)), map(at, map(_END, pairs)), strict=True):
-            if consumer is not None and source is not None:
-                self._sources[consumer].append(source)
-        self.runs: list[Runs] = list(map(links.get, nodes, repeat(())))
-        self._coarse: set[int] = set()
-        self._in_turn = sorted(self._sources, key=self._depths.__getitem__)
+    def __init__(self, columns: GraphColumns) -> None:
+        self.columns = columns
+        at, depths = columns.at, columns.depths
+        self.sources: defaultdict[int, list[int]] = defaultdict(list)
+        dangling = not at.keys() >= set(columns.in_context)
+        for consumer, source in zip(
+            map(at.__getitem__, columns.consumers), map(at.get, columns.sources), strict=True
+        ):
+            if source is None:
+                dangling = True
+            else:
+                self.sources[consumer].append(source)
+        self.dangling = columns.graph.dangling if dangling else ()
+        self._in_turn = sorted(self.sources, key=depths.__getitem__)
         #: Deeper than all its sources is every summary that an engine made: then no order has to be found.
-        deep = self._depths.__getitem__
-        self._simple = all(max(map(deep, self._sources[one])) < deep(one) for one in self._in_turn)
-        self._go_up()
+        deep = depths.__getitem__
+        self._simple = all(max(map(deep, self.sources[one])) < deep(one) for one in self._in_turn)
+        self.states = self._states()  #: as far as no text decides
 
-    def _go_up(self) -> None:
-        runs, sources, coarse = self.runs, self._sources, self._coarse
-        for one in [one for one, own in enumerate(runs) if len(own) > MOST_RUNS and one not in sources]:
-            runs[one], _ = _closed(runs[one])
-            coarse.add(one)
-        for ring in self._rings():
-            under = {*ring, *chain.from_iterable(map(sources.__getitem__, ring))}
-            found, closed = _closed(joined(chain.from_iterable(map(runs.__getitem__, under))))
-            if closed or not coarse.isdisjoint(under):
-                coarse.update(ring)
-            for one in ring:
-                runs[one] = found
-
-    def _rings(self) -> Iterable[Sequence[int]]:
+    def rings(self) -> Iterable[Sequence[int]]:
         """The summaries that have sources, each behind them: alone, or with its whole cycle."""
         if self._simple:
             return zip(self._in_turn)
-        rings = [tuple(map(self.at.__getitem__, ring)) for ring in self._graph.rings_first]
-        return [ring for ring in rings if ring[0] in self._sources]
-
-    def blocks(self) -> list[Block]:
-        """All of them, in the order of the graph."""
-        nodes, coarse = self._graph.nodes, self._coarse
-        kinds = [node.kind for node in nodes.values()]
-        rough = map(coarse.__contains__, range(len(nodes)))
-        columns = zip(nodes, kinds, self._depths, self.runs, self._states(), rough, strict=True)
-        return list(map(tuple.__new__, repeat(Block), columns))
+        at = self.columns.at
+        rings = [tuple(map(at.__getitem__, ring)) for ring in self.columns.graph.rings_first]
+        return [ring for ring in rings if ring[0] in self.sources]
 
     def _states(self) -> list[State]:
-        """Their states as far as no text decides."""
-        held = [self.at[one] for one in self._graph.in_context if one in self.at]
-        live = [False] * len(self.runs)
-        for one in held if self._simple else map(self.at.__getitem__, self._graph.live):
-            live[one] = True
+        at = self.columns.at
+        held = [at[one] for one in self.columns.in_context if one in at]
+        states = [State.ORPHAN] * len(at)
+        for one in held if self._simple else map(at.__getitem__, self.columns.graph.live):
+            states[one] = State.CONSUMED
         if self._simple:
             for one in reversed(self._in_turn):
-                if live[one]:
-                    for source in self._sources[one]:
-                        live[source] = True
-        states = [State.CONSUMED if reached else State.ORPHAN for reached in live]
+                if states[one] is State.CONSUMED:
+                    for source in self.sources[one]:
+                        states[source] = State.CONSUMED
         for one in held:
             states[one] = State.IN_CONTEXT
         return states
+
+
+def _below(standing: Standing, links: Mapping[SummaryId, Runs]) -> tuple[list[Runs], set[int]]:
+    """What each summary covers through everything under it, and those of which that is coarse."""
+    runs: list[Runs] = list(map(links.get, standing.columns.ids, repeat(())))
+    sources, coarse = standing.sources, set[int]()
+    for one in [one for one, own in enumerate(runs) if len(own) > MOST_RUNS and one not in sources]:
+        runs[one], _ = _closed(runs[one])
+        coarse.add(one)
+    for ring in standing.rings():
+        if len(ring) == 1 and not coarse and not runs[ring[0]]:
+            run = _in_a_row(list(map(runs.__getitem__, sources[ring[0]])))
+            if run:
+                runs[ring[0]] = run
+                continue
+        under = {*ring, *chain.from_iterable(map(sources.__getitem__, ring))}
+        found, closed = _closed(joined(chain.from_iterable(map(runs.__getitem__, under))))
+        if closed or not coarse.isdisjoint(under):
+            coarse.update(ring)
+        for one in ring:
+            runs[one] = found
+    return runs, coarse
+
+
+def _in_a_row(sources: Sequence[Runs]) -> Runs:
+    """The one run of sources that follow each other, as an engine condenses them; none of others."""
+    if not all(sources):
+        return ()
+    first = end = sources[0][0][0]
+    for found in sources:
+        if found[0][0] != end or len(found) > 1:
+            return ()
+        end = found[0][1]
+    return ((first, end),)
 
 
 def _states(
@@ -347,12 +373,12 @@ def _states(
 
 
 def _with_depths(
-    pieces: Iterable[Piece], items: Sequence[int | SummaryId | None], graph: SummaryGraph
+    pieces: Iterable[Piece], items: Sequence[int | SummaryId | None], columns: GraphColumns
 ) -> Iterable[Piece]:
     for piece in pieces:
         item = None if piece.item is None else items[piece.item]
         if isinstance(item, str):
-            piece = replace(piece, depth=graph.nodes[item].depth or 0)
+            piece = replace(piece, depth=columns.depths[columns.at[item]])
         yield piece
 
 

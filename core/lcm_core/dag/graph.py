@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -49,6 +49,32 @@ def plain_nodes(
     """Many of them by id; `PlainNode()` itself is a function of Python's, and takes twice as long."""
     rows = list(zip(ids, kinds, depths, strict=True))
     return dict(zip(map(_ID, rows), map(tuple.__new__, repeat(PlainNode), rows), strict=True))
+
+
+@dataclass(frozen=True)
+class GraphColumns:
+    """The rows of a graph as columns, for what needs no walk: of 12,000 summaries no object each is made."""
+
+    ids: Sequence[SummaryId]  #: in the order in which they were made, each once
+    kinds: Sequence[str]
+    depths: Sequence[int]
+    consumers: Sequence[SummaryId]  #: of each edge, in the order of condensation; each has a row
+    sources: Sequence[SummaryId]  #: of each edge; may dangle
+    in_context: tuple[SummaryId, ...]  #: in order of ordinal; may repeat and may dangle
+
+    @cached_property
+    def at(self) -> Mapping[SummaryId, int]:
+        """The place of each id among the ids."""
+        return dict(zip(self.ids, count()))
+
+    @cached_property
+    def graph(self) -> SummaryGraph:
+        """The same, arranged for walks."""
+        # Of each text one: what is compared from here on is mostly the very same.
+        known = dict(zip(self.ids, self.ids, strict=True)).get
+        columns = [map(known, column, column) for column in (self.consumers, self.sources)]
+        nodes = plain_nodes(self.ids, self.kinds, self.depths)
+        return SummaryGraph(nodes, list(zip(*columns, strict=True)), self.in_context)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import compress
+from typing import Final, cast
 
 from lcm_core.dag.gist import gist
-from lcm_core.dag.graph import Node, SummaryGraph, plain_nodes
+from lcm_core.dag.graph import GraphColumns, SummaryGraph
 from lcm_core.dag.markers import MARKER_LIKE, BrokenKind, classify
 from lcm_core.errors import NotFoundError
 from lcm_core.javascript import BLANKS
@@ -222,21 +223,26 @@ MOST_ROWS: Final = 3
 
 async def load_graph(reader: Reader, conversation_id: ConversationId) -> SummaryGraph:
     """The whole DAG of a conversation: ids, kinds, depths and edges, no text; read in one thread."""
+    return (await load_columns(reader, conversation_id)).graph
+
+
+async def load_columns(reader: Reader, conversation_id: ConversationId) -> GraphColumns:
+    """The rows of `load_graph`, which nobody has to walk yet."""
     if not reader.schema.has("summaries"):
-        return SummaryGraph.build((), (), ())
+        return GraphColumns((), (), (), (), (), ())
     in_context = [summary_id for summary_id, _ in await context_ordinals(reader, conversation_id)]
-    return await reader.run(_graph, reader.schema, conversation_id, in_context)
+    return await reader.run(_columns, reader.schema, conversation_id, tuple(in_context))
 
 
-def _graph(
-    db: Rows, schema: Schema, conversation_id: ConversationId, in_context: Sequence[SummaryId]
-) -> SummaryGraph:
-    nodes = _nodes(db, schema, conversation_id)
+def _columns(
+    db: Rows, schema: Schema, conversation_id: ConversationId, in_context: tuple[SummaryId, ...]
+) -> GraphColumns:
+    ids, kinds, depths = _nodes(db, schema, conversation_id)
     if not schema.has("summary_parents"):
-        return SummaryGraph(nodes, (), tuple(in_context))
+        return GraphColumns(ids, kinds, depths, (), (), in_context)
     mine = ""
     parameters: tuple[ConversationId, ...] = ()
-    if not few_others(db, "summary_parents", len(nodes)):
+    if not few_others(db, "summary_parents", len(ids)):
         mine = "WHERE e.summary_id IN (SELECT summary_id FROM summaries WHERE conversation_id = ?)"
         parameters = (conversation_id,)
     consumers, sources = texts(
@@ -246,16 +252,16 @@ def _graph(
         ("consumer", "source"),
         parameters,
     )
-    known: dict[str, SummaryId] = {one: one for one in nodes}
-    # Of each text one: what is compared from here on is mostly the very same.
-    ids = [[known.get(one) or SummaryId(one) for one in column] for column in (consumers, sources)]
-    pairs = list(zip(*ids, strict=True))
-    if not nodes.keys() >= set(consumers):
-        pairs = [pair for pair in pairs if pair[0] in nodes]
-    return SummaryGraph(nodes, pairs, tuple(in_context))
+    if not (known := set(ids)).issuperset(consumers):
+        here = list(map(known.__contains__, consumers))
+        consumers, sources = list(compress(consumers, here)), list(compress(sources, here))
+    edges = cast(Sequence[SummaryId], consumers), cast(Sequence[SummaryId], sources)
+    return GraphColumns(ids, kinds, depths, *edges, in_context)
 
 
-def _nodes(db: Rows, schema: Schema, conversation_id: ConversationId) -> dict[SummaryId, Node]:
+def _nodes(
+    db: Rows, schema: Schema, conversation_id: ConversationId
+) -> tuple[Sequence[SummaryId], Sequence[str], Sequence[int]]:
     """The summaries in the order in which they were made; from indexes alone where the file has them.
 
     A row holds the text as well: to read past 12,000 texts takes longer than all the rest.
@@ -270,14 +276,21 @@ def _nodes(db: Rows, schema: Schema, conversation_id: ConversationId) -> dict[Su
     )
     whole = few_others(db, "summaries", len(made))
     where = "ORDER BY summaries.summary_id" if whole else "WHERE conversation_id = ?"
-    rows, ids = texts(
+    rows, names = texts(
         db,
         f"SELECT rowid AS made, CAST(summary_id AS TEXT) AS summary_id FROM summaries {where}",
         ("made", "summary_id"),
         () if whole else (conversation_id,),
     )
-    named = dict(zip(rows, map(SummaryId, ids), strict=True))
-    return plain_nodes(map(named.__getitem__, made), kinds, [int(depth or 0) for depth in depths])
+    named = dict(zip(rows, cast(Sequence[SummaryId], names), strict=True))
+    numbers = {depth: int(depth or 0) for depth in set(depths)}
+    ids = list(map(named.__getitem__, made))
+    deep = list(map(numbers.__getitem__, depths))
+    if len(set(ids)) == len(ids):
+        return ids, kinds, deep
+    each = dict(zip(ids, zip(kinds, deep, strict=True), strict=True))
+    # Ids that are not there are all the same: one of them stands for all.
+    return list(each), [kind for kind, _ in each.values()], [depth for _, depth in each.values()]
 
 
 def few_others(db: Rows, table: str, rows: int) -> bool:
