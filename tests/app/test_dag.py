@@ -226,7 +226,9 @@ async def test_opening_reads_as_little_of_a_large_graph_as_of_a_small_one(databa
             counts.append(database.statements - before)
             await pilot.press("Z", "Z")
             assert len(screen.lines.keys) == 63 + more
-    assert counts[0] == counts[1] < 40
+    # Work beside the keys may come a statement before or behind; ids asked for in parts would be six more.
+    assert max(counts) < 40
+    assert abs(counts[1] - counts[0]) < 3
 
 
 @pytest.mark.long
