@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "agent-memory.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", BLOCKS, ids=[f"block {number}" for number, _ in enumerate(BLOCKS, 1)])
 def test_an_example_runs_as_it_stands(source: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -110,6 +110,7 @@ def test_the_first_screen_imports_what_it_needs():
     assert LATER & modules_after_importing(*STARTING) == set()
 
 
+@pytest.mark.long
 def test_the_views_that_are_opened_most_import_no_checks_and_no_changes():
     views = (f"lcm_tui.screens.{name}.screen" for name in ("conversation", "dag", "context"))
     not_wanted = {"lcm_core.change", "lcm_core.checks", "lcm_core.host", "lcm_core.summarize"}

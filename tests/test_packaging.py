@@ -34,6 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a checkout knows its files")
 def test_the_source_distribution_holds_what_make_test_needs(tmp_path: Path):
     """Every file of the repository: tests look at pages, pictures and the files of the environment too."""

@@ -150,6 +150,7 @@ async def test_one_pass_then_the_rest_then_all_of_it_back(path: Path):
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_a_draft_waits_for_a_word(path: Path):
     async with open_app(path) as pilot:
         screen = await opened(pilot)

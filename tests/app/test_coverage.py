@@ -85,6 +85,7 @@ async def test_m_switches_between_tree_and_map_and_keeps_the_summary(database_fi
         assert len(pilot.app.screen_stack) == depth - 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "further", sampled([(), ("right", "down")], [("right", "down")]), ids=["a leaf", "a message"]
 )
@@ -109,6 +110,7 @@ async def test_the_tree_is_as_it_was_left_after_the_map_and_others(
             await wait_for(pilot, lambda: shown_lines(pilot)[1:] == before, "the same screen")
 
 
+@pytest.mark.long
 async def test_arrows_zoom_and_the_mouse_choose_a_block(database_file: DatabaseFactory):
     async with map_of(database_file("0.15.3"), select=D1) as (pilot, screen):
         rows = screen.rows
@@ -160,6 +162,7 @@ async def test_a_block_is_opened_dissolved_and_followed_to_its_messages(database
         assert screen.why_not("rewrite") is None
 
 
+@pytest.mark.long
 async def test_words_are_found_in_the_summaries(database_file: DatabaseFactory):
     async with map_of(database_file("0.15.3"), select=NEWEST) as (pilot, screen):
         await press(pilot, "/", *LEAF[4:12], "enter")

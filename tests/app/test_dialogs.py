@@ -84,7 +84,8 @@ async def test_arrows_select_every_passage_and_the_answer_takes_the_lines_that_i
         await wait_for(pilot, lambda: not any("no passage 9" in line for line in shown_lines(pilot)))
 
 
-@pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("size", [NARROW, WIDE])
 async def test_nothing_of_the_screen_below_is_seen_beside_a_dialog_and_its_keys_are_its_own(
     database_file: DatabaseFactory, size: tuple[int, int]
 ):
@@ -124,6 +125,7 @@ async def test_without_colours_the_screen_below_is_dim(
         )
 
 
+@pytest.mark.long
 async def test_what_was_typed_is_there_after_the_help(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         form = AskAgain("Draft again", "extractive", Asked())

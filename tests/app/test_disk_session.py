@@ -75,6 +75,7 @@ def held(screen: DiskSessionScreen) -> list[int]:
     return keys
 
 
+@pytest.mark.long
 async def test_the_newest_entry_comes_first_and_the_others_by_paging(
     long_session: HostSession, database_file: DatabaseFactory
 ):

@@ -113,6 +113,7 @@ async def test_a_text_of_ones_own_goes_through_the_preview(path: Path):
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_sweep_text_and_brief_are_one_batch(
     path: Path, settings: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -176,6 +177,7 @@ async def test_a_call_that_fails_writes_nothing_and_a_paid_draft_is_found_again(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_cleared_activated_and_deleted_each_by_its_preview(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
     async with open_app(path, size=NARROW) as pilot:

@@ -402,6 +402,7 @@ async def test_search_tables_alone_are_mended_without_a_plan(database_copy: Data
     assert not value(path, "SELECT count(*) FROM sqlite_master WHERE name = 'lcm_tui_operations'")
 
 
+@pytest.mark.long
 async def test_what_has_no_fix_says_so_and_a_split_session_goes_to_merge(
     database_copy: DatabaseFactory, no_offer: None
 ):

@@ -177,6 +177,7 @@ async def test_the_card_says_what_health_has_found(database_file: DatabaseFactor
         await wait_for_text(pilot, f"✗ {broken} broken findings")
 
 
+@pytest.mark.long
 async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, monkeypatch):
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:

@@ -208,6 +208,7 @@ async def test_a_new_file_appears_in_the_list(database_copy: DatabaseFactory):
             )
 
 
+@pytest.mark.long
 async def test_a_screen_behind_others_is_true_again_when_it_comes_back(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     with Host(path) as host:

@@ -71,6 +71,7 @@ async def test_a_part_of_the_bar_leads_to_its_first_item(database_file: Database
         assert "tool" in shown_lines(pilot)[0] or screen.items.ordinal is not None
 
 
+@pytest.mark.long
 async def test_an_id_in_a_text_leads_to_the_summary(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = await open_screen(pilot, "PreviousScreen")
@@ -161,6 +162,7 @@ def test_a_name_in_a_row_is_that_of_the_row_or_of_another(name: str, own: str, s
     assert is_id_of(name, own) is same
 
 
+@pytest.mark.long
 async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         home = pilot.app.screen
@@ -177,6 +179,7 @@ async def test_each_conversation_of_a_card_opens_itself(database_file: DatabaseF
             await settled(pilot)
 
 
+@pytest.mark.long
 async def test_keys_and_bars_of_a_preview_and_the_hint_of_an_empty_list(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
         screen = await walk_to(pilot, "PlanScreen")

@@ -279,6 +279,7 @@ async def test_what_changes_behind_a_screen_paints_nothing(
         assert painted == []
 
 
+@pytest.mark.long
 async def test_what_is_painted_in_parts_is_what_a_whole_paint_shows(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):

@@ -138,6 +138,7 @@ def test_the_words_themselves_count_more_than_words_that_are_alike() -> None:
     assert match_phrases("the", words) == 0.0
 
 
+@pytest.mark.long
 async def test_enter_waits_for_what_the_typed_words_find(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

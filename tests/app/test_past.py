@@ -86,6 +86,7 @@ async def test_no_press_is_lost(database_copy: DatabaseFactory):
         assert OTHER not in screen.lines.known.ids
 
 
+@pytest.mark.long
 async def test_what_is_opened_from_the_past_is_of_the_past(dissolved: tuple[Path, str]):
     path, operation = dissolved
     async with open_app(path, size=NARROW) as pilot:

@@ -182,6 +182,7 @@ async def test_what_is_too_much_for_a_screen_is_said(
         assert "lcm-tui prune 1 --delete" in " ".join(shown(pilot).split())
 
 
+@pytest.mark.long
 async def test_what_is_marked_is_named_when_it_is_not_what_is_selected(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await settled(pilot)

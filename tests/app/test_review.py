@@ -592,6 +592,7 @@ async def test_pausing_twice_breaks_calls_off_and_their_summaries_wait_again(
     assert dump(path) == before
 
 
+@pytest.mark.long
 async def test_a_wide_terminal_shows_the_texts_beside_the_list(database_copy: DatabaseFactory):
     """The present text of what is selected, and its draft once there is one; a narrow one shows the list."""
     path = database_copy("0.15.3-damaged")

@@ -124,6 +124,7 @@ async def test_a_hit_opens_at_what_was_found_which_is_the_word_of_n(
         await wait_for(pilot, lambda: pilot.app.screen is searched, "the hits again, after one key")
 
 
+@pytest.mark.long
 async def test_a_hit_in_a_folded_result_opens_unfolded_marked_and_is_the_word_of_n(
     database_copy: DatabaseFactory,
 ):
@@ -201,6 +202,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         assert pilot.app.screen is screen, "it is opened once"
 
 
+@pytest.mark.long
 async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(
     database_copy: DatabaseFactory,
 ) -> None:
@@ -222,6 +224,7 @@ async def test_a_search_is_narrowed_to_a_kind_a_conversation_and_a_time(
         await wait_for(pilot, lambda: pilot.app.screen is not screen, "the screen before")
 
 
+@pytest.mark.long
 async def test_a_search_that_led_somewhere_is_offered_again_until_it_is_forgotten(
     database_copy: DatabaseFactory,
 ) -> None:
@@ -246,6 +249,7 @@ async def test_a_search_that_led_somewhere_is_offered_again_until_it_is_forgotte
         assert not any(NEEDLE.encode() in one.read_bytes() for one in kept if one.exists())
 
 
+@pytest.mark.long
 async def test_a_file_without_search_tables_gets_its_index_beside_the_typing(
     database_copy: DatabaseFactory,
 ) -> None:
@@ -351,6 +355,7 @@ async def test_a_hit_is_expanded_level_by_level_with_what_each_level_costs(
         await pilot.press("tab", "y", "escape")
 
 
+@pytest.mark.long
 async def test_without_the_cache_nothing_is_kept_on_disk(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -407,6 +412,7 @@ async def test_a_word_is_three_keys_away_from_every_screen(name: str, openclaw_h
 DIALOGS = {"ContextScreen": "question_mark", "ConversationsScreen": "R"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", sampled(DIALOGS, ["ConversationsScreen"]))
 async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_copy: DatabaseFactory) -> None:
     path = database_copy("0.15.3")

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+import pytest
 from lcm_core.records import SummaryId
 from textual.pilot import Pilot
 
@@ -83,6 +84,7 @@ async def test_operations_are_stepped_through_in_time_and_stay_a_diff(database_c
         await wait_for(pilot, lambda: pilot.app.screen.selected_id() == older._operation.id)  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 async def test_items_of_a_context_are_stepped_through_as_sent(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen: Any = await open_screen(pilot, "ItemScreen")
@@ -120,6 +122,7 @@ async def test_conversations_and_what_is_opened_from_elsewhere(database_file: Da
         await wait_until_said(pilot, "] (Next change) is not a key here; : lists all.")
 
 
+@pytest.mark.long
 async def test_hits_and_findings_lead_on_to_the_next_one(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=WIDE) as pilot:
         search: Any = await walk_to(pilot, "SearchScreen")
@@ -225,6 +228,7 @@ async def test_a_burst_of_steps_ends_where_the_presses_one_by_one_would(database
         await wait_for(pilot, lambda: any(one.startswith("This is the first ") for one in said(pilot)))
 
 
+@pytest.mark.long
 async def test_a_burst_of_steps_through_previous_contexts(database_file: DatabaseFactory):
     """Each press counts, while screens are still being read."""
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:

@@ -218,6 +218,7 @@ async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: s
         await wait_for_text(pilot, "Files of conversation 3")
 
 
+@pytest.mark.long
 async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes(
     database_copy: DatabaseFactory,
 ):
@@ -442,6 +443,7 @@ async def test_notifications_hide_neither_keys_nor_head_nor_prompt(database_file
         assert "4. A sentence that says" in shown(pilot)
 
 
+@pytest.mark.long
 async def test_what_a_screen_said_goes_with_it_and_finished_work_is_told_on_the_next(
     database_file: DatabaseFactory,
 ):

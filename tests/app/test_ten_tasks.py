@@ -83,6 +83,7 @@ async def test_1_every_broken_summary_in_all_conversations(database_file: Databa
         assert operator.keys <= FIVE
 
 
+@pytest.mark.long
 async def test_2_repair_them_all_with_a_look_at_each(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     async with open_app(path, size=NARROW) as pilot:

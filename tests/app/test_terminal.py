@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.long
 def test_the_app_ends_when_its_terminal_goes_away(database_file: Callable[[str], Path]) -> None:
     terminal, inner = pty.openpty()
     app = subprocess.Popen(

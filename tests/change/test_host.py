@@ -201,6 +201,7 @@ def commits_without_a_pause(path: Path, wanted: int) -> None:
     assert search_faults(path) == []
 
 
+@pytest.mark.long
 def test_commits_without_a_pause_and_a_host_lose_nothing(database_copy: DatabaseFactory) -> None:
     commits_without_a_pause(database_copy("0.15.3"), 60)
 

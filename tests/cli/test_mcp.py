@@ -369,6 +369,7 @@ async def test_two_clients_see_what_a_host_writes_meanwhile(memory: Path) -> Non
         assert nothing["total"] == 0, "what was given at the start narrows what is served"
 
 
+@pytest.mark.long
 def test_what_was_asked_before_the_input_closed_is_answered(memory: Path) -> None:
     start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     messages: list[dict[str, Any]] = [

@@ -75,6 +75,7 @@ def test_the_app_refuses_a_terminal_that_cannot_draw(term: str):
     assert b"The app needs a terminal" in result.stderr
 
 
+@pytest.mark.long
 def test_the_demonstration_is_text_without_a_terminal(tmp_path: Path):
     result = start("demo", env={"TMPDIR": str(tmp_path)})
     assert (result.returncode, result.stderr) == (0, "")

@@ -22,6 +22,7 @@ def remnic(tmp_path: Path) -> Path:
     return new_remnic(tmp_path / "memory" / "state" / "lcm.sqlite")
 
 
+@pytest.mark.long
 def test_there_and_back_and_undone(database_file: DatabaseFactory, remnic: Path, tmp_path: Path):
     source, back, empty = database_file("1.0-next"), tmp_path / "back.db", all_rows(remnic)
     there = ("--src", source, "--memory-dir", remnic.parents[1], "--json")

@@ -466,11 +466,12 @@ NOTHING_STANDS = "Every draft was rejected: choose one by its number, edit, or s
     [
         ([Say(GOOD.text, pause=0.05)], "committed", None, 1),
         ([Fail(429, "rate_limit_error", "slow down", {"retry-after": "0"}), GOOD], "committed", None, 2),
-        (
+        pytest.param(
             [Fail(529, "overloaded_error", "Overloaded")],
             "failed",
             "gave no answer after 4 attempts (529: ",
             4,
+            marks=pytest.mark.long,
         ),
         ([Say(GOOD.text, breaks="reset"), GOOD], "committed", None, 2),
         ([Say(GOOD.text, breaks="end"), GOOD], "committed", None, 2),

@@ -39,8 +39,8 @@ async def doubtful(path: Path) -> set[tuple[str, object]]:
 @pytest.mark.parametrize(
     ("version", "source", "target"),
     [
-        ("0.1.2", 1, 3),
         ("0.15.3", 4, 7),
+        pytest.param("0.1.2", 1, 3, marks=pytest.mark.long),
         pytest.param("0.8.2", 1, 3, marks=pytest.mark.long),
         pytest.param("0.15.3", 1, 3, marks=pytest.mark.long),
         pytest.param("0.15.3", 1, 2, marks=pytest.mark.long),

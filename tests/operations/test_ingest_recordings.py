@@ -102,6 +102,7 @@ async def _replayed(cases: Sequence[dict[str, Any]], folder: Path) -> dict[str, 
     return faults
 
 
+@pytest.mark.long
 async def test_databases_hold_what_the_engine_wrote(tmp_path: Path) -> None:
     """Files, search rows, contexts and repeated batches: every other case of those that have any."""
     special = [

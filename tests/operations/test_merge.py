@@ -197,6 +197,7 @@ def test_rows_of_the_beta_line_go_along(split):
     assert dump(split) == before
 
 
+@pytest.mark.long
 def test_the_checks_find_the_split_before_and_nothing_new_after(split):
     def found() -> set[tuple[str, str]]:
         async def ask() -> set[tuple[str, str]]:

@@ -311,6 +311,7 @@ def test_a_conversation_that_was_deleted_is_there_before(database_copy):
     assert statements == ()
 
 
+@pytest.mark.long
 def test_a_transplant_and_a_merge_are_taken_back_on_both_sides(split: Path, database_copy):
     path = database_copy("0.15.3")
     states = {owner: state_now(path, owner) for owner in (1, 7)}

@@ -39,6 +39,7 @@ def test_everything_is_there_as_the_rules_say(version: str, database_file: Datab
     assert differences(source, remnic) == []
 
 
+@pytest.mark.long
 def test_what_the_other_importer_left_is_completed(database_file: DatabaseFactory, tmp_path: Path):
     source, remnic = database_file("0.15.3"), new_remnic(tmp_path / "lcm.sqlite")
     other_importer(source, remnic)

@@ -288,6 +288,7 @@ def _sane(one: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=6)
 @given(st.lists(_conversations(), min_size=1, max_size=3))
 def test_any_database_comes_back(described: list[dict[str, Any]]):

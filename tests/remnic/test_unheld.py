@@ -136,6 +136,7 @@ def damaged(described: list[dict[str, Any]], seed: int, number: int) -> None:
         judge(source, Path(folder))
 
 
+@pytest.mark.long
 @settings(max_examples=6)
 @given(st.lists(_conversations(), min_size=2, max_size=3), st.integers(0, 10**6), st.integers(1, 6))
 def test_what_does_not_come_back_is_listed(described: list[dict[str, Any]], seed: int, number: int):

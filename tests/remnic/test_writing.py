@@ -146,6 +146,7 @@ def test_remnic_may_write_between_two_transactions(
     check_search(remnic)
 
 
+@pytest.mark.long
 def test_undo_puts_back_what_the_other_importer_had(database_file: DatabaseFactory, remnic: Path):
     source = database_file("0.15.3")
     other_importer(source, remnic)
