@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -223,7 +224,8 @@ MOST_ROWS: Final = 3
 
 async def load_graph(reader: Reader, conversation_id: ConversationId) -> SummaryGraph:
     """The whole DAG of a conversation: ids, kinds, depths and edges, no text; read in one thread."""
-    return (await load_columns(reader, conversation_id)).graph
+    columns = await load_columns(reader, conversation_id)
+    return await asyncio.to_thread(lambda: columns.graph)
 
 
 async def load_columns(reader: Reader, conversation_id: ConversationId) -> GraphColumns:

@@ -329,7 +329,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         coverage, chosen = self.rows.coverage, self.rows.chosen
         if coverage is None or chosen is None:
             return "no summary is selected"
-        standing = coverage.graph.in_context.count(summary_id)
+        standing = coverage.columns.in_context.count(summary_id)
         return why_not_dissolved(chosen.kind == "leaf", standing, below)
 
     def _open_summary(self) -> None:
@@ -346,6 +346,6 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
     def _open_context(self) -> None:
         """Show the context, at the summary when it is in it."""
         coverage, summary_id = self.rows.coverage, self._summary()
-        held = coverage is not None and summary_id is not None and summary_id in coverage.graph.in_context
+        held = coverage is not None and summary_id is not None and summary_id in coverage.columns.in_context
         select = ("summary", str(summary_id)) if held else None
         self.open(places.Context(self.conversation, select=select))
