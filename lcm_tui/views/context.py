@@ -34,7 +34,7 @@ PENDING: Final = "…"
 NO_VALUE: Final = "–"
 #: Shown instead of the tokens of an item that is not sent: the step that dropped it.
 STEP_WORDS: Final = {
-    AssemblyStep.RESOLVE: "no row",
+    AssemblyStep.RESOLVE: "missing",
     AssemblyStep.FOCUS: "in brief",
     AssemblyStep.BUDGET: "cut: budget",
     AssemblyStep.PROMPT: "cut: prompt",

@@ -22,6 +22,8 @@ from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, row_of, text_of
 from lcm_tui.widgets.text import Block, Document, field, heading
 
+#: What the shares of the sent tokens are of.
+SHARES: Final = "always sent: the fresh tail · recent: leaves · older: the rest · root: deepest"
 #: JSON longer than this is shown as it is: laying it out would be felt.
 PRETTY: Final = 200_000
 #: Fields of a document about a message.

@@ -422,7 +422,7 @@ def test_a_tail_over_the_budget_is_sent_and_told():
 def test_dangling_items_are_skipped_and_told():
     found = sent([DanglingItem(0, "message 7"), message(1, "user", "hi")])
     assert [(one.ordinal, one.step, one.why) for one in found.evicted] == [
-        (0, AssemblyStep.RESOLVE, "message 7 has no row")
+        (0, AssemblyStep.RESOLVE, "the database has no message 7")
     ]
     assert found.metadata.context_items == 1
 

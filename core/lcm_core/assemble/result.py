@@ -99,7 +99,16 @@ class AssemblyStep(StrEnum):
     @property
     def words(self) -> str:
         """The step for people; the value is what programs get."""
-        return "hard limit" if self is AssemblyStep.CLAMP else self.value
+        return _STEP_WORDS.get(self, self.value)
+
+
+#: Where the name of a step says nothing to a person: what became of the item instead.
+_STEP_WORDS: Final = {
+    AssemblyStep.RESOLVE: "missing",
+    AssemblyStep.NORMALISE: "empty",
+    AssemblyStep.PAIRING: "unpaired",
+    AssemblyStep.CLAMP: "hard limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +266,9 @@ class Assembled:
 def never_sent(context: ContextMessages) -> Iterator[Evicted]:
     """Items that are not sent whatever the budget: without a row, void, or under a focus brief."""
     for item in context.dangling:
-        yield Evicted(item.ordinal, None, 0, AssemblyStep.RESOLVE, f"{item.name} has no row")
+        yield Evicted(item.ordinal, None, 0, AssemblyStep.RESOLVE, f"the database has no {item.name}")
     for origin in context.void:
-        why = "the engine does not see an answer with neither text nor parts"
+        why = "it has neither text nor parts, and the engine treats such an answer as missing"
         yield Evicted(origin.ordinal or 0, origin, 0, AssemblyStep.RESOLVE, why)
     for one in context.covered:
         why = f"{context.brief_id} stands for it"

@@ -11,9 +11,9 @@ from lcm_core.operations.compaction.distance import Distance
 from textual.geometry import Region
 from textual.strip import Strip
 
-from lcm_tui.views.sent import asked_line, counts_line, shares_line, why_line
+from lcm_tui.views.sent import SHARES, asked_line, counts_line, shares_line, why_line
 from lcm_tui.widgets.drawn import Drawn
-from lcm_tui.widgets.spans import Line, strip_of
+from lcm_tui.widgets.spans import Line, Span, strip_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Account:
 
     def lines(self, width: int) -> Iterator[Line]:
         """What is sent and left out; how it is spread, and when compaction comes; what else is asked for;
-        why the selected item is not sent, or others are not."""
+        why the selected item is not sent, or others are not; where all are, what the shares are of."""
         yield counts_line(self.ledger, self.problem, working=self.working, width=width)
         yield shares_line(self.ledger, self.distance, width)
         if self.prompt or not self.clamps:
@@ -41,13 +41,15 @@ class Account:
             self.ledger.assembled.evicted_items or self.ledger.assembled.over_budget
         ):
             yield why_line(self.ledger, self.ordinal, self.fate, width)
+        elif self.problem is None:
+            yield (Span(f" {SHARES}", "dim"),)
 
 
 class AccountBar(Drawn):
     """The head of an assembly.
 
     A third line says what else is asked for than the engine would do by itself, when there is such a thing;
-    the last one why items are not sent, when some are not.
+    the last one why items are not sent, or, where all are, what the words of the shares mean.
     """
 
     SPEAKS: ClassVar[bool] = True
