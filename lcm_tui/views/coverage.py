@@ -26,6 +26,7 @@ from lcm_core.dag.coverage import (
 from lcm_core.text import cell_width
 from lcm_core.wording import counted
 
+from lcm_tui.views.sent import fitted
 from lcm_tui.widgets.spans import Line, Span, StyleName, text_of
 
 #: Cells before the first of a row: the depth, and how many summaries it has.
@@ -162,8 +163,13 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
 
 
-def legend(coverage: Coverage, *, plain: bool, reading: bool = False) -> list[Line]:
-    """What the signs mean, with counts, an entry each; *reading*: broken and stale are not known yet."""
+def legend(
+    coverage: Coverage, *, plain: bool, reading: bool = False, chosen: Block | None = None
+) -> list[Line]:
+    """What the signs mean, with counts, an entry each; *reading*: broken and stale are not known yet.
+
+    *chosen*: the block that is drawn in letters.
+    """
     entries: list[Line] = []
     for state in (State.IN_CONTEXT, State.CONSUMED, State.ORPHAN, State.BROKEN, State.STALE):
         look, count = LOOKS[state], coverage.counts[state]
@@ -172,12 +178,29 @@ def legend(coverage: Coverage, *, plain: bool, reading: bool = False) -> list[Li
             sign = look.letter if plain else look.pattern
             number = "…" if unknown else f"{count:,}"
             entries.append((Span(sign, look.style), Span(f" {state_text(state)} "), Span(number, "dim")))
-    rows = [row for row in coverage.cut if row.depth is not None]
-    if rows:
-        deep = max((row.depth or 0 for row in rows), default=0)
-        digits = "L" if deep == 0 else "L 1" if deep == 1 else f"L 1-{min(deep, 9)}"
-        entries.append((Span(digits, "leaf"), Span(" through a summary")))
-    entries.append((Span("m"), Span(" message")))
+    begins = " ".join(
+        (look.letter.upper() if plain else look.edge)
+        for look in (LOOKS[State.IN_CONTEXT], LOOKS[State.CONSUMED])
+    )
+    entries.append((Span(begins), Span(" a summary begins")))
+    if chosen is not None and not plain:
+        look = LOOKS[chosen.state]
+        entries.append(
+            (Span(look.letter.upper() + look.letter * 2, look.style), Span(" the selected summary"))
+        )
+    depths = sorted({row.depth for row in coverage.cut if row.depth is not None})
+    deep = [depth for depth in depths if depth > 0]
+    signs: list[Line] = [(Span("L", "leaf"), Span(" leaf"))] if 0 in depths else []
+    if deep:
+        digits = str(deep[0]) if len(deep) == 1 else f"{deep[0]}-{min(deep[-1], 9)}"
+        signs.append(
+            (
+                Span(digits, "leaf"),
+                Span(f" {depth_name(deep[0])} summary" if len(deep) == 1 else " summary of that depth"),
+            )
+        )
+    signs.append((Span("m"), Span(" message")))
+    entries += [(Span("row context: ", "dim"), *signs[0]), *signs[1:]]
     if coverage.tail < coverage.messages:
         number = counted(coverage.messages - coverage.tail, "message", "messages")
         entries.append((Span("t", "role-assistant"), Span(" fresh tail "), Span(number, "dim")))
@@ -219,22 +242,19 @@ def wrapped(entries: Sequence[Line], width: int, gap: str = "  ") -> list[Line]:
     return lines
 
 
-def block_line(coverage: Coverage, block: Block, scale: Scale | None = None) -> Line:
-    """A summary in one line: its id, depth, state, and which messages it covers."""
-    look = LOOKS[block.state]
-    spans = [
+def block_line(coverage: Coverage, block: Block, scale: Scale, width: int) -> Line:
+    """A summary in one line: its id, depth, state, and which messages it covers, as much as has room."""
+    name: Line = (
         Span(f"{depth_name(block.depth)} ", "dim"),
         Span(block.summary_id, "key"),
-        Span(f" {state_text(block.state)}", look.style),
-        Span(f" · {runs_text(coverage, block.runs)} · {counted(block.messages, 'message')}"),
-    ]
-    if scale is not None:
-        level = coverage.levels[coverage.level_of(block.summary_id) or 0]
-        [first, *_] = scale.cells_of((block.first, block.first + 1)) or [None]
-        if first is not None:
-            number = cells_of(level, scale)[first].summaries
-            spans += [Span(f" · {number:,} summaries in this cell", "dim")] if number > 1 else []
-    return tuple(spans)
+        Span(f" {state_text(block.state)}", LOOKS[block.state].style),
+    )
+    parts = [name, (Span(runs_text(coverage, block.runs)),), (Span(counted(block.messages, "message")),)]
+    level = coverage.levels[coverage.level_of(block.summary_id) or 0]
+    [first, *_] = scale.cells_of((block.first, block.first + 1)) or [None]
+    if first is not None and (number := cells_of(level, scale)[first].summaries) > 1:
+        parts.insert(1, (Span(f"1 of {number:,} in this cell", "dim"),))
+    return fitted(parts, width)
 
 
 def runs_text(coverage: Coverage, runs: Runs) -> str:

@@ -46,7 +46,7 @@ class CoverageFoot(Drawn):
         return (
             (gutter("context"), *cut_line(coverage, scale)),
             (gutter(""), *axis_line(coverage, scale, plain=plain)),
-            (Span(" "), *block_line(coverage, chosen, scale)) if chosen is not None else (),
+            block_line(coverage, chosen, scale, width) if chosen is not None else (),
             *((Span(" "), *line) for line in self._legend(width - 1, plain=plain)),
         )
 
@@ -54,7 +54,8 @@ class CoverageFoot(Drawn):
         coverage = self._rows.coverage
         if coverage is None:
             return []
-        entries = [*unseen(coverage), *legend(coverage, plain=plain, reading=self.reading)]
+        entries = legend(coverage, plain=plain, reading=self.reading, chosen=self._rows.chosen)
+        entries = [*unseen(coverage), *entries]
         return wrapped(entries, width)[:LEGEND_LINES]
 
     def render_line(self, y: int) -> Strip:
