@@ -469,6 +469,7 @@ async def test_what_reads_the_whole_file_is_asked_for_in_a_conversation(database
             pilot, lambda: screen.list.examination.results["F1"].state is CheckState.RAN, "search tables"
         )
         await done(pilot, screen)
+        await wait_until_said(pilot, "slow checks ran: ")
         assert screen.list.examination.results["G13"].state is CheckState.NOT_RUN, "it is about the file"
 
 

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Final
 
 from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, run_checks
-from lcm_core.findings import Progress
+from lcm_core.findings import CheckState, Progress, Report
 from lcm_core.records import ConversationId
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.times import format_local
+from lcm_core.wording import counted
 from textual.worker import Worker
 
 from lcm_tui.check_settings import WHOLE_BYTES, folders_of, limits_of, reads_whole_file
@@ -54,6 +55,7 @@ class Examiner:
         self._worker: Worker[None] | None = None
         self._turn = 0  #: counts the runs
         self._asked: frozenset[str] = frozenset()  #: what the present run asks
+        self._reported = -1  #: the run whose end is reported
         self._said_at = 0.0  #: when its progress was drawn, monotonic
         self._seen: FileState | None = None  #: the file when the last run began
 
@@ -96,8 +98,9 @@ class Examiner:
         self._begin([phase for phase in phases if phase])
 
     def check_whole_file(self) -> None:
-        """Ask what reads the whole file, after what is being asked."""
+        """Ask what reads the whole file, after what is being asked; its end is reported, for it may change no line."""
         self._begin([self._asked - WHOLE_FILE, WHOLE_FILE] if self.running else [WHOLE_FILE])
+        self._reported = self._turn
 
     def look_at(self, scope: ConversationId | None) -> None:
         """Look at another scope; what is known of this one stays known."""
@@ -167,11 +170,18 @@ class Examiner:
                         session.examined = (self._seen, tuple(known.results.values()))
                     self._found()
                     self._moved()
+                    if turn == self._reported and number == len(phases) - 1:
+                        self._report(report)
         finally:
             if turn == self._turn:
                 self._worker = None
                 self.ended = taken_text(time.monotonic() - started, session.zone)
                 self._moved()
+
+    def _report(self, report: Report) -> None:
+        ran = [one for one in report.results if one.state is CheckState.RAN]
+        found = counted(sum(one.finding_count for one in ran), "finding")
+        self._screen.app.notify(f"The {counted(len(ran), 'slow check')} ran: {found}.", timeout=4)
 
     def _came_to(self, turn: int, phase: int, phases: int, now: Progress) -> None:
         if turn != self._turn:
