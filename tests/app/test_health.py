@@ -58,6 +58,7 @@ from tests.app.support import (
     settled,
     shown,
     wait_for,
+    wait_until_said,
     wait_for_text,
 )
 from tests.app.test_hostile import check

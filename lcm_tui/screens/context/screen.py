@@ -55,12 +55,12 @@ class ContextScreen(DataScreen[Fetched]):
     HELP = """
 What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
 raw messages. "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
-Items the model does not receive are dimmed, marked -, and "sent" names why: missing (the database does not have
-the message or summary), in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the
-engine's hard limit), empty (no text is left to send), unpaired (a tool call or its result without the other).
-The line above the list says why the selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for the provider, * one kept for
-the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in "stored": the stored count matches
-neither of the engine's two counting rules.
+Items the model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it),
+in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty
+(no text is left to send), unpaired (a tool call or its result without the other). The line above the list
+says why the selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for
+the provider, * one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in
+"stored": the stored count matches neither of the engine's two counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
 what is left out; then the shares of the sent tokens. "always sent" is the fresh tail, the newest items that
