@@ -58,8 +58,8 @@ from tests.app.support import (
     settled,
     shown,
     wait_for,
-    wait_until_said,
     wait_for_text,
+    wait_until_said,
 )
 from tests.app.test_hostile import check
 from tests.app.test_plan_screen import left, no_offer, previewed

@@ -98,7 +98,7 @@ class Examiner:
         self._begin([phase for phase in phases if phase])
 
     def check_whole_file(self) -> None:
-        """Ask what reads the whole file, after what is being asked, and report the end: no line may change."""
+        """Ask what reads the whole file, after what is being asked; its end is reported."""
         self._begin([self._asked - WHOLE_FILE, WHOLE_FILE] if self.running else [WHOLE_FILE])
         self._reported = self._turn
 
