@@ -146,6 +146,10 @@ class ConversationNumber(Kind[ConversationId]):
                 code="CONVERSATION_NOT_FOUND",
                 details={"kind": "conversationId", "value": int(double) if double < 1e21 else double},
             )
+        if number is None and name.isupper():  # options are the engine's own, with its sentences
+            raise invalid(
+                name, "must be the number of a conversation: `conversations list` shows them", value
+            )
         return ConversationId(WholeNumber(1).read(name, value))
 
 

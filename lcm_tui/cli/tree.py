@@ -17,6 +17,7 @@ from lcm_tui.cli import registry
 from lcm_tui.cli.common import COMMON, FORMS, CommonOptions
 from lcm_tui.cli.declaring import (
     OPTIONS,
+    Argument,
     ClickOption,
     Command,
     Option,
@@ -25,6 +26,7 @@ from lcm_tui.cli.declaring import (
     declared_in,
     gathered,
 )
+from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 from lcm_tui.cli.scanning import Scanned, every_option, refuse_dashes, scanned
 
@@ -163,12 +165,23 @@ class Leaf(_Paged):
         by_option = rest[0].startswith("sum_") and any(
             one.flag == "--summary" for one in registry.options_of(self.declaration)
         )
-        hint = f" Name a summary by an option: --summary {rest[0]}." if by_option else ""
+        hint = (
+            f" Name a summary by an option: --summary {rest[0]}." if by_option else self._path_meant(rest[0])
+        )
         raise UsageError(
             f"{dotted} does not take {' '.join(rest)}: {usage(ctx)}.{hint}",
             code="INVALID_COMMAND",
             details={"command": dotted},
         )
+
+    def _path_meant(self, word: str) -> str:
+        """The one option that takes a path, for a word that looks like one."""
+        own = (one.shape for one in self.declaration.parameters)
+        taking = [one.flag for one in own if isinstance(one, Option) and isinstance(one.kind, FilePath)]
+        if not taking and word.endswith(".db"):
+            taking = ["--db"]
+        looks_so = os.sep in word or word.endswith((".db", ".json", ".jsonl"))
+        return f" Did you mean {taking[0]} {shlex.quote(word)}?" if looks_so and len(taking) == 1 else ""
 
     def invoke(self, ctx: click.Context) -> Outcome:
         """Run it."""
@@ -295,15 +308,41 @@ def _meant(given: str, group: Group) -> str:
         return f" To open it: `{PROGRAM} --db {shlex.quote(given)}`."
     given = given.lower()
     last = given.split(" ")[-1]
-    if group.name and last.isdigit():
-        verb = next((one for one in ("show", "list") if f"{group.name} {one}" in registry.COMMANDS), None)
-        return f" Did you mean {group.name} {verb} {last}?" if verb else ""
+    if group.name and (fitting := _takes(group.name, last)):
+        return f" Did you mean {fitting} {last}?"
     if not group.name and (other := _OTHER_NAMES.get(last)) in registry.COMMANDS:
         return f" Did you mean {other}?"
     paths = [path for path in registry.COMMANDS if path.startswith(str(group.name or ""))]
     first = () if group.name else registry.FIRST_WORDS
     near = get_close_matches(given, [*paths, *first], _NAMED, 0.7)
-    return _did_you_mean(near) if near else _meant_below(last) or f" `{PROGRAM} help` lists the commands."
+    if near:
+        return _did_you_mean(near)
+    if group.name:
+        verbs = registry.below(group.name)
+        return f" `{group.name}` has {', '.join(verbs[:-1])} and {verbs[-1]}: `{PROGRAM} help {group.name}`."
+    return _meant_below(last) or f" `{PROGRAM} help` lists the commands."
+
+
+#: How an id begins, the argument that takes it, and what shows it where no command of the group does.
+_NAMES = (
+    ("sum_", "SUMMARY_ID", "summaries show"),
+    ("file_", "FILE_ID", "files show"),
+    ("op_", "OPERATION_ID", "history show"),
+)
+
+
+def _takes(group: str, word: str) -> str | None:
+    """The command that shows what a number or an id names, of the *group* if it has one; None: neither."""
+    names = (("CONVERSATION_ID", "conversations show"),) if word.isdigit() else ()
+    for name, elsewhere in (*names, *(found[1:] for found in _NAMES if word.startswith(found[0]))):
+        taking = {path for path, one in registry.declared(group).items() if _first_argument(one) == name}
+        return next((path for verb in ("show", "list") if (path := f"{group} {verb}") in taking), elsewhere)
+    return None
+
+
+def _first_argument(declaration: Command) -> str | None:
+    arguments = (one.shape for one in declaration.parameters if isinstance(one.shape, Argument))
+    return next((one.name for one in arguments), None)
 
 
 def _meant_below(word: str) -> str:

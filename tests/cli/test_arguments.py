@@ -36,6 +36,17 @@ MISTAKES = [
         "--lst. Did you mean history list or history undo --last?",
     ),
     (["context", "--pretty", "3"], "INVALID_COMMAND", "context 3. Did you mean context show 3?"),
+    (["summaries", "1"], "INVALID_COMMAND", "Did you mean summaries list 1?"),
+    (["files", "1"], "INVALID_COMMAND", "Did you mean files list 1?"),
+    (["context", "sum_1"], "INVALID_COMMAND", "Did you mean summaries show sum_1?"),
+    (["history", "op_1"], "INVALID_COMMAND", "Did you mean history show op_1?"),
+    (
+        ["context", "abc"],
+        "INVALID_COMMAND",
+        "`context` has show, compare and snapshots: `lcm-tui help context`",
+    ),
+    (["backup", "/x"], "INVALID_COMMAND", "Did you mean --to /x?"),
+    (["status", "/x.db"], "INVALID_COMMAND", "Did you mean --db /x.db?"),
     (["show", "--limt", "3"], "INVALID_ARGUMENT", "Unknown option --limt. Did you mean --limit?"),
     (["my lcm.db"], "INVALID_COMMAND", "To open it: `lcm-tui --db 'my lcm.db'`."),
     (["sho"], "INVALID_COMMAND", "`show` is a command of conversations, summaries, context, focus,"),
@@ -85,7 +96,7 @@ MISTAKES = [
     (
         ["messages", "list", "x"],
         "INVALID_COMMAND",
-        "CONVERSATION_ID must be a whole number of at least 1.",
+        "CONVERSATION_ID must be the number of a conversation: `conversations list` shows them.",
     ),
     (
         ["messages", "list", "--conversation-id", "1", "--session-key", "k"],
@@ -361,7 +372,10 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
             "CONVERSATION_ID must be the number of a conversation: sum_4c4b is a summary, and "
             "`summaries show` names its own.",
         ),
-        (["merge", "x"], "CONVERSATION_ID must be a whole number of at least 1."),
+        (
+            ["merge", "x"],
+            "CONVERSATION_ID must be the number of a conversation: `conversations list` shows them.",
+        ),
         (["prune", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["context", "snapshots", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
         (["context", "compare", "0"], "CONVERSATION_ID must be a whole number of at least 1."),
@@ -370,7 +384,10 @@ def test_files_are_found_below_the_state_folder(openclaw_home: Path):
             ["messages", "list", "--conversation-id", "0"],
             "--conversation-id must be a whole number of at least 1.",
         ),
-        (["transplant", "x", "5"], "SOURCE must be a whole number of at least 1."),
+        (
+            ["transplant", "x", "5"],
+            "SOURCE must be the number of a conversation: `conversations list` shows them.",
+        ),
         (["transplant", "5"], "transplant needs an argument: lcm-tui transplant SOURCE TARGET."),
         (["summaries", "show", ""], "The id of a summary is empty. Give the id, or a unique prefix."),
     ],

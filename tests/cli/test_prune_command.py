@@ -449,7 +449,7 @@ def test_a_file_that_is_none_is_refused(path: Path, tmp_path: Path):
         (["7", "--delete", "--archive"], "exclude each other"),
         (["7", "--forget", "--export-to", "x"], "requires --delete"),
         (["7", "--archive", "--vacuum"], "requires --delete"),
-        (["seven", "--delete"], "must be a whole number"),
+        (["seven", "--delete"], "must be the number of a conversation"),
         (["--older-than", "soon", "--delete"], "--older-than must be"),
         (["--older-than", "0d"], "--older-than must be"),
         (["--larger-than", "much"], "--larger-than must be"),
