@@ -83,8 +83,13 @@ def snippet_spans(hit: Hit, width: int) -> Line:
     """The text around what was found, begun so that the first match is in sight."""
     text, first = hit.snippet, hit.spans[0].start if hit.spans else 0
     begin = max(0, first - width // 3) if first > width // 2 else 0
-    end = begin + width
     spans: list[Span] = []
+    if begin:  # at a word, where one begins before the match
+        begin = next((at + 1 for at in range(begin, first) if text[at] == " "), begin)
+        spans.append(Span("…"))
+    end = begin + width - len(spans)
+    more = (Span("…"),) if end < len(text) else ()
+    end -= len(more)
     at = begin
     for found in sorted(hit.spans, key=lambda one: one.start):
         start, stop = max(found.start, at), min(found.end, end)
@@ -92,7 +97,7 @@ def snippet_spans(hit: Hit, width: int) -> Line:
             continue
         spans += [Span(safe_line(text[at:start])), Span(safe_line(text[start:stop]), "match")]
         at = stop
-    return (*spans, Span(safe_line(text[at:end])))
+    return (*spans, Span(safe_line(text[at:end])), *more)
 
 
 def coverage_line(found: Found | None, share: float | None) -> Line:

@@ -35,6 +35,9 @@ def test_what_was_found_is_in_sight_and_marked_however_far_behind_it_stands() ->
     spans = snippet_spans(hit(text, Span(300, 306)), 60)
     assert [one.text for one in spans if one.style == "match"] == ["needle"]
     assert len(text_of(spans)) <= 60
+    assert (
+        text_of(snippet_spans(hit("one two " * 20 + "needle end", Span(160, 166)), 20)) == "…two needle end"
+    )
 
 
 def test_a_message_is_named_by_its_id_and_its_place_as_in_the_context() -> None:
