@@ -18,7 +18,7 @@ from lcm_core.change.plan import (
     ref_of,
     touched_rows,
 )
-from lcm_core.change.planning import Planned
+from lcm_core.change.planning import Planned, titles_of
 from lcm_core.change.preview import ContextTokens, Preview, Shifted, Tokens, words_of
 from lcm_core.change.sql_text import sql_of
 from lcm_core.change.verify import Step
@@ -125,7 +125,7 @@ def shown_of(planned: Planned) -> Shown:
     """What is planned, for the screen."""
     seen = planned.preview
     return Shown(
-        titles=tuple(plan.title for plan in planned.plans),
+        titles=titles_of(planned.plans),
         shift=tuple(_with_headings(seen.shift)),
         steps=seen.steps,
         words=tuple(word for step in seen.steps for word in words_of(step)),

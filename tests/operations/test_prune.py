@@ -19,7 +19,7 @@ from lcm_core.change.exports import APART_BYTES
 from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
 from lcm_core.change.lock_time import WORTH_SAYING
 from lcm_core.change.plan import Keeping, Plan, RowChange
-from lcm_core.change.planning import first_preview
+from lcm_core.change.planning import first_preview, titles_of
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.checks import run_checks
 from lcm_core.engine import Engine
@@ -240,6 +240,7 @@ def test_a_piece_is_small_and_a_wave_too(path: Path):
     for plan in plans:
         assert plan.whole
         assert sum(1 for _ in plan.edits) <= pruning.PIECE_ROWS + 60
+    assert titles_of(plans) == ("Delete conversation 1 main",), "not what its first piece deletes"
     first = deletion(path, 1, rows=1)
     assert (len(first.plans), first.complete) == (1, False)
     assert deletion(path, 7).complete

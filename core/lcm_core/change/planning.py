@@ -96,9 +96,11 @@ def as_one_plan(plans: Sequence[Plan]) -> Plan:
     if len(plans) == 1:
         return first
     conversations = {plan.conversation_id for plan in plans}
+    titles = titles_of(plans)
+    more = f", and {len(titles) - 1:,} more" if len(titles) > 1 else ""
     return Plan(
         kind=first.kind,
-        title=f"{len(plans):,} changes: {first.title}, and {len(plans) - 1:,} more",
+        title=f"{len(plans):,} changes: {titles[0]}{more}",
         conversation_id=first.conversation_id if len(conversations) == 1 else None,
         edits=tuple(edit for number, plan in enumerate(plans) for edit in _renamed(plan.edits, number)),
         warnings=tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings)),
@@ -107,6 +109,14 @@ def as_one_plan(plans: Sequence[Plan]) -> Plan:
         select=first.select,
         parts=tuple(len(plan.edits) for plan in plans),
     )
+
+
+def titles_of(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """What several plans do. The pieces of one deletion are one line, without the counts of the first."""
+    if len(plans) == 1:
+        return (plans[0].title,)
+    found = (plan.title.rpartition(": ")[0] if plan.whole else plan.title for plan in plans)
+    return tuple(dict.fromkeys(found))
 
 
 # -- symbols are unique within a plan ----------------------------------------------------------------------
