@@ -17,7 +17,7 @@ from lcm_core.errors import CancelledError, ExitCode, FileMissingError, LcmError
 from lcm_core.remnic import journal
 from lcm_core.remnic.exporting import Export, Exported
 from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
-from lcm_core.remnic.reading import read_contents, read_session, session_names
+from lcm_core.remnic.reading import count_parts_without_turn, read_contents, read_session, session_names
 from lcm_core.remnic.records import Report, SessionId, Step, What
 from lcm_core.remnic.source import Source
 from lcm_core.remnic.undo import Undone, preview_undo, undo_import
@@ -370,13 +370,13 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
 
 def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *, create: bool) -> Answer:
     """Show what an export would bring back, or do it."""
-    work = Export(path, session_names(path, sessions))
+    work, loose = Export(path, session_names(path, sessions)), count_parts_without_turn(path)
     database = run.settings.database.value
     if create and not database.exists():
-        blocks = exported_blocks(work.preview())
+        blocks = exported_blocks(work.preview(), loose)
         if not flags.apply:
             note = Note(f"{database} would be created. Nothing was changed; --apply makes the change.")
-            document: Document = {"applied": False, **_export_document(path, work.preview())}
+            document: Document = {"applied": False, **_export_document(path, work.preview(), loose)}
             return run.answer("remnic.export", document, [*blocks, note])
         ask_before_change(f"Create {database} and export these conversations to it?", yes=flags.yes)
         create_database(database)
@@ -384,7 +384,7 @@ def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *,
 
     async def plan(reader: Reader) -> changing.Proposal:
         plans = await work.plan(reader)
-        blocks = exported_blocks(work.conversations)
+        blocks = exported_blocks(work.conversations, loose)
         if work.left > 1:
             blocks.append(
                 Note(
@@ -394,7 +394,7 @@ def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *,
             )
         return changing.Proposal(
             plans,
-            _export_document(path, work.conversations),
+            _export_document(path, work.conversations, loose),
             blocks,
             nothing="Nothing to export: every conversation is there.",
             brief=True,
@@ -404,7 +404,7 @@ def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *,
     return changing.run_change(run, "remnic.export", plan, flags)
 
 
-def _export_document(path: Path, conversations: Sequence[Exported]) -> Document:
+def _export_document(path: Path, conversations: Sequence[Exported], loose: int) -> Document:
     held: list[Json] = [
         {
             "conversationId": one.number,
@@ -418,7 +418,7 @@ def _export_document(path: Path, conversations: Sequence[Exported]) -> Document:
         }
         for one in conversations
     ]
-    return {"remnic": str(path), "conversations": held}
+    return {"remnic": str(path), "conversations": held, "partsWithoutTurn": loose}
 
 
 # -- undo ------------------------------------------------------------------------------------------------

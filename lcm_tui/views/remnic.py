@@ -12,7 +12,7 @@ from lcm_core.remnic.records import Report, Step, What, Why
 from lcm_core.remnic.restoring import StoredSession
 from lcm_core.remnic.undo import Undone
 from lcm_core.text import preview
-from lcm_core.wording import counted, some
+from lcm_core.wording import agree, counted, some
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When
 
@@ -213,8 +213,8 @@ def differences_table(steps: Sequence[Step], total: int) -> Table:
     return Table(columns, rows, title=title, empty="Nothing differs.")
 
 
-def exported_blocks(conversations: Sequence[Exported]) -> list[Block]:
-    """What comes back."""
+def exported_blocks(conversations: Sequence[Exported], loose: int) -> list[Block]:
+    """What comes back; *loose*: parts that cannot, for their turn is gone."""
     columns = (
         Column("Conversation", right=True),
         Column("Session", grows=True),
@@ -241,6 +241,9 @@ def exported_blocks(conversations: Sequence[Exported]) -> list[Block]:
         blocks += [Note(f"Conversation {one.number}: {note}.") for note in one.notes[:_NAMED]]
         if len(one.notes) > _NAMED:
             blocks.append(Note(f"Conversation {one.number}: {len(one.notes) - _NAMED:,} more of that kind."))
+    if loose:
+        parts = f"{counted(loose, 'part')} of turns that Remnic no longer has"
+        blocks.append(Note(f"{parts} {agree(loose, 'are not exported')}."))
     return blocks
 
 

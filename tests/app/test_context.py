@@ -272,7 +272,7 @@ async def test_the_text_beside_the_list_and_what_the_model_gets(database_file: D
         await wait_for(pilot, lambda: "248, counting rule of 0.8+" in screen.text.text)
         assert "Finding: def computeDigest" in screen.text.text
         assert "by focus_0641d2bb900b47e2" in screen.text.text
-        assert "not sent focus brief: focus_0641d2bb900b47e2 stands for it" in screen.text.text
+        assert "not sent focus brief: focus_0641d2bb900b47e2 replaces it" in screen.text.text
         await pilot.press("m")
         await wait_for(pilot, lambda: "<focus_brief id=" in screen.text.text)
         await pilot.press("m", "j")

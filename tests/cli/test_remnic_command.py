@@ -73,6 +73,15 @@ def test_only_a_session_for_people(database_file: DatabaseFactory, remnic: Path)
     assert "Nodes" in run("remnic", "show", session, "--remnic", remnic).out
     assert "Rows to remove" in run("remnic", "undo", "--remnic", remnic).out
 
+    with opened(remnic) as db:  # a turn that Remnic deleted, with foreign keys off as it has them
+        db.execute(
+            "UPDATE lcm_message_parts SET message_id = -1 WHERE id = (SELECT min(id) FROM lcm_message_parts)"
+        )
+        db.commit()
+    back = ("--remnic", remnic, "--db", remnic.parent / "back.db", "--create")
+    assert "1 part of turns that Remnic no longer has is not exported." in run("remnic", "export", *back).out
+    assert run("remnic", "export", *back, "--json").data["partsWithoutTurn"] == 1
+
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),

@@ -271,7 +271,7 @@ def never_sent(context: ContextMessages) -> Iterator[Evicted]:
         why = "it has neither text nor parts, and the engine treats such an answer as missing"
         yield Evicted(origin.ordinal or 0, origin, 0, AssemblyStep.RESOLVE, why)
     for one in context.covered:
-        why = f"{context.brief_id} stands for it"
+        why = f"{context.brief_id} replaces it"
         yield Evicted(one.ordinal, one.sent.origin, one.tokens, AssemblyStep.FOCUS, why)
 
 

@@ -118,6 +118,22 @@ def _part_counts(rows: Rows) -> dict[str, int]:
     return {text(row["session_id"]) or "": row["n"] for row in found}
 
 
+def count_parts_without_turn(path: Path) -> int:
+    """How many parts no export can bring back, for their turn is gone; blocks.
+
+    Raises:
+        LcmError: the file cannot be read, or is not Remnic's.
+    """
+    return read_remnic(path, _parts_without_turn)
+
+
+def _parts_without_turn(rows: Rows) -> int:
+    if not schema.has_table(rows, schema.PARTS):
+        return 0
+    sql = "SELECT count(*) FROM lcm_message_parts WHERE message_id NOT IN (SELECT id FROM lcm_messages)"
+    return int(rows.tuples(sql)[0][0])
+
+
 def _record_keys(rows: Rows) -> list[str]:
     if not schema.has_table(rows, schema.META):
         return []
