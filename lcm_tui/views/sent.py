@@ -390,7 +390,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),
     ]
-    body = [heading("The whole request"), *(field(name, value, width=11) for name, value in rows)]
+    body = [heading("The whole request"), *(field(name, value, width=12) for name, value in rows)]
     body += [Block(), heading("Left out"), *_steps(ledger)]
     if one.repairs:
         body += [Block(), heading(f"Adjusted for the provider: {len(one.repairs):,}")]

@@ -171,11 +171,13 @@ def test_words_of_every_text_never_outweigh_the_one_that_says_what_is_asked(
     with building(path) as rows:
         main = rows.conversation(1, session_key="agent:main:main")
         rows.message(main, "Deploy held by a full disk.")
-        for number in range(8):
+        for number in range(14):
             rows.message(main, f"{common} lamp {number} on?")
         for number in range(40):
             rows.message(main, f"Something else, number {number}.")
-    assert "full disk" in ask(path, None, question).evidence[0].text
+    asked = ask(path, None, question, limits=AskLimits())
+    assert "full disk" in asked.evidence[0].text
+    assert asked.gaps == ("3 more hits: the best 12 are shown",)
 
 
 def test_a_text_without_blanks_is_one_word_and_yet_not_short_for_ever() -> None:

@@ -24,6 +24,7 @@ from lcm_core.store.connecting import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.searched import Document, DocumentKind, Filter, SearchedRows
 from lcm_core.tokens import Estimator, estimate
+from lcm_core.wording import counted
 
 #: Seconds that looking for the evidence of one question may take.
 SEARCH_SECONDS: Final = 5.0
@@ -174,7 +175,9 @@ class Memory:
         left, share = tokens, max(tokens // _SHARE, 1)
         for name, query in best:
             if left < _LEAST or len(found) >= MOST_PASSAGES:
-                gaps[f"{len(best) - len(found):,} more hits: the token budget was used up"] = None
+                more = counted(len(best) - len(found), "more hit")
+                spent = "the token budget was used up"
+                gaps[f"{more}: {spent if left < _LEAST else f'the best {len(found):,} are shown'}"] = None
                 break
             document = document_of(self.rows, self.schema, name, self.settings)
             if document is not None:
