@@ -23,7 +23,7 @@ from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_s
 from lcm_tui.widgets.text import Block, Document, field, heading
 
 #: What the shares of the sent tokens are of.
-SHARES: Final = "always sent: the fresh tail · recent: leaves · older: the rest · root: deepest"
+SHARES: Final = "always sent: fresh tail · recent: leaves, brief · older: rest · root: deepest"
 #: JSON longer than this is shown as it is: laying it out would be felt.
 PRETTY: Final = 200_000
 #: Fields of a document about a message.
@@ -169,7 +169,10 @@ def _effect(ledger: Ledger | None) -> str:
 
 
 def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, width: int) -> Line:
-    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first."""
+    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first.
+
+    What the shares are of is said behind that where it has room.
+    """
     if fate is not None and fate.step is not None:
         begin = "" if ordinal is None else f"ordinal {ordinal} · "
         said = f"{begin}{why_text(fate.step, fate.why)}"
@@ -183,7 +186,7 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
         return (Span(f" {clip(said, width - 1)}", "warn"),)
     words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
     first: Line = (Span(clip(words[0], width - 1), "warn"),)
-    return fitted([first, *((Span(more, "warn"),) for more in words[1:])], width)
+    return fitted([first, *((Span(more, "warn"),) for more in words[1:]), (Span(SHARES, "dim"),)], width)
 
 
 def why_text(step: AssemblyStep, why: str) -> str:
