@@ -125,7 +125,7 @@ def shown_of(planned: Planned) -> Shown:
     """What is planned, for the screen."""
     seen = planned.preview
     return Shown(
-        titles=titles_of(planned.plans),
+        titles=(seen.plan.title, *(titles_of(planned.plans) if len(planned.plans) > 1 else ())),
         shift=tuple(_with_headings(seen.shift)),
         steps=seen.steps,
         words=tuple(word for step in seen.steps for word in words_of(step)),
@@ -346,9 +346,10 @@ def _more_warnings(more: int, width: int) -> list[Line]:
 
 
 def _title_lines(shown: Shown, most: int, width: int) -> list[Line]:
-    lines = [line for title in shown.titles[:most] for line in _wrapped(title, "title", width)]
-    more = len(shown.titles) - most
-    return [*lines, *_wrapped(f"and {more:,} more", "dim", width)] if more > 0 else lines
+    whole, *parts = shown.titles
+    lines = _wrapped(whole, "title", width)
+    numbered = enumerate(parts, 1) if len(parts) < most else ()  # a few of them would look like all
+    return [*lines, *(line for at, title in numbered for line in _wrapped(f"{at}. {title}", "text", width))]
 
 
 def text_lines(text: str, width: int) -> Sequence[Line]:

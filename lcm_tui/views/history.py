@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.change.journal import BRIEF_BATCH, Operation
-from lcm_core.change.plan import Edit
+from lcm_core.change.plan import Edit, title_of_several
 from lcm_core.change.preview import words_of
 from lcm_core.change.verify import Step
 from lcm_core.wording import counted
@@ -21,6 +21,8 @@ UNDONE: Final = "undone"
 IN_PART: Final = "in part"
 #: Kinds of operations that end a batch for a focus brief (`lcm_core.operations.focus.FocusKind`).
 BRIEF_KINDS: Final = frozenset(("focus", "refocus", "focus-failed"))
+#: Kinds whose batches are pieces of one thing: no piece names the whole.
+_IN_PIECES: Final = frozenset(("undo", "redo", "delete", "forget", "import", "backfill"))
 NO_BRIEF: Final = "its focus brief is not made"
 
 
@@ -61,8 +63,12 @@ class HistoryLine:
         if many == 1:
             return self.newest.title
         kinds = {one.operation.kind for one in self.listed}
-        if kinds in ({"undo"}, {"redo"}):
-            return f"{kinds.pop().capitalize()}: {many:,} changes"
+        if len(kinds) == 1 and kinds <= _IN_PIECES:
+            operations = [one.operation for one in self.listed]
+            owners = [one.conversation_id for one in operations]
+            return title_of_several(
+                kinds.pop(), many, owners, [row for one in operations for row in one.rows]
+            )
         return f"{self.main.title} and {many - 1:,} more"
 
     @property

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
 from lcm_core.change.planning import Planned, as_one_plan, plan_for
+from lcm_core.change.preview import preview_plan
+from lcm_core.change.undo import plan_undo_batch
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.prune import plan_archive, plan_delete
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader
 
@@ -114,6 +119,31 @@ async def test_symbols_of_several_plans_are_kept_apart(database_copy: DatabaseFa
 async def test_a_batch_of_nothing_is_refused(database_file: DatabaseFactory):
     with pytest.raises(RefusedError, match="nothing to change"):
         await look(database_file("0.15.3"), Planner())
+
+
+@pytest.mark.parametrize("kind", ["delete", "forget", "rewrite", "undo"])
+async def test_the_sentence_of_several_plans_counts_their_rows(database_copy: DatabaseFactory, kind: str):
+    path = database_copy("0.15.3")
+    async with await Database.open(path) as database:
+        if kind in ("delete", "forget"):
+            forget = kind == "forget"
+            plans = (await database.read(plan_delete, [ConversationId(1)], forget=forget)).plans
+        else:
+            archive = [await database.read(plan_archive, [ConversationId(number)]) for number in (1, 2)]
+            plans = tuple(replace(plan, kind="rewrite", batch="b") for plan in archive)
+            if kind == "undo":
+                for plan in plans:
+                    commit(path, plan)
+                plans = tuple(await database.read(plan_undo_batch, "b"))
+        shown = await database.read(preview_plan, as_one_plan(plans))
+    assert len(plans) > 1
+    head, *said = shown.plan.title.split("; ")
+    assert f"{kind.capitalize()}: {len(plans)} changes of " in head
+    for done, field in (("added", "insert"), ("changed", "update"), ("deleted", "delete")):
+        counts = [
+            int(n) for one in said if one.endswith(done) for n in re.findall(r"\d+", one.replace(",", ""))
+        ]
+        assert sum(counts) == sum(getattr(row, field) for row in shown.rows)
 
 
 async def test_one_plan_is_itself(database_copy: DatabaseFactory):

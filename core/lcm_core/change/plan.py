@@ -5,13 +5,15 @@ Types only, no I/O. An operation returns a `Plan`; what is previewed is what is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from lcm_core.store.connecting import SqlValue
+from lcm_core.wording import counted
 
 #: Its rows change by `Splice`.
 CONTEXT: Final = "context_items"
@@ -282,6 +284,32 @@ def row_counts(edits: Iterable[Edit]) -> tuple[RowCount, ...]:
         held = found.setdefault(table, [0, 0, 0])
         held[:] = held[0] + insert, held[1] + update, held[2] + delete
     return tuple(RowCount(table, *counts) for table, counts in sorted(found.items()))
+
+
+_ROW_WORDS: Final = {"messages": "message", "summaries": "summary", CONTEXT: "context item"}
+
+
+def rows_words(counts: Iterable[tuple[str, int]]) -> str:
+    """``384 messages, 63 summaries, 900 other rows``: rows by their tables; empty when there are none."""
+    by_table: Counter[str] = Counter()
+    for table, count in counts:
+        by_table[table] += count
+    found = [counted(by_table.pop(table), word) for table, word in _ROW_WORDS.items() if by_table[table]]
+    rest = sum(by_table.values())
+    return ", ".join([*found, counted(rest, "other row" if found else "row")] if rest else found)
+
+
+def title_of_several(kind: str, number: int, owners: Iterable[int | None], rows: Sequence[RowCount]) -> str:
+    """One line about a *number* of changes that are seen as one, with all the *rows* that they touch."""
+    several = set(owners)
+    where = f"conversation {next(iter(several))}" if len(several) == 1 else f"{len(several)} conversations"
+    said = (
+        (rows_words((one.table, one.insert) for one in rows), "added"),
+        (rows_words((one.table, one.update) for one in rows), "changed"),
+        (rows_words((one.table, one.delete) for one in rows), "deleted"),
+    )
+    title = f"{kind.capitalize()}: {number:,} changes{'' if None in several else f' of {where}'}"
+    return "; ".join([title, *(f"{words} {done}" for words, done in said if words)])
 
 
 def touched_rows(edit: Edit) -> Iterator[tuple[str, bool, Cells]]:

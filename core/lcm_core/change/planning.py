@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lcm_core.change.errors import Moved, StalePlanError, listed
 from lcm_core.change.known_schema import check_known
-from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols
+from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols, row_counts, title_of_several
 from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.errors import RefusedError
 from lcm_core.store.database import Reader
@@ -96,11 +96,10 @@ def as_one_plan(plans: Sequence[Plan]) -> Plan:
     if len(plans) == 1:
         return first
     conversations = {plan.conversation_id for plan in plans}
-    titles = titles_of(plans)
-    more = f", and {len(titles) - 1:,} more" if len(titles) > 1 else ""
+    rows = row_counts(edit for plan in plans for edit in plan.edits)
     return Plan(
         kind=first.kind,
-        title=f"{len(plans):,} changes: {titles[0]}{more}",
+        title=title_of_several(first.kind, len(plans), conversations, rows),
         conversation_id=first.conversation_id if len(conversations) == 1 else None,
         edits=tuple(edit for number, plan in enumerate(plans) for edit in _renamed(plan.edits, number)),
         warnings=tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings)),

@@ -34,6 +34,7 @@ from lcm_core.change.plan import (
     deletions,
     ref_of,
     row_counts,
+    rows_words,
     touched_rows,
 )
 from lcm_core.errors import RefusedError
@@ -49,7 +50,7 @@ from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_
 from lcm_core.store.state import PREPARED_TABLES, batches_of, transcripts
 from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
 from lcm_core.times import iso_z, parse_utc, sql_utc
-from lcm_core.wording import counted, phrase
+from lcm_core.wording import phrase
 
 #: Rows that are planned before the first of them is committed; what is left is planned afterwards.
 WAVE_ROWS: Final = 8_000
@@ -260,9 +261,10 @@ async def plan_delete(
 def _plan(conversation: Conversation, piece: DeletionPiece, warnings: Sequence[str], forget: bool) -> Plan:
     number = conversation.conversation_id
     verb = "Forget" if forget else "Delete"
+    deleted = ((count.table, count.delete) for count in row_counts(piece.edits))
     return Plan(
         kind="forget" if forget else "delete",
-        title=f"{verb} conversation {number} {conversation.lane}: {_what(piece)}",
+        title=f"{verb} conversation {number} {conversation.lane}: {rows_words(deleted)}",
         conversation_id=number,
         edits=tuple(piece.edits),
         warnings=tuple(warnings),
@@ -270,16 +272,6 @@ def _plan(conversation: Conversation, piece: DeletionPiece, warnings: Sequence[s
         keeping=Keeping.NOWHERE if forget else Keeping.APART,
         whole=True,
     )
-
-
-_WORDS: Final = (("messages", "message"), ("summaries", "summary"), ("context_items", "context item"))
-
-
-def _what(piece: DeletionPiece) -> str:
-    counts = {count.table: count.delete for count in row_counts(piece.edits)}
-    found = [counted(counts[table], word) for table, word in _WORDS if counts.get(table)]
-    rest = sum(count for table, count in counts.items() if table not in dict(_WORDS))
-    return ", ".join([*found, counted(rest, "other row" if found else "row")] if rest else found)
 
 
 async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...]:
