@@ -31,6 +31,7 @@ from textual.worker import Worker, WorkerState
 from lcm_tui import places
 from lcm_tui.commands import COMMANDS, Command, key_title
 from lcm_tui.dialogs.dialog import TYPING, HelpScreen, faded, key_row
+from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.frame import CommandScreen
 from lcm_tui.named import message_named, summaries_named
 from lcm_tui.other_views import VIEWS, OtherView, view_called
@@ -339,13 +340,19 @@ class Anywhere(Provider):
             )
 
     def _settings(self, screen: CommandScreen) -> Iterable[Goal]:
-        from lcm_core.settings.show import sourced_settings
+        from lcm_tui.views.settings import SETTINGS_WORDS, all_settings, settings_document
 
-        for name, held in sourced_settings(screen.session.settings).items():
-            said = f"{held.value}, {'set by ' + held.name if held.is_set else 'the default'}"
-            does = f"Now {said}. `lcm-tui config show` names the files."
-            go = partial(screen.app.notify, f"{name}: {said}", timeout=8)
-            yield Goal(f"Setting: {name}", does, go)
+        held = screen.session.settings
+
+        async def show() -> None:
+            screen.app.push_screen(WholeScreen(settings_document(held)))
+
+        yield Goal(
+            "Settings", "List all settings, where each comes from and how to change it.", show, SETTINGS_WORDS
+        )
+        for one in all_settings(held):
+            go = partial(screen.app.notify, f"{one.name}: {one.said}. {one.change}", timeout=8)
+            yield Goal(f"Setting: {one.name}", f"Now {one.said}. {one.change}", go)
 
 
 def changes_of(screen: CommandScreen, found: Sequence[places.OneOperation]) -> Iterable[Goal]:

@@ -27,6 +27,7 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from lcm_tui import terminal
+from lcm_tui.dialogs.dialog import Dialog
 from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.keymap import current, key_problems, textual_keys
 from lcm_tui.places import Place
@@ -209,7 +210,7 @@ class LcmApp(App[int]):
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """Do what a key is bound to; say so when it means something elsewhere but not on this screen."""
         done = await super()._check_bindings(key, priority)
-        if not (done or priority) and isinstance(screen := self.screen, CommandScreen):
+        if not (done or priority) and isinstance(screen := self.screen, CommandScreen | Dialog):
             screen.say_unknown_key(key)
         return done
 

@@ -18,8 +18,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.containers import Vertical
+from textual.keys import key_to_character
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, TextArea
 
 from lcm_tui.commands import key_title
 from lcm_tui.session import Session
@@ -163,6 +165,16 @@ class Dialog(ModalScreen[T]):
         found = next((one for one in self.own_keys() if command_of(one) == command), None)
         if found is not None:
             await self.run_action(found.action)
+
+    def keys_here(self) -> Sequence[str]:
+        """Its keys, as they are called."""
+        return [key_title(self.keys_of(one).split(",")[0]) for one in self.own_keys()]
+
+    def say_unknown_key(self, key: str) -> None:
+        """Say that a letter or a sign is not a key here, and which are; what is typed into a line is text."""
+        sign, keys = key_to_character(key), self.keys_here()
+        if sign is not None and sign not in keys and not isinstance(self.focused, Input | TextArea):
+            self.app.notify(f"{key_title(key)} is not a key here: {', '.join(keys)}.", timeout=3)
 
     # -- help ------------------------------------------------------------------------------------------------
 

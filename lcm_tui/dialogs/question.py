@@ -69,6 +69,10 @@ class Question(Dialog[str], Decision[str]):
             *READING,
         )
 
+    def keys_here(self) -> Sequence[str]:
+        """The answers, too."""
+        return (*(key for key, _ in self._answers[:-1]), *super().keys_here())
+
     def on_key(self, event: events.Key) -> None:
         """A key that is an answer."""
         for key, _ in self._answers[:-1]:

@@ -212,7 +212,7 @@ class ConversationList(ListPane[RowKey]):
     def why_no_conversation(self) -> str | None:
         """Why nothing can be done that needs a conversation."""
         if self.selected is not None and self.conversation is None:
-            return "this session is not in the database; enter shows its transcript"
+            return "this session is not in the database; enter shows its transcript, i imports it"
         return self.why_nothing()
 
     # -- order -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from lcm_core.operations.drafting.items import BatchItem, BatchProgress, ItemState
@@ -31,6 +32,25 @@ def reason_text(item: BatchItem) -> str:
     """Why a summary is in the batch; of one that is replaced, why it was."""
     applied = item.state is ItemState.COMMITTED and item.reason
     return f"was {item.reason}" if applied else item.reason
+
+
+#: What the reasons mean, for who sees them for the first time.
+MEANINGS: Final = MappingProxyType(
+    {
+        "old": "failure marker of an old engine",
+        "fallback": "failure marker: cut source text, no summary",
+        "truncated": "failure marker: the text was cut",
+        "emergency": "failure marker: emergency text",
+        "empty": "no text",
+        "error": "an error of the provider, no summary",
+        "copy": "the beginning of its source, no summary",
+        "capped": "cut at the size limit",
+        "reasoning": "reasoning of the model, no summary",
+        "refusal": "the model refused",
+        "wordless": "no words",
+        "contaminated": "made from a broken summary",
+    }
+)
 
 
 def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
@@ -77,7 +97,9 @@ def why_text(item: BatchItem) -> str:
 
 def whole_text(item: BatchItem) -> str:
     """All that a row says in words: why the summary is in the batch, and why it is as far as it is."""
-    return " · ".join(filter(None, (f"{reason_text(item)}, {item.state.value}".lstrip(", "), why_text(item))))
+    meaning = MEANINGS.get(item.reason)
+    reason = f"{reason_text(item)} ({meaning})" if meaning else reason_text(item)
+    return " · ".join(filter(None, (f"{reason}, {item.state.value}".lstrip(", "), why_text(item))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ from lcm_tui.widgets.spans import Layout, Line, Sorting, Span, heading_of, strip
 SHORTEST_PLACE = 22
 #: Commands that keep their place in the key bar however many there are.
 ALWAYS = frozenset({"help", "back", "quit", "palette", "undo"})
+#: What keeps its place next, and the keys that do without their words for it, one after the other.
+FIRST = "open"
+SHORTENED = ("quit", "back", "help", "undo", "history")
 #: The way to an undo where a screen has none itself.
 UNDOES = "history"
 #: What leads to the commands that had no room.
@@ -167,6 +170,12 @@ class KeyBar(_Bar):
         if sum(map(_width_of, hints)) > width:
             hints = [replace(hint, title=MORE) if hint.command == REST else hint for hint in hints]
         kept = ALWAYS if any(hint.command == "undo" for hint in hints) else ALWAYS | {UNDOES}
+        for name in SHORTENED:
+            if (
+                sum(_width_of(hint) for hint in hints if hint.command in kept or hint.command == FIRST)
+                > width
+            ):
+                hints = [replace(hint, title="") if hint.command == name else hint for hint in hints]
         left = width - sum(_width_of(hint) for hint in hints if hint.command in kept)
         fitting = {hint.command for hint in hints if hint.command in kept}
         for hint in sorted(

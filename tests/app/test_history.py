@@ -57,7 +57,7 @@ async def test_an_empty_history_says_what_will_stand_there(database_file: Databa
         await wait_for_text(pilot, "No changes yet. Each change appears here")
         screen = pilot.app.screen
         assert isinstance(screen, HistoryScreen)
-        assert screen.why_not("undo") == "no operation is selected"
+        assert screen.why_not("undo") == "there is no change to undo yet"
 
 
 async def test_undo_gives_back_the_same_rows_and_can_be_undone(

@@ -254,6 +254,12 @@ async def test_the_palette_goes_to_conversations_ids_changes_settings_and_themes
         assert pilot.app.theme == "nord"
         await go("setting contextThreshold", "Setting: contextThreshold")
         await wait_until_said(pilot, "contextThreshold: 0.75")
+        await go("settings", "List all settings")
+        await wait_for_text(pilot, "To change one")
+        assert "False" not in " ".join(shown(pilot))
+        await pilot.press("z")
+        await wait_until_said(pilot, "z is not a key here: ?, esc.")
+        await pilot.press("escape")
         assert first in pilot.app.screen_stack
 
 

@@ -37,6 +37,10 @@ if TYPE_CHECKING:  # sessions are looked for behind the first rows
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0
 NONE: Final = "This database contains no conversation"
+#: What the key bar leaves out for a session that is not in the database.
+OF_CONVERSATION: Final = frozenset(
+    {"context", "summaries", "files", "briefs", "compact", "transplant", "merge"}
+)
 
 
 class ConversationsScreen(DataScreen[list[ConversationEntry]]):
@@ -175,6 +179,13 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         if self.list.conversation is not None:
             return str(self.list.conversation.conversation_id)
         return self.list.session.session_id if self.list.session is not None else None
+
+    def in_key_bar(self) -> list[str]:
+        """Of a session that is not in the database there is nothing to show yet but its transcript."""
+        names = super().in_key_bar()
+        if self.list.session is None or self.list.conversation is not None:
+            return names
+        return [name for name in names if name not in OF_CONVERSATION]
 
     def actions(self) -> Sequence[Action]:
         """The views of the selected conversation, what can be done with it, and the order of the list."""

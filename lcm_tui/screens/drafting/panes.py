@@ -18,7 +18,7 @@ COLUMNS: Final = (
     Column("mark", "", 1, keep=9),
     Column("summary", "summary", 20, keep=8),
     Column("depth", "kind", 4, right=True, keep=2),
-    Column("reason", "reason", 13, keep=4),
+    Column("reason", "reason", 13, keep=8),
     Column("state", "state", 9, keep=7),
     Column("tokens", "tokens", 6, right=True, keep=3),
     Column("draft", "draft", 9, right=True, keep=6),

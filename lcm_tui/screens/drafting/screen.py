@@ -66,6 +66,7 @@ class DraftingScreen(DataScreen[Found]):
 Summaries to rewrite, sources before the summaries made from them. No model is called and nothing changes
 before P: it shows the maximum number of calls and tokens, the cost and the model, and asks for confirmation;
 w there chooses another model, prompt or instructions. space adds a summary to the batch (●) or removes it.
+The reason says what is wrong with a text; the line of the selected summary says what the word means.
 Summaries made from broken ones ("contaminated") are at the end and are not in the batch unless you mark them
 (1 marks them all).
 

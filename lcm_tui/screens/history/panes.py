@@ -79,8 +79,10 @@ class OperationList(ListPane[str]):
         return self.whole[-1] if self.whole else self.operation
 
     def why_no_operation(self) -> str | None:
-        """Why nothing can be done with what is selected."""
-        return "no operation is selected" if self.operation is None else None
+        """Why nothing can be done with what is selected, if anything was changed at all."""
+        if self.operation is not None:
+            return None
+        return "no operation is selected" if self.history.operations else "there is no change to undo yet"
 
     def fold(self) -> bool:
         """Unfold the selected batch, or fold it; False when it is no batch."""
