@@ -133,8 +133,8 @@ def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
         *_first(outlook),
         *_ones(Subject.NEAREST, bool(outlook.nearest)),
         *_ones(Subject.OPERATION, bool(outlook.changes)),
-        *_ones(Subject.LARGEST, len(outlook.largest) > 1),
         *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+        *_ones(Subject.LARGEST, len(outlook.largest) > 1),
     ]
     order = list(Subject)
     return tuple(sorted(ranked[:most], key=lambda key: order.index(key.subject)))

@@ -16,8 +16,8 @@ from lcm_tui.widgets.spans import Line
 
 #: From this size of a terminal on, the panel has two columns.
 WIDE: Final = (130, 40)
-#: Lines at most: on a small screen, and on one of at least 30 lines.
-FEW, MORE, TALL = 5, 7, 30
+#: Lines at most, by the height of the terminal: 80x24 has room for what is only on disk below a change.
+MOST_LINES: Final = ((30, 7), (24, 6), (0, 5))
 
 
 class PanelLines(LineView[PanelKey]):
@@ -64,7 +64,10 @@ class Panel(Horizontal):
         changed = outlook != self.outlook
         self.outlook = outlook
         width, height = self._terminal
-        left, right = panel_keys(outlook, MORE if height >= TALL else FEW), tuple[PanelKey, ...]()
+        left, right = (
+            panel_keys(outlook, next(most for least, most in MOST_LINES if height >= least)),
+            tuple[PanelKey, ...](),
+        )
         if width >= WIDE[0] and height >= WIDE[1]:
             left, right = panel_columns(outlook)
         if right and not self.beside.is_attached:
