@@ -15,8 +15,8 @@ from lcm_tui.views.drafting import STATE_STYLES, reason_text, why_text
 from lcm_tui.widgets.spans import Column, Span, depth_style
 
 COLUMNS: Final = (
-    Column("mark", "", 1, keep=9),
-    Column("summary", "summary", 20, keep=8),
+    Column("mark", "", 1, keep=10),
+    Column("summary", "summary", 20, keep=9),
     Column("depth", "kind", 4, right=True, keep=2),
     Column("reason", "reason", 13, keep=8),
     Column("state", "state", 9, keep=7),
