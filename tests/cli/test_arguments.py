@@ -397,3 +397,14 @@ def test_what_is_wrong_with_an_argument_goes_by_its_name(
 ):
     result = run(*arguments, "--db", database_file("0.15.3"))
     assert (result.code, result.err) == (2, f"{sentence}\n")
+
+
+@pytest.mark.parametrize(
+    "group", ["conversations", "messages", "summaries", "context", "files", "focus", "history"]
+)
+def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFactory):
+    path = str(database_file("0.15.3"))
+    for named in ("1", "sum_bb692ab9b90b6a49"):
+        message = run("--db", path, group, named, "--json").error["message"]
+        proposed = message.partition("Did you mean ")[2].rstrip("?").split()
+        assert run("--db", path, *proposed).code == 0
