@@ -16,8 +16,10 @@ from tests.cli.support import Result, run
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-#: A line of a page that stands for any number of lines, and what stands for a part of a line.
+#: A line of a page that stands for any number of lines, and what stands for a part of a line, with the blanks
+#: after it, which keep the next column in its place.
 LEFT_OUT, CUT = "...", "…"
+CUT_COLUMN = re.compile(f"{CUT} *")
 
 
 def calls(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -37,7 +39,7 @@ def is_shown(shown: list[str], printed: list[str]) -> bool:
         return any(is_shown(shown[1:], printed[at:]) for at in range(len(printed) + 1))
     if not printed:
         return False
-    wanted = ".*".join(re.escape(piece) for piece in shown[0].split(CUT))
+    wanted = ".*".join(re.escape(piece) for piece in CUT_COLUMN.split(shown[0]))
     return re.fullmatch(wanted, printed[0].rstrip()) is not None and is_shown(shown[1:], printed[1:])
 
 
