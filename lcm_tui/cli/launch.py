@@ -39,7 +39,7 @@ def open_app(run: Run, *, no_index: NoIndex = False) -> int:
     from lcm_core.store.opening import choose_access
 
     if run.settings.output_format.source is SettingSource.COMMAND_LINE:
-        raise UsageError("--format and --json need a command, such as status.")
+        raise UsageError("--format and --json need a command, such as status.", code="INVALID_COMMAND")
     if not has_terminal():
         if run.settings.database.is_set:  # what is wrong with a path that was given is the nearer trouble
             choose_access(run.settings.database.value)

@@ -116,11 +116,11 @@ def unwritten(stream: TextIO, error: OSError) -> LcmError:
 
 
 def open_missing_streams() -> None:
-    """Where the shell closed standard output or error (``>&-``), what is written goes nowhere."""
-    # typeshed promises both; Python leaves None for a descriptor that was closed at its start.
-    for name in ("stdout", "stderr"):
+    """Where the shell closed a stream (``>&-``), what is written goes nowhere, and nothing can be read."""
+    # typeshed promises all three; Python leaves None for a descriptor that was closed at its start.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (for as long as it runs)
 
 
 def silence(stream: TextIO) -> None:

@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Final
 
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.declaring import Option
 
+#: What the engine's command knows beside the common options; all else it refuses before it looks at words.
+ENGINE_OPTIONS: Final = frozenset(
+    {
+        *("--conversation-id", "--session-key"),
+        *("--after", "--before", "--between", "--recency", "--limit", "--cursor"),
+        *("--role", "--include-content", "--depth", "--kind", "--count"),
+    }
+)
 _HELP, _VERSION = ("-h", "--help"), ("-v", "--version")
 
 

@@ -28,7 +28,7 @@ from lcm_tui.cli.declaring import (
 )
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.presentation import PROGRAM, Presentation
-from lcm_tui.cli.scanning import Scanned, every_option, refuse_dashes, scanned
+from lcm_tui.cli.scanning import ENGINE_OPTIONS, Scanned, every_option, refuse_dashes, scanned
 
 _COMMON = declared_in(CommonOptions)
 _HELP_NAMES = ("-h", "--help")
@@ -140,23 +140,31 @@ class Leaf(_Paged):
         given = list(args)
         try:
             rest = super().parse_args(ctx, args)
-        except (click.UsageError, LcmError):
-            self._say_what_comes_first(ctx, given)
+        except (click.UsageError, LcmError) as error:
+            self._say_what_comes_first(ctx, given, error)
             raise
         self._refuse_words(ctx, rest)
         return rest
 
-    def _say_what_comes_first(self, ctx: click.Context, given: Sequence[str]) -> None:
-        """Before an option or a value is refused: `--version` and `--help`, and words too many."""
+    def _say_what_comes_first(self, ctx: click.Context, given: Sequence[str], error: Exception) -> None:
+        """Before an option or a value is refused: `--version`, `--help`, and words too many or too few.
+
+        An option that the engine's command does not know at all is refused before them, as it would do.
+        """
         seen = scanned(given)
         if seen.unknown:
             return
         _answer_what_is_asked(ctx, seen)
+        if isinstance(error, click.NoSuchOption) and error.option_name not in ENGINE_OPTIONS:
+            return
         arguments = [one for one in self.params if isinstance(one, click.Argument)]
         if all(one.nargs == 1 for one in arguments):
             self._refuse_words(ctx, seen.words[len(arguments) :])
             for argument, word in zip(arguments, seen.words, strict=False):
                 argument.type.convert(word, argument, ctx)
+            for argument in arguments[len(seen.words) :]:
+                if argument.required:
+                    raise click.MissingParameter(ctx=ctx, param=argument)
 
     def _refuse_words(self, ctx: click.Context, rest: Sequence[str]) -> None:
         if not rest:
@@ -260,6 +268,7 @@ class Program(Group):
         ordered = registry.in_order(args)
         if ctx.resilient_parsing:
             return super().parse_args(ctx, ordered)
+        self._refuse_dashed_words(ctx, ordered)
         _refuse_dashes(self, ordered)
         try:
             return super().parse_args(ctx, list(ordered))
@@ -267,6 +276,20 @@ class Program(Group):
             if not (seen := scanned(ordered)).unknown:
                 _answer_what_is_asked(ctx, seen)
             raise
+
+    def _refuse_dashed_words(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Behind ``--`` everything is a word: one with dashes is neither a command nor an option."""
+        if "--" not in args:
+            return
+        before, behind = args[: args.index("--")], args[args.index("--") + 1 :]
+        first = registry.first_word(before)
+        words = [] if first is None else [before[first]]
+        named = [*words, *behind][: 2 if {*(words or behind)[:1]} & {*registry.GROUPS} else 1]
+        if any(len(one) > 1 and one.startswith("-") for one in named[len(words) :]):
+            _refuse_unknown(before)
+            _answer_what_is_asked(ctx, scanned(before))
+            given = " ".join(named)
+            raise UsageError(f"Unknown command: {given}.{_meant(given, self)}", code="INVALID_COMMAND")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The first words."""
@@ -518,6 +541,7 @@ def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
         where = dotted or f"{PROGRAM} without a command"
         return UsageError(
             f"{option} is not supported by {where}.",
+            code=None if dotted else "INVALID_COMMAND",
             details={**details, **({"command": dotted} if dotted else {})},
         )
     near = _like(option, error.possibilities or (), _NAMED, 0.6)  # click counts the dashes as alike

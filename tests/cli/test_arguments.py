@@ -163,7 +163,7 @@ MISTAKES = [
     (["conversations", "list", "--cursor", "junk"], "INVALID_CURSOR", "The cursor cannot be used"),
     (["status", "--db", ""], "INVALID_ARGUMENT", "--db is empty"),
     (["completion", "tcsh"], "INVALID_ARGUMENT", "tcsh has no completion script"),
-    (["--limit", "3"], "INVALID_ARGUMENT", "--limit is not supported by lcm-tui without a command."),
+    (["--limit", "3"], "INVALID_COMMAND", "--limit is not supported by lcm-tui without a command."),
     ([], "NO_TERMINAL", "The app needs a terminal"),
 ]
 

@@ -175,6 +175,13 @@ def test_a_closed_output_is_no_error(database_file: DatabaseFactory):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+def test_a_closed_input_is_one_without_a_terminal():
+    command = ["sh", "-c", 'exec "$0" -m lcm_tui <&-', PROGRAM[0]]
+    result = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("The app needs a terminal")
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
 def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
     database_copy: DatabaseFactory, tmp_path: Path, kind: signal.Signals

@@ -107,7 +107,7 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
     Raises:
         NotFoundError: no value has that path.
     """
-    view = config_view(settings)
+    view, typed = config_view(settings), path
     origins: tuple[Literal["effective", "raw"], ...] = ("effective", "raw")
     for origin in origins:
         if path.startswith(f"{origin}."):
@@ -122,10 +122,11 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
             if isinstance(effective, Mapping):  # the engine's command leaves out what nothing sets
                 effective = {name: one for name, one in effective.items() if one is not None}
             return ConfigValue(path, is_set, raw, effective, value, origin, source, has_effect)
+    what = f"The plugin's block does not set {path!r}" if applies else f"There is no setting {typed!r}"
     raise NotFoundError(
-        f"There is no setting {path!r}; `lcm-tui config show` lists them.",
+        f"{what}; `lcm-tui config show` lists the settings.",
         code="CONFIG_KEY_NOT_FOUND",
-        details={"path": path},
+        details={"path": typed},
     )
 
 
