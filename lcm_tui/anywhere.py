@@ -285,12 +285,14 @@ class Anywhere(Provider):
             return
         async for goal in self._by_id(screen, asked):
             yield _hit(_BY_ID, goal)
+        goals = []  # that are not found by their number or words
         for goal in self._goals:
             if goal.number is not None and str(goal.number) == asked:
                 yield _hit(_EXACT, goal)
             elif goal.words and (score := match_phrases(asked, goal.words)):
                 yield _hit(score + _EXACT if score >= EXACT else score, goal)
-        goals = [goal for goal in self._goals if goal.number is None or str(goal.number) != asked]
+            else:
+                goals.append(goal)
         titles = [goal.title for goal in goals]
         for place, score in await asyncio.to_thread(_alike, asked, titles):
             yield _hit(score / 100, goals[place])

@@ -63,11 +63,12 @@ class ConversationList(ListPane[RowKey]):
         marked: Container[object] = (),
         named: Callable[[Mapping[RowKey, str]], None] | None = None,
         known: Callable[[], Mapping[RowKey, str]] = dict,
+        session_keys: Callable[[], str] = str,
     ) -> None:
         """*none* is shown when there is no row at all; *changed*: filter or order list other rows.
 
         *named* is given what each row is called, whenever that has changed; *known*: what another list calls
-        them, which has read more of them.
+        them, which has read more of them. *session_keys*: what can be done with a session on disk.
         """
         super().__init__(changed=changed)
         self.table.also_moves("the columns at the left, at the right, where they do not all fit")
@@ -81,6 +82,7 @@ class ConversationList(ListPane[RowKey]):
         self._marked = marked
         self._named = named
         self._known = known
+        self._session_keys = session_keys
         self._words = RowFilter()
         self._side = 0  #: which lot of the columns is shown, where there is no room for all
         self._sessions: Collection[HostSession] = ()
@@ -212,7 +214,7 @@ class ConversationList(ListPane[RowKey]):
     def why_no_conversation(self) -> str | None:
         """Why nothing can be done that needs a conversation."""
         if self.selected is not None and self.conversation is None:
-            return "this session is not in the database; enter shows its transcript, i imports it"
+            return f"this session is not in the database; {self._session_keys()}"
         return self.why_nothing()
 
     # -- order -------------------------------------------------------------------------------------------

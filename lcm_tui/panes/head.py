@@ -15,12 +15,19 @@ from lcm_tui.widgets.wrapped import Block, WrappedBlock
 #: Lines that it has at least, so that what is below stays where it is; and at most.
 LINES: Final = 5
 MOST: Final = 9
+#: Below this height of the terminal only the last lines are shown, each cut to one line.
+LOW: Final = 18
+LINES_LOW: Final = 3
 #: Cells before what goes on from the line above.
 INDENT: Final = 3
 
 
 class Head(Drawn):
-    """Five lines, drawn again whenever it is refreshed; more where one of them is too long for the width."""
+    """Five lines, drawn again whenever it is refreshed; more where one of them is too long for the width.
+
+    In a low terminal the last three, so that the list below keeps its rows; its screen refreshes it when the
+    height changes.
+    """
 
     SPEAKS: ClassVar[bool] = True
     DEFAULT_CSS = """
@@ -43,9 +50,14 @@ class Head(Drawn):
         self._make()
 
     def _make(self) -> None:
-        width = self.size.width
-        self._lines = list(whole_lines(self._lines_of(), width)) if width else ()
-        height = max(LINES, min(len(self._lines), MOST))
+        width, low = self.size.width, self.app.size.height < LOW
+        if not width:
+            self._lines = ()
+        elif low:
+            self._lines = self._lines_of()[-LINES_LOW:]
+        else:
+            self._lines = list(whole_lines(self._lines_of(), width))
+        height = LINES_LOW if low else max(LINES, min(len(self._lines), MOST))
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
 

@@ -28,19 +28,28 @@ STATE_STYLES: Final[dict[ItemState, StyleName]] = {
 GAUGE: Final = 20
 
 
+#: How states are called where that is another word.
+_STATE_WORDS: Final = MappingProxyType({ItemState.COMMITTED: "applied"})
+
+
+def state_text(state: ItemState) -> str:
+    """A state in the words of the screen: what was committed is applied."""
+    return _STATE_WORDS.get(state, state.value)
+
+
 def reason_text(item: BatchItem) -> str:
     """Why a summary is in the batch; of one that is replaced, why it was."""
     applied = item.state is ItemState.COMMITTED and item.reason
     return f"was {item.reason}" if applied else item.reason
 
 
-#: What the reasons mean, for who sees them for the first time.
+#: What the reasons mean, for who sees them for the first time (docs/engine/doctor.md, the table of markers).
 MEANINGS: Final = MappingProxyType(
     {
-        "old": "failure marker of an old engine",
-        "fallback": "failure marker: cut source text, no summary",
-        "truncated": "failure marker: the text was cut",
-        "emergency": "failure marker: emergency text",
+        "old": "a cut of its source, as the oldest engines stored it",
+        "fallback": "a cut of its source: the model failed or gave nothing",
+        "truncated": "a cut of its source: no attempt was shorter",
+        "emergency": "a cut of its source: no model was found",
         "empty": "no text",
         "error": "an error of the provider, no summary",
         "copy": "the beginning of its source, no summary",
@@ -99,7 +108,7 @@ def whole_text(item: BatchItem) -> str:
     """All that a row says in words: why the summary is in the batch, and why it is as far as it is."""
     meaning = MEANINGS.get(item.reason)
     reason = f"{reason_text(item)} ({meaning})" if meaning else reason_text(item)
-    return " · ".join(filter(None, (f"{reason}, {item.state.value}".lstrip(", "), why_text(item))))
+    return " · ".join(filter(None, (f"{reason}, {state_text(item.state)}".lstrip(", "), why_text(item))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +182,4 @@ def _counts(progress: BatchProgress) -> Iterator[Span]:
     for state in ItemState:
         count = progress.counts.get(state, 0)
         if count:
-            yield Span(f"{count:,} {state.value}   ", STATE_STYLES[state])
+            yield Span(f"{count:,} {state_text(state)}   ", STATE_STYLES[state])

@@ -71,6 +71,7 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         screen = await go_to(pilot, HistoryScreen())
         await wait_for_text(pilot, f"Dissolve summary {NODE} into 2 summaries", "+254", first)
         assert "↶" not in shown(pilot)
+        assert screen.told("undo").title == "Undo"
         await pilot.press("u")
         await previewed(pilot)
         await wait_for_text(pilot, f"Undo: Dissolve summary {NODE}", "summaries +1")
@@ -80,6 +81,7 @@ async def test_undo_gives_back_the_same_rows_and_can_be_undone(
         await wait_for_text(pilot, "↶", "undone")
         assert dump(path) == before
         assert screen.selected_id() == first, "the cursor stays on its operation"
+        await wait_for_text(pilot, "u Redo")
         await settled(pilot)
         await pilot.press("u")
         await previewed(pilot)

@@ -118,6 +118,8 @@ async def test_a_stranger_finds_what_is_meant_among_the_first_three(openclaw_hom
                 missed[phrase] = [wanted, *first]
         back = [hit for source in sources async for hit in source.search("back")]
         assert str(max(back, key=lambda hit: hit.score).text).startswith("Back (")
+        settings = [str(hit.text) async for hit in sources[1].search("settings")]
+        assert settings.count("Settings") == 1, "a goal found by its words is not found again by its name"
     assert not missed
 
 

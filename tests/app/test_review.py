@@ -34,6 +34,7 @@ from tests.app.support import (
     open_app,
     settled,
     shown,
+    shown_lines,
     wait_for,
     wait_for_text,
     wait_until_said,
@@ -83,6 +84,17 @@ async def queue_of(pilot: Pilot[int], conversation_id: int, *keys: str) -> Draft
     assert isinstance(screen, DraftingScreen)
     await wait_for(pilot, lambda: screen.preparation.forecast is not None, "an estimate")
     return screen
+
+
+async def test_a_low_narrow_terminal_shows_ids_and_reasons_below_a_short_head(database_copy: DatabaseFactory):
+    async with open_app(database_copy("0.15.3-damaged"), size=(40, 12)) as pilot:
+        await queue_of(pilot, 1, "R", "enter")
+        await wait_for_text(pilot, "11 broken summaries", "Not started. P", "summary              reason")
+        assert sum(line.startswith("● sum_") for line in shown_lines(pilot)) >= 4
+        await pilot.resize_terminal(40, 24)
+        await wait_for_text(pilot, "extractive (offline")
+        await pilot.resize_terminal(40, 12)
+        await wait_for(pilot, lambda: "extractive (offline" not in shown(pilot), "the short head")
 
 
 async def ask_again(pilot: Pilot[int], *said: str) -> None:
@@ -397,7 +409,7 @@ async def test_all_that_is_broken_is_repaired_by_a_rule_and_taken_back(database_
         await pilot.press(*"every", "enter")
         await asked(pilot, "accept every draft without fault", "enter")
         await wait_for(pilot, lambda: work.batch.finished, "all committed")
-        await wait_for_text(pilot, "11 committed")
+        await wait_for_text(pilot, "11 applied")
         assert dump(path) != before
         await pilot.press("escape")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, DagScreen))

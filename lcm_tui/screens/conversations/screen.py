@@ -114,7 +114,13 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         super().__init__(first)
         self.marks = Marks[ConversationId](self._marks_changed)
         self.list = ConversationList(
-            self._listed_otherwise, none=f"{NONE}.", marked=self.marks, named=self._take_names
+            self._listed_otherwise,
+            none=f"{NONE}.",
+            marked=self.marks,
+            named=self._take_names,
+            session_keys=lambda: (
+                f"{self.key_of('open')} shows its transcript, {self.key_of('backfill')} imports it"
+            ),
         )
         self.outlooker = Outlooker(self, self.list, self._say_outlook, self._operated)
         self.counting = Counting(self, self.list, self._say_note, self.outlooker.list_changed)

@@ -11,8 +11,8 @@ from lcm_core.records import SummaryId
 
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.panes.marks import MARK, Marks
-from lcm_tui.views.drafting import STATE_STYLES, reason_text, why_text
-from lcm_tui.widgets.spans import Column, Span, depth_style
+from lcm_tui.views.drafting import STATE_STYLES, reason_text, state_text, why_text
+from lcm_tui.widgets.spans import Column, Layout, Span, depth_style, lay_out
 
 COLUMNS: Final = (
     Column("mark", "", 1, keep=10),
@@ -71,7 +71,7 @@ class ItemList(ListPane[SummaryId]):
 
     def _text_of(self, key: SummaryId) -> str:
         item = self._item_of(key)
-        return f"{key} #{item.conversation_id} {item.reason} {item.state}".casefold()
+        return f"{key} #{item.conversation_id} {item.reason} {state_text(item.state)}".casefold()
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""
@@ -80,6 +80,13 @@ class ItemList(ListPane[SummaryId]):
     def columns(self) -> Sequence[Column]:
         """What is said of a summary; of which conversation it is where there are several."""
         return OF_SEVERAL if self._several else COLUMNS
+
+    def layout_at(self, width: int) -> Layout:
+        """The columns that have room; the id and the reason before the sentence, which the foot says too."""
+        layout = super().layout_at(width)
+        if layout.shows("summary"):
+            return layout
+        return lay_out([one for one in self.columns() if one.name != "why"], width)
 
     def cells(self, key: SummaryId) -> Mapping[str, Span]:
         """Whether it is marked, why it is to be written again, and how far it has come."""
@@ -92,7 +99,7 @@ class ItemList(ListPane[SummaryId]):
             "conversation": Span(str(item.conversation_id), "key"),
             "depth": Span(depth_name(item.depth), depth_style(item.depth)),
             "reason": Span(reason_text(item), "dim"),
-            "state": Span(item.state.value, STATE_STYLES[item.state]),
+            "state": Span(state_text(item.state), STATE_STYLES[item.state]),
             "tokens": Span(f"{item.tokens:,}", "dim"),
             "draft": Span("" if draft is None else f"{draft.tokens:,} tok"),
             "why": Span(why_text(item), "dim"),

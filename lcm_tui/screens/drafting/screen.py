@@ -41,6 +41,7 @@ from lcm_tui.views.drafting import (
     BatchState,
     head_lines,
     rule_sentences,
+    state_text,
     tokens_sentence,
     whole_text,
 )
@@ -306,6 +307,10 @@ Drafts are saved on disk: leave at any time and continue later.
         self._beside.follow()
         self.refresh_bars()
 
+    def on_resize(self) -> None:
+        """Another height has room for another head."""
+        self.head.refresh()
+
     @on(LineView.Highlighted)
     def _highlighted(self) -> None:
         self._say()
@@ -482,7 +487,7 @@ Drafts are saved on disk: leave at any time and continue later.
         if item is None:
             return "nothing is selected"
         if self.work is not None and item.state in SETTLED | {ItemState.DRAFTING}:
-            return f"it is {item.state}"
+            return f"it is {state_text(item.state)}"
         return self._why_not_begun()
 
     def _leave_out(self) -> None:

@@ -18,9 +18,12 @@ from lcm_tui.commands import Action, bindings
 from lcm_tui.data_screen import DataScreen
 from lcm_tui.panes.finding import Finder
 from lcm_tui.panes.listing import Paging
+from lcm_tui.panes.whole_row import WholeRow
 from lcm_tui.screens.history.panes import OperationList
 from lcm_tui.screens.history.reads import History, load_history
+from lcm_tui.views.history import UNDONE, HistoryLine
 from lcm_tui.widgets.lines import LineView
+from lcm_tui.widgets.spans import Line, Span
 
 
 class HistoryScreen(DataScreen[History]):
@@ -53,12 +56,14 @@ T switches between this conversation and all of them. / filters.
         self.conversation = conversation
         self.list = OperationList(self._filtered)
         self.list.narrowed = only and conversation is not None
+        self.foot = WholeRow(self.whole_row)
         self._paging = Paging()
         self._series = Series("operation", lambda: self.list.table, self._place_of, newest_first=True)
 
     def compose_body(self) -> ComposeResult:
-        """The list alone."""
+        """The list, and the selected line whole."""
         yield self.list
+        yield self.foot
 
     def actions(self) -> Sequence[Action]:
         """Looking at an operation, and taking it back."""
@@ -87,6 +92,27 @@ T switches between this conversation and all of them. / filters.
         """The id of the operation, or of the batch."""
         return self.list.table.selected
 
+    def title_now(self, command: str) -> str:
+        """`u` redoes what was undone."""
+        line = self._line()
+        undone = command == "undo" and line is not None and line.state == UNDONE
+        return "Redo" if undone else super().title_now(command)
+
+    def _line(self) -> HistoryLine | None:
+        """The selected line."""
+        key = self.list.table.selected
+        return None if key is None else self.list.history.line(key)
+
+    def whole_row(self) -> Line:
+        """What the selected line says, also where its columns have no room for it."""
+        line = self._line()
+        return () if line is None else (Span(line.name, "key"), Span(f"  {line.what}", "dim"))
+
+    @on(LineView.Highlighted)
+    def _highlighted(self) -> None:
+        self.foot.refresh()
+        self.refresh_bars()
+
     # -- data --------------------------------------------------------------------------------------------
 
     async def fetch(self) -> History:
@@ -104,6 +130,7 @@ T switches between this conversation and all of them. / filters.
         wanted = self._paging.take(self.list, len(data.operations), more=data.more)
         self.list.show(data)
         self._say_count()
+        self.foot.refresh()
         if wanted:
             self.load()
 
@@ -114,7 +141,10 @@ T switches between this conversation and all of them. / filters.
 
     def _say_count(self) -> None:
         found = self.list.history.operations
-        self.title_bar.note = self.list.counted(self._paging.count) if found else ""
+        note = self.list.counted(self._paging.count) if found else ""
+        in_lines = len(self.list.table.keys)
+        folded = bool(found) and not self.list.filter.needle and in_lines != len(found)
+        self.title_bar.note = f"{note} operations" if folded else note
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:
@@ -135,8 +165,8 @@ T switches between this conversation and all of them. / filters.
 
     def _undo(self) -> None:
         """Preview taking it back, or making it again; of a batch that holds in part, that part is undone."""
-        if self.list.table.selected is not None:
-            self.open(places.Preview(undoing_line(self.list.history.line(self.list.table.selected))))
+        if (line := self._line()) is not None:
+            self.open(places.Preview(undoing_line(line)))
 
     def _why_no_scope(self) -> str | None:
         return "This screen was opened without a selected conversation" if self.conversation is None else None

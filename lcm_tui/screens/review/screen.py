@@ -223,6 +223,10 @@ The truncated source is never accepted automatically.
         self._say()
         self._measure_again()
 
+    def on_resize(self) -> None:
+        """Another height has room for another head."""
+        self.head.refresh()
+
     @on(LineView.Highlighted)
     def _highlighted(self) -> None:
         self._say()
