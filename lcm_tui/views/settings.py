@@ -37,6 +37,15 @@ class SettingLine:
         return f"{self.value}, set by {self.source}{default}" if self.source else f"{self.value}, the default"
 
 
+#: How paths are set that no block of a file holds alone (docs/configuration.md, the first table).
+_WAYS: Final = {
+    "stateDir": "--openclaw-dir or LCM_OPENCLAW_DIR",
+    "dbPath": "--db or LCM_DATABASE_PATH",
+    "largeFilesDir": "LCM_LARGE_FILES_DIR",
+    "sessions": "--sessions",
+}
+
+
 def setting_text(value: object) -> str:
     """A value as the files write it; what is empty in words."""
     if isinstance(value, bool):
@@ -51,7 +60,7 @@ def all_settings(settings: Settings) -> Iterator[SettingLine]:
     usual = EngineSettings()
     by_name = {key.name: (getattr(usual, attribute).value, key) for attribute, key in KEYS.items()}
     for name, held in sourced_settings(settings).items():
-        default, change = "", "docs/configuration.md says where to set it."
+        default, change = "", f"Change it with {_WAYS[name]}." if name in _WAYS else ""
         if name in by_name:
             default, key = setting_text(by_name[name][0]), by_name[name][1]
             variable = f", or set {key.env[0]}" if key.env else ""

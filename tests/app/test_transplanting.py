@@ -13,6 +13,7 @@ from lcm_tui.screens.transplanting.screen import TargetScreen
 from tests.app.support import (
     NARROW,
     open_app,
+    said,
     settled,
     shown,
     shown_lines,
@@ -168,6 +169,8 @@ async def test_a_session_that_only_the_disk_knows_has_nothing_to_copy(openclaw_h
             await pilot.pause()
         assert pilot.app.screen is screen
         await wait_until_said(pilot, "this session is not in the database")
+        assert any("i imports it" in text for text in said(pilot))
+        assert screen.in_key_bar()[:2] == ["open", "backfill"], "what can be done with it comes first"
 
 
 @pytest.mark.long

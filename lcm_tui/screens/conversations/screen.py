@@ -187,11 +187,12 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         return self.list.session.session_id if self.list.session is not None else None
 
     def in_key_bar(self) -> list[str]:
-        """Of a session that is not in the database there is nothing to show yet but its transcript."""
+        """A session that is not in the database has a transcript, and can be imported."""
         names = super().in_key_bar()
         if self.list.session is None or self.list.conversation is not None:
             return names
-        return [name for name in names if name not in OF_CONVERSATION]
+        ahead = ("open", "backfill")
+        return [*ahead, *(name for name in names if name not in ahead and name not in OF_CONVERSATION)]
 
     def actions(self) -> Sequence[Action]:
         """The views of the selected conversation, what can be done with it, and the order of the list."""
