@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import os
+import shutil
 import tarfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -56,8 +57,12 @@ def unpack_demo(folder: Path) -> DemoHome:
     _make_folder(state_dir)
     packed = files("lcm_tui") / "data"
     database = state_dir / "lcm.db"
-    _write(database, gzip.decompress((packed / "demo.db.gz").read_bytes()))
-    _unpack_files((packed / "demo-home.tar.gz").read_bytes(), state_dir)
+    try:
+        _write(database, gzip.decompress((packed / "demo.db.gz").read_bytes()))
+        _unpack_files((packed / "demo-home.tar.gz").read_bytes(), state_dir)
+    except BaseException:  # half a demonstration would be refused as one that lies there already
+        shutil.rmtree(state_dir, ignore_errors=True)
+        raise
     return DemoHome(state_dir, database, state_dir / "agents", state_dir / "lcm-files")
 
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import sqlite3
 from pathlib import Path
@@ -95,6 +96,17 @@ def test_nothing_is_written_over(demo: DemoHome):
     with pytest.raises(FileExistsError):
         unpack_demo(demo.state_dir.parent)
     assert demo.database.read_text() == "mine"
+
+
+def test_half_a_demonstration_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lcm_tui.demo._unpack_files", full)
+        refused = run("demo", "--to", tmp_path)
+    assert (refused.code, list(tmp_path.iterdir())) == (9, [])
+    assert run("demo", "--to", tmp_path).code == 0
 
 
 def test_transcripts_keep_a_fixed_time(demo: DemoHome):

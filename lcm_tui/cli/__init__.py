@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from lcm_core.errors import CancelledError, ExitCode, LcmError
+from lcm_core.errors import ExitCode, LcmError
 
 from lcm_tui import logfile
-from lcm_tui.cli import output
+from lcm_tui.cli import failures, output
 from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.launch import WITHOUT_A_COMMAND
 from lcm_tui.cli.presentation import PROGRAM, Presentation
@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is its exit code (docs/decisions.md, "Exit codes")."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     output.open_missing_streams()
+    failures.WORK_ENDED.clear()
     handler = logfile.install()
     invocation = Invocation()
     try:
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.silence(sys.stdout)
         return ExitCode.DONE
     except KeyboardInterrupt:
-        return _fail(CancelledError("Cancelled; nothing was changed."), given, invocation)
+        return _fail(failures.cancelled(), given, invocation)
     except LcmError as error:
         return _fail(error, given, invocation)
     except Exception as error:
@@ -56,6 +57,7 @@ def _run(arguments: list[str], invocation: Invocation) -> int:
     outcome = _outcome(arguments, invocation)
     if isinstance(outcome, int):
         return outcome
+    failures.WORK_ENDED.set()
     output.print_answer(outcome, invocation.presentation or _presentation(arguments))
     return outcome.exit_code
 

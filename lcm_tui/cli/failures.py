@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from lcm_core.errors import LcmError, RefusedError
+import threading
+from typing import Final
+
+from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.settings import Json
+
+#: Whether this run of the program has ended a piece of work that may have written something.
+WORK_ENDED: Final = threading.Event()
+
+
+def cancelled() -> CancelledError:
+    """What is said when ctrl-C ends a command outside of work that ends in order."""
+    said = "what the command had done by then stays" if WORK_ENDED.is_set() else "nothing was changed"
+    return CancelledError(f"Cancelled; {said}.")
 
 
 def error_document(error: LcmError) -> dict[str, Json]:

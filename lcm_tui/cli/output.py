@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # the app starts through here too and prints nothing: what pr
     from lcm_tui.cli.answer import Answer
     from lcm_tui.views.blocks import Block
 
+#: Characters of an error that people read.
+_LONGEST = 2_000
+
 
 def print_answer(answer: Answer, presentation: Presentation) -> None:
     """Write an answer to standard output; what a database holds reaches no terminal unsafe."""
@@ -79,13 +82,18 @@ def _readable(blocks: Sequence[Block], presentation: Presentation, *, terminal: 
 def print_error(error: LcmError, presentation: Presentation) -> None:
     """Write an error to standard error: one sentence, or in the engine's forms its envelope."""
     if not presentation.for_programs:
-        write(sys.stderr, safe_line(error.message) + "\n", utf8=False)
+        write(sys.stderr, _bounded(safe_line(error.message)) + "\n", utf8=False)
         return
     from lcm_tui.cli.machine import json_text
 
     document: Json = {"ok": False, "error": error_document(error)}
     text = json_text(document, pretty=presentation.pretty, for_terminal=sys.stderr.isatty())
     write(sys.stderr, text + "\n", utf8=True)
+
+
+def _bounded(words: str) -> str:
+    """A sentence without the middle of a name that fills screens; what to do now is at its end."""
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST // 2]} … {words[-_LONGEST // 2 :]}"
 
 
 def write(stream: TextIO, text: str, *, utf8: bool) -> None:

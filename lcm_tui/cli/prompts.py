@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lcm_core.diff import compare_texts, unified_text
-from lcm_core.errors import FileMissingError, LcmError, RefusedError
+from lcm_core.errors import FileMissingError, RefusedError
 from lcm_core.private_files import make_private
 from lcm_core.settings import Json
 from lcm_core.summarize.prompts import (
@@ -177,15 +177,19 @@ def _file(option: str, name: str) -> str:
 
 def _write(path: Path, text: str, *, replace: bool) -> None:
     """Write a file; a link in its place is replaced and not followed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    written = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    begun = False
     try:
         make_private(path.parent)
-        with (temporary if replace else path).open("x", encoding="utf-8", newline="\n") as file:
+        with written.open("x", encoding="utf-8", newline="\n") as file:
+            begun = True
             file.write(text)
         if replace:
-            temporary.replace(path)
+            written.replace(path)
     except OSError as error:
-        raise LcmError(
+        if begun:
+            written.unlink(missing_ok=True)  # half a prompt would be taken for a whole one
+        raise RefusedError(
             f"The prompt could not be written to {path} ({error.strerror}); choose another folder with --to.",
             code="FILE_NOT_WRITTEN",
             details={"path": str(path)},

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from lcm_core.errors import CancelledError, FileMissingError, LcmError, UsageError
+from lcm_core.errors import FileMissingError, LcmError, UsageError
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.common import COMMON, FORMS, CommonOptions
@@ -26,6 +26,7 @@ from lcm_tui.cli.declaring import (
     declared_in,
     gathered,
 )
+from lcm_tui.cli.failures import cancelled
 from lcm_tui.cli.kinds import FilePath
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 from lcm_tui.cli.scanning import ENGINE_OPTIONS, Scanned, every_option, refuse_dashes, scanned
@@ -437,7 +438,7 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
         with verbose(settings):
             return declaration.call(run, values)
     except KeyboardInterrupt:
-        raise CancelledError("Cancelled; nothing was changed.") from None
+        raise cancelled() from None
 
 
 def _check_form(declaration: Command, form: str) -> None:

@@ -15,7 +15,7 @@ from lcm_core.errors import CancelledError
 from lcm_core.text import safe_line
 
 from lcm_tui.cli import output
-from lcm_tui.cli.failures import NobodyToAskError
+from lcm_tui.cli.failures import WORK_ENDED, NobodyToAskError
 from lcm_tui.cli.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             signal.signal(kind, note)
     try:
         yield asked.is_set
+        WORK_ENDED.set()
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lcm_core.change import connection
 
-from lcm_tui.cli import answer, changing
+from lcm_tui.cli import answer, changing, output
 from tests.change.support import REAL, context_of, dissolvable, dump, sources
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
@@ -60,6 +60,21 @@ def test_shown_then_done_then_taken_back(database_copy: DatabaseFactory, version
 
 #: What is known only once it is done.
 NEW = ("applied", "operationId", "undo", "searchIndex", "waitedSeconds", "heldSeconds")
+
+
+def test_ctrl_c_behind_the_commit_does_not_say_that_nothing_was_changed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output, "print_answer", interrupt)
+    shown = dissolve(path, "--apply", "--yes")
+    assert (shown.code, shown.err) == (10, "Cancelled; what the command had done by then stays.\n")
+    assert value(path, "SELECT count(*) FROM lcm_tui_operations") == 1
+    monkeypatch.setattr(changing._Changing, "_answer", interrupt)
+    other = dissolve(path, "--apply", "--yes", number=1)
+    assert (other.code, other.err) == (shown.code, shown.err)
 
 
 def test_a_conversation_and_a_summary_have_several_names(path: Path):

@@ -154,6 +154,13 @@ def test_the_version_and_the_help_come_before_what_only_a_command_refuses(
         assert json.loads(run(*words, "--json").out)["command"] == asked
 
 
+def test_a_name_that_fills_screens_is_cut_in_the_middle_for_people(database_file: DatabaseFactory):
+    refused = run("conversations", "show", "--session-key", "x" * 9_000, "--db", database_file("0.15.3"))
+    assert (refused.code, refused.out) == (3, "")
+    assert refused.err.startswith("No conversation matched session key xxx")
+    assert refused.err.endswith("x … " + "x" * 999 + ".\n")
+
+
 def test_help_of_no_command_says_so_to_people():
     helped = run("reapir", "--help")
     assert helped.code == 0

@@ -180,6 +180,7 @@ def test_export_never_overwrites_without_force(tmp_path: Path):
     answer("prompts", "export", "--to", str(folder), "--force")
     assert (folder / "leaf.j2").read_text() == template_source("leaf")
     assert sorted(os.listdir(folder)) == sorted(f"{name}.j2" for name in TEMPLATES)
+    assert "could not be written" in refusal(9, "prompts", "export", "--to", os.devnull)["message"]
 
 
 def test_the_command_line_shows_compares_and_renders(tmp_path: Path):

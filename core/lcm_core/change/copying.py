@@ -8,6 +8,7 @@ engine uses (docs/format.md, "The file itself"), writers wait for the end of the
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import time
@@ -335,9 +336,12 @@ def check_wanted(stopped: Stop) -> None:
 
 
 def has_sidecars(path: Path) -> tuple[Path, ...]:
-    """What lies beside *path* that SQLite would take for a part of a database there."""
+    """What lies beside *path* that SQLite would take for a part of a database there.
+
+    Nothing, in a folder that this user may not look into: whoever opens *path* then says so.
+    """
     found = (sidecar(path, suffix) for suffix in ("-wal", "-journal"))
-    return tuple(file for file in found if file.exists() and file.stat().st_size)
+    return tuple(file for file in found if os.path.exists(file) and file.stat().st_size)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int | str:

@@ -122,7 +122,7 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
             if isinstance(effective, Mapping):  # the engine's command leaves out what nothing sets
                 effective = {name: one for name, one in effective.items() if one is not None}
             return ConfigValue(path, is_set, raw, effective, value, origin, source, has_effect)
-    what = f"The plugin's block does not set {path!r}" if applies else f"There is no setting {typed!r}"
+    what = f"The plugin's block does not set '{path}'" if applies else f"There is no setting '{typed}'"
     raise NotFoundError(
         f"{what}; `lcm-tui config show` lists the settings.",
         code="CONFIG_KEY_NOT_FOUND",
