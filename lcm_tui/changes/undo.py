@@ -15,7 +15,6 @@ from lcm_core.change.undo import (
     plan_undo,
     plan_undo_batch,
     plan_undo_with_later,
-    undone_by,
 )
 from lcm_core.store.database import Reader
 
@@ -68,7 +67,7 @@ def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> 
 
     async def plan(reader: Reader) -> Sequence[Plan]:
         try:
-            return await _plan(reader, one, whole=of_batch.on, with_later=later.on)
+            return await _plan(reader, one, redo=not holds, whole=of_batch.on, with_later=later.on)
         except NotUndoableError as error:
             if not error.dependents or of_batch.on:
                 raise
@@ -78,14 +77,18 @@ def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> 
     return Change(plan, around.title(), ABOUT, choices, around=around)
 
 
-async def _plan(reader: Reader, one: Operation, *, whole: bool, with_later: bool) -> Sequence[Plan]:
-    """*whole*: all of its batch that is in the same state; *with_later*: what depends on it too."""
-    undone = await undone_by(reader, one.id) is not None
+async def _plan(
+    reader: Reader, one: Operation, *, redo: bool, whole: bool, with_later: bool
+) -> Sequence[Plan]:
+    """*whole*: all of its batch that is in the same state; *with_later*: what depends on it too.
+
+    What somebody else has undone (or redone) meanwhile is refused: an undo never becomes a redo by itself.
+    """
     if whole and one.batch is not None:
-        return await (plan_redo_batch if undone else plan_undo_batch)(reader, one.batch)
-    if with_later and not undone:
+        return await (plan_redo_batch if redo else plan_undo_batch)(reader, one.batch)
+    if with_later and not redo:
         return await plan_undo_with_later(reader, one.id)
-    return (await (plan_redo if undone else plan_undo)(reader, one.id),)
+    return (await (plan_redo if redo else plan_undo)(reader, one.id),)
 
 
 def _depended_on(error: NotUndoableError, choice: int) -> BlockedError:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
+from lcm_core.change.undo import plan_undo
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 
@@ -146,6 +147,24 @@ async def test_an_undo_that_would_lose_something_is_refused_with_the_reason(
         await wait_for(pilot, lambda: any("Refused" in text for text in said(pilot)), "the reason")
         assert pilot.app.screen is screen
     assert context_of(path, 1) == before
+
+
+async def test_an_undo_that_somebody_else_made_meanwhile_does_not_become_a_redo(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    before = dump(path)
+    [first] = await changed(path, (1, NODE))
+    async with open_app(path) as pilot:
+        await go_to(pilot, HistoryScreen())
+        await settled(pilot)
+        await pilot.press("u")
+        await previewed(pilot)
+        commit(path, await planned(path, plan_undo, first))
+        await wait_for_text(pilot, f"Operation {first}", "was undone by", "There is nothing to apply")
+        await pilot.press("a")
+        await wait_for(pilot, lambda: any("Refused" in text for text in said(pilot)), "the reason")
+    assert dump(path) == before
 
 
 @pytest.mark.long
