@@ -274,7 +274,9 @@ class Program(Group):
         try:
             return super().parse_args(ctx, list(ordered))
         except click.NoSuchOption:
-            if not (seen := scanned(ordered)).unknown:
+            if (seen := scanned(ordered)).unknown:
+                _refuse_unknown(ordered)
+            else:
                 _answer_what_is_asked(ctx, seen)
             raise
 

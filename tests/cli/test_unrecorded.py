@@ -117,6 +117,7 @@ def test_an_odd_value_is_refused_by_what_its_option_is_about(command: str, datab
         (("summaries", "show", "--limit", "x"), "INVALID_COMMAND", 2),
         (("status", "--last", "3h"), "INVALID_ARGUMENT", 2),  # no option of the engine's at all
         (("--format", "table", "--limit", "3"), "INVALID_COMMAND", 2),
+        (("--limit", "3", "--bogus"), "INVALID_ARGUMENT", 2),
         (("config", "get", "raw.freshTailCount", "--config", "/dev/null"), "CONFIG_KEY_NOT_FOUND", 3),
         (("--config", "--limit"), "INVALID_ARGUMENT", 2),
         (("--openclaw-dir", "--db", "x"), "INVALID_ARGUMENT", 2),
