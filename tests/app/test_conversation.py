@@ -261,6 +261,17 @@ async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_cha
             await wait_for_text(pilot, "yyy", "THE END")
 
 
+async def test_a_conversation_that_is_deleted_while_it_is_shown_is_said_to_be_gone(path: Path):
+    async with open_app(path) as pilot:
+        await open_conversation(pilot, 5)
+        change(
+            path,
+            *(f"DELETE FROM {table} WHERE conversation_id = 5" for table in ("context_items", "messages")),
+            "DELETE FROM conversations WHERE conversation_id = 5",
+        )
+        await wait_for_text(pilot, "Conversation 5 is no longer in the database.")
+
+
 # -- opening -----------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId
 from lcm_core.store import messages as store
+from lcm_core.store.conversations import get_conversation
 from lcm_core.store.messages import MessageEntry, MessagePage
 from lcm_core.times import parse_utc
 
@@ -33,6 +35,7 @@ class Window:
     turn: int  #: which state of the pane it was read for
     select: int | None = None  #: seq to select, or the one near it; None keeps the selection
     newest: tuple[int, ...] = ()  #: of a window away from the end: what came behind it since the last look
+    gone: bool = False  #: the conversation itself is no longer in the database
 
 
 class ConversationPane(MessagesPane):
@@ -74,7 +77,15 @@ class ConversationPane(MessagesPane):
                 return Window(page, await self._views_of(page), turn, self._start, newest)
         page = await self._desk.session.read(store.newest_page, self._conversation_id, PAGE)
         last = page.entries[-1].message.seq if page.entries else None
-        return Window(page, await self._views_of(page), turn, last)
+        gone = not page.entries and await self._is_gone()
+        return Window(page, await self._views_of(page), turn, last, gone=gone)
+
+    async def _is_gone(self) -> bool:
+        try:
+            await self._desk.session.read(get_conversation, self._conversation_id)
+        except NotFoundError:
+            return True
+        return False
 
     async def _read_newest(self) -> tuple[int, ...]:
         """What came behind a window that is away from the end."""
@@ -98,7 +109,11 @@ class ConversationPane(MessagesPane):
         if known and data.select is None:
             self.list.mark_fresh([*fresh, *(seq for seq in behind if seq not in fresh)])
         if not data.page.entries:
-            self.list.empty = "This conversation has no messages."
+            self.list.empty = (
+                f"Conversation {self._conversation_id} is no longer in the database."
+                if data.gone
+                else "This conversation has no messages."
+            )
         return True
 
     def _take(self, page: MessagePage, views: Views, select: int | None = None) -> list[int]:
