@@ -208,4 +208,4 @@ def test_commits_without_a_pause_and_a_host_lose_nothing(database_copy: Database
 
 @pytest.mark.long
 def test_thousands_of_commits_beside_a_host_lose_nothing(database_copy: DatabaseFactory) -> None:
-    commits_without_a_pause(database_copy("0.15.3"), 4_000)
+    commits_without_a_pause(database_copy("0.15.3"), 2_000)
