@@ -186,7 +186,7 @@ def _made_line(run: CompactionRun) -> Block:
         return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(run.spent.cost_usd)}"))
     saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
     what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
-    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u, 1 undoes all of it"
+    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u undoes all of it"
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
 
 

@@ -62,14 +62,14 @@ async def test_the_budget_decides_live_what_is_sent(database_file: DatabaseFacto
         screen = await assembled(pilot, 1)
         assert account(pilot)[0].startswith(" sent 22 messages, 4,430 tokens · nothing left out")
         assert account(pilot)[1].endswith("root 15.8 % · 92,696 to compaction")
-        assert shown_lines(pilot)[7].split()[:6] == [
+        assert shown_lines(pilot)[8].split()[:6] == [
             "0",
             "D3",
             "sum_4c4bd529…",
             "282",
             "379",
             "37w",
-        ] or (shown_lines(pilot)[7].split()[:5] == ["0", "D3", "sum_4c4bd529…", "282", "379"])
+        ] or (shown_lines(pilot)[8].split()[:5] == ["0", "D3", "sum_4c4bd529…", "282", "379"])
         await pilot.press("B", *"3500", "enter")
         await wait_for_text(pilot, "5 not sent: budget 1, hard limit 4", "compaction is due (3,304 > 2,625)")
         lines = shown_lines(pilot)
@@ -184,8 +184,8 @@ async def test_the_first_line_is_the_account_of_all_of_it(database_file: Databas
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, SentScreen))
         await wait_for_text(
             pilot,
-            "source     assembled, authoritative for the size of the prompt",
-            "cache      cold: the cache was seen to break",
+            "source      assembled, authoritative for the size of the prompt",
+            "cache       cold: the cache was seen to break",
             "budget        1 item",
             "hard limit    4 items",
             "Added to the system prompt",

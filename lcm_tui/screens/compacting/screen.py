@@ -423,7 +423,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             below.stand_on(last.summary_id)
         count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
         self.app.notify(
-            f"{count}. Undo: U, u, then 1 for the whole batch ({batch})",
+            f"{count}. U, u undoes all of it ({batch})",
             title="Compacted",
             timeout=DONE_SECONDS,
         )
