@@ -210,6 +210,111 @@ def test_what_a_host_varies_does_not_change_a_hash(
     assert canonical("user", canonical("user", one)) == canonical("user", one)
 
 
+FENCE_END = st.sampled_from(["\n", "\n\n", "\r\n\r\n", " \t\n", "\n \n", "", "  ", "\n\n\n", "\t"])
+BODIES = st.sampled_from(
+    ["", "Ledger", "  indented", "Grüße\n\nzwei", "账本", "```\ncode\n```", "\u3000x", " "]
+)
+PRELUDES = st.sampled_from(
+    ["", "Delivery: now\n\n", "Delivery:\n\na\n\n\nb\r\n\r\n", "Delivery: x\n \n", "Delivery: x\n"]
+)
+#: Headings of blocks of context with a value that may stand there.
+CONTEXT = [
+    ("Thread starter (untrusted, for context):", "{}"),
+    ("Reply chain of current user message (untrusted, nearest first):", '[ {"b":1} ]'),
+    ("Reply target of current user message (untrusted, for context):", '{"z": 1,\n"a": 2}'),
+    ("Forwarded message context (untrusted metadata):", "[]"),
+    ("Location (untrusted metadata):", '{"lat": 1.50}'),
+]
+RECAP_LINES = [
+    ("#m1 Ana: hello", True),
+    ("#m1 Tue 2026-02-03 04:05:06 UTC Ana: hello", True),
+    ("tUE 2026-02-03 04:05:06 GMT+05:30 Ana B.: 你好: x", True),
+    ("#1 SUN 2026-02-03 04:05:06 Z é: .", True),
+    ("Tue 2026-02-03 04:05:06 U T C Ana: hello", True),
+    ("Tue 2026-02-03 04:05 UTC Ana: hello", False),
+    ("Dienstag 2026-02-03 04:05:06 UTC Ana: hello", False),
+    ("#m1 Ana: ", False),
+    ("#m1 : hello", False),
+    ("Ana: hello", False),
+]
+
+
+def framed(heading: str, value: str, ending: str = "\n") -> str:
+    return f"{heading}{ending}```json{ending}{value}{ending}```"
+
+
+def without_separator(text: str) -> str:
+    for _ in range(2):
+        line, found, following = text.partition("\n")
+        if not found or line.strip(" \t\r") or line.rstrip("\r").count("\r"):
+            break
+        text = following
+    return text
+
+
+@given(
+    st.sampled_from(["", "\n", " \ufeff"]),
+    PRELUDES,
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(CONTEXT), FENCE_END), max_size=3),
+    st.lists(st.sampled_from(RECAP_LINES), max_size=3),
+    st.tuples(FENCE_END, BODIES, st.sampled_from(["\n", "\r\n"])),
+)
+def test_decorated_messages_are_hashed_as_the_page_says(
+    lead: str,
+    prelude: str,
+    has_sender: bool,
+    contexts: list[tuple[tuple[str, str], str]],
+    recap: list[tuple[str, bool]],
+    ends: tuple[str, str, str],
+) -> None:
+    gap, body, ending = ends
+    heading = "Conversation info (untrusted metadata):"
+    info = framed(heading, '{"sender": "Ana", "message_id": 7, "history_count": 2}', ending)
+    text, blocks = lead + prelude + info, [framed(heading, '{"sender":"Ana"}')]
+    if has_sender:
+        sender = "Sender (untrusted metadata):"
+        text += gap + framed(sender, '{"name": "Ana", "id": 1}', ending)
+        blocks.append(framed(sender, '{"id":1,"name":"Ana"}'))
+    between = gap + "".join(framed(*block, ending) + behind for block, behind in contexts)
+    text += between
+    if recap:
+        history = "Chat history since last reply (untrusted, for context):"
+        lines = ending.join([history, *(line for line, _ in recap)])
+        behind = f"{ending}{ending}{body}"
+        text += lines + behind
+        if all(good for _, good in recap):
+            kept = without_separator(between).rstrip(BLANKS)
+            bodies = [one for one in (kept, without_separator(f"{ending}{body}")) if one.strip(BLANKS)]
+        else:
+            bodies = [without_separator(between + lines + behind)]
+    else:
+        text += body
+        bodies = [one for one in [without_separator(between + body)] if one.strip(BLANKS)]
+    is_prelude = not prelude or prelude.endswith(("\n\n", "\r\n\r\n"))
+    expected = prelude + "\n\n".join([*blocks, *bodies]) if bodies and is_prelude else text
+    assert canonical("user", text) == expected
+
+
+def test_a_text_on_the_line_of_the_closing_fence_is_the_body() -> None:
+    info = framed("Conversation info (untrusted metadata):", '{"message_id":"m","sender":"Ana"}')
+    frame = framed("Conversation info (untrusted metadata):", '{"sender":"Ana"}')
+    assert canonical("user", f"{info}Ledger") == f"{frame}\n\nLedger"
+    assert canonical("user", f"{info}  Ledger") == f"{frame}\n\n  Ledger"
+
+
+def test_a_recap_that_is_a_list_is_removed_and_the_context_before_it_is_not() -> None:
+    info = framed("Conversation info (untrusted metadata):", '{"sender":"Ana","history_count":1}')
+    starter = framed(*CONTEXT[0])
+    chosen = "Conversation context (untrusted, chronological, selected for current message):"
+    recap = framed(chosen, '[{"body":"b"}]')
+    frame = framed("Conversation info (untrusted metadata):", '{"sender":"Ana"}')
+    for behind in ("", "\n\n", " \n"):
+        text = f"{info}\n\n{starter}\n\n\n{recap}{behind}"
+        assert canonical("user", text) == f"{frame}\n\n{starter}"
+    assert canonical("user", f"{info}\n\n{starter}{recap}x") == f"{frame}\n\n{starter}\n\nx"
+
+
 def test_names_are_sorted_as_the_hosts_locale_sorts_them() -> None:
     names = ["b", "A", "a", "_x", "1", "ä", "az", "Z", "a_b", "ab", "é", "e"]
     assert sorted(names, key=collation) == ["_x", "1", "a", "A", "ä", "a_b", "ab", "az", "b", "e", "é", "Z"]

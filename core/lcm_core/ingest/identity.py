@@ -84,13 +84,13 @@ _RECAP: Final = "Chat history since last reply (untrusted, for context):"
 _SELECTED: Final = "Conversation context (untrusted, chronological, selected for current message):"
 _RECAP_KEYS: Final = frozenset({"sender", "timestamp_ms", "message_id", "body", "media"})
 
-_BLOCK: Final = re.compile(r"\r?\n```json\r?\n(.*?)\r?\n```(?=[ \t]*(?:\r?\n|\Z))", re.DOTALL)
-_DELIVERY: Final = re.compile(r"Delivery:.*?\r?\n[ \t]*\r?\n", re.DOTALL)
+_BLOCK: Final = re.compile(r"\r?\n```json\r?\n(.*?)\r?\n```", re.DOTALL)
+_DELIVERY: Final = re.compile(rf"Delivery:.*?\r?\n\r?\n(?={re.escape(_INFO)})", re.DOTALL)
 _LINE_END: Final = re.compile(r"[ \t]*\r?\n")
-_GAP: Final = re.compile(r"[ \t]*(?:\r?\n)?(?:[ \t]*\r?\n)?")
+_SEPARATOR: Final = re.compile(r"(?:[ \t]*\r?\n){0,2}")
 _BLANK_LINES: Final = re.compile(rf"[{BLANKS}]*")
-_STAMP: Final = r"[A-Z][a-z]{2} [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} [^\s:]+"
-_RECAP_LINE: Final = re.compile(rf"(?:#[^\s]+ (?:{_STAMP} )?|{_STAMP} )[^\n:]+: [^\n]*")
+_STAMP: Final = r"[A-Za-z]{3} [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} \S+"
+_RECAP_LINE: Final = re.compile(rf"(?:#\S+ (?:{_STAMP} )?|{_STAMP} )[^\n:]+: (?!\r?\n)[^\n]+?(?=\r?\n|\Z)")
 
 
 def canonical(role: str, content: str) -> str:
@@ -128,13 +128,10 @@ def _canonical(content: str) -> str:
     if sender is not None and isinstance(sender[0], dict) and not _KNOWN_SENDER.isdisjoint(sender[0]):
         blocks.append(_frame(_SENDER, sender[0]))
         at = sender[1]
-    if has_history:
-        at = _without_recap(content, at, blocks)
-    gap = _GAP.match(content, at)
-    rest = content[gap.end() if gap else at :]
-    if not rest.strip(BLANKS):
-        return content
-    return prelude + "\n\n".join([*blocks, rest])
+    contexts, at = _without_recap(content, at) if has_history else ("", at)
+    rest = _without_separator(content[at:])
+    bodies = [one for one in (contexts, rest) if one.strip(BLANKS)]
+    return prelude + "\n\n".join([*blocks, *bodies]) if bodies else content
 
 
 def _framed(content: str, start: int, heading: str) -> tuple[Json, int] | None:
@@ -159,9 +156,17 @@ def _frame(heading: str, value: Json) -> str:
     return f"{heading}\n```json\n{js_json(_sorted(value))}\n```"
 
 
-def _without_recap(content: str, at: int, blocks: list[str]) -> int:
-    """Behind the recap of what was said before; *at* when none is there. What precedes it joins *blocks*."""
-    kept: list[str] = []
+def _without_separator(text: str) -> str:
+    """What is behind a block, without the end of its line and one blank line."""
+    separator = _SEPARATOR.match(text)
+    return text[separator.end() :] if separator else text
+
+
+def _without_recap(content: str, at: int) -> tuple[str, int]:
+    """The blocks of context before a recap, as they are written, and where the recap ends.
+
+    No recap: no blocks, and *at*.
+    """
     following = _skip_blank(content, at)
     while (
         heading := next((one for one in _CONTEXTS if content.startswith(one, following)), None)
@@ -169,15 +174,13 @@ def _without_recap(content: str, at: int, blocks: list[str]) -> int:
         found = _framed(content, following, heading)
         if found is None or not isinstance(found[0], dict | list):
             break
-        kept.append(content[following : found[1]])
         following = _skip_blank(content, found[1])
     for heading in (_RECAP, _SELECTED):
         if content.startswith(heading, following):
             end = _recap_end(content, following, heading)
             if end is not None:
-                blocks += kept
-                return end
-    return at
+                return _without_separator(content[at:following]).rstrip(BLANKS), end
+    return "", at
 
 
 def _recap_end(content: str, start: int, heading: str) -> int | None:
