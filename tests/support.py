@@ -19,18 +19,24 @@ DATA = ROOT / "tests" / "data"
 
 #: Databases written by the real engine at these versions; the damaged one has 16 deliberate edits.
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "0.15.3-damaged", "1.0-next")
+#: Databases of the 1.1 line: "1.1.1-next" and "1.1-later" have the rows of "1.0-next" in newer schemas.
+VERSIONS_1_1 = ("1.1.0-shapes", "1.1.0-upgraded", "1.1.1-next", "1.1-later", "1.1-later-empty")
 
 
 def packed_database(version: str) -> Path:
     """The compressed database of *version*."""
+    if version in VERSIONS_1_1:
+        return DATA / f"lcm-{version}.db.xz"
     if version not in VERSIONS:
-        raise ValueError(f"no recorded database of version {version!r}; there are {', '.join(VERSIONS)}")
+        raise ValueError(f"no recorded database of version {version!r}: see VERSIONS and VERSIONS_1_1")
     return DATA / f"lcm-{version}.db.gz"
 
 
 def unpack_database(version: str, target: Path) -> Path:
     """Write the database of *version* to *target* and return *target*."""
-    target.write_bytes(gzip.decompress(packed_database(version).read_bytes()))
+    packed = packed_database(version)
+    unpack = lzma.decompress if packed.suffix == ".xz" else gzip.decompress
+    target.write_bytes(unpack(packed.read_bytes()))
     return target
 
 

@@ -22,8 +22,8 @@ class Tables(Protocol):
     """What is asked of a schema; `lcm_core.store.schema.Schema` answers."""
 
     @property
-    def is_beta(self) -> bool:
-        """Whether the 1.0-beta line wrote the file."""
+    def is_1x(self) -> bool:
+        """Whether an engine of the 1.x line has opened the file."""
 
     def has(self, table: str, column: str | None = None) -> bool:
         """Whether the file has the table (and, when named, the column)."""
@@ -210,36 +210,44 @@ class _Marks:
     focus_briefs: bool = False  #: 0.11.0
     retry_attempts: bool = False  #: 0.12.0
     archive_cause: bool = False  #: 0.14.0, the last before 0.15.0, which looks alike
-    sender: bool = False  #: 0.15.2
+    sender: bool = False  #: 0.15.2, and 1.0.0 of the 1.x line
     event_key: bool = False  #: 0.15.2
-    prepared: bool = False  #: 1.0-beta, which left the line before 0.15.2: `sender` is never there
-    other_line: bool = False  #: the same, whatever else the file has
+    signed: bool = False  #: 0.15.2, by the same column as `sender`; never in the 1.x line
+    prepared: bool = False  #: 1.0-beta, which left the line before 0.15.2
+    whole_turns: bool = False  #: 1.1.0, whose schema is that of 1.0.0
+    live_ranges: bool = False  #: 1.1.1
+    cursors: bool = False  #: after 1.1.1
+    other_line: bool = False  #: the 1.x line, whatever else the file has
 
 
 def _marks_of(schema: Tables) -> _Marks:
-    beta, has = schema.is_beta, schema.has
+    newer, has = schema.is_1x, schema.has
     maintenance, telemetry = "conversation_compaction_maintenance", "conversation_compaction_telemetry"
     oldest = _Marks(
         token_sums=has("summaries", "descendant_token_count"),
-        bootstrap_state=beta or has("conversation_bootstrap_state"),
-        other_line=beta,
+        bootstrap_state=newer or has("conversation_bootstrap_state"),
+        other_line=newer,
     )
     if not has("conversations", "active"):
         return oldest  # what is newer was not left by an engine that went on with the file
     return replace(
         oldest,
         active=True,
-        migration_state=beta or has("lcm_migration_state"),
+        migration_state=newer or has("lcm_migration_state"),
         identity_hash=has("messages", "identity_hash"),
-        maintenance=beta or has(maintenance),
-        prompt_telemetry=beta or has(telemetry, "last_observed_prompt_token_count"),
-        large_content=beta or has("messages", "large_content"),
-        focus_briefs=beta or has("focus_briefs"),
-        retry_attempts=beta or has(maintenance, "retry_attempts"),
-        archive_cause=beta or has("conversations", "archive_cause"),
+        maintenance=newer or has(maintenance),
+        prompt_telemetry=newer or has(telemetry, "last_observed_prompt_token_count"),
+        large_content=newer or has("messages", "large_content"),
+        focus_briefs=newer or has("focus_briefs"),
+        retry_attempts=newer or has(maintenance, "retry_attempts"),
+        archive_cause=newer or has("conversations", "archive_cause"),
         sender=has("messages", "openclaw_sender_metadata"),
         event_key=has("messages", "stable_event_key"),
-        prepared=beta,
+        signed=not newer and has("messages", "openclaw_sender_metadata"),
+        prepared=newer,
+        whole_turns=newer and has("messages", "openclaw_sender_metadata"),
+        live_ranges=newer and has("pending_summary_nodes", "active_ordinal_start"),
+        cursors=newer and has("conversation_transcript_cursors"),
     )
 
 
@@ -253,8 +261,11 @@ def _name(marks: _Marks) -> str:
         (marks.focus_briefs, "0.10"),
         (marks.retry_attempts, "0.11"),
         (marks.archive_cause, "0.13"),
+        (marks.prepared, "0.15"),
+        (marks.sender, "1.0-beta"),
+        (marks.whole_turns, "1.0"),
     )
-    return next((name for is_there, name in named if not is_there), "0.15")
+    return next((name for is_there, name in named if not is_there), "1.1")
 
 
 def _rules(marks: _Marks) -> EngineRules:
@@ -317,7 +328,7 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         names_authors=marks.active,
         skips_void_answers=marks.active,
         restores_reasoning_items=marks.active,
-        signatures_need_identity=marks.sender,
+        signatures_need_identity=marks.signed,
         clamp_share=0.9 if marks.retry_attempts else None,
         counts_serialized=marks.retry_attempts,
         recall_cue=marks.retry_attempts,
@@ -370,28 +381,35 @@ def _ingest(marks: _Marks, estimator: Estimator) -> IngestRules:
     )
 
 
-#: Those of the first engine, 0.1.2 to 0.5, and of the newest, 0.15.3 and later.
-RULES_0_1 = _rules(_Marks())
-RULES_PRESENT = _rules(
-    _Marks(
-        token_sums=True,
-        bootstrap_state=True,
-        active=True,
-        migration_state=True,
-        identity_hash=True,
-        maintenance=True,
-        prompt_telemetry=True,
-        large_content=True,
-        focus_briefs=True,
-        retry_attempts=True,
-        archive_cause=True,
-        sender=True,
-        event_key=True,
-    )
+_OF_0_15 = _Marks(
+    token_sums=True,
+    bootstrap_state=True,
+    active=True,
+    migration_state=True,
+    identity_hash=True,
+    maintenance=True,
+    prompt_telemetry=True,
+    large_content=True,
+    focus_briefs=True,
+    retry_attempts=True,
+    archive_cause=True,
+    sender=True,
+    event_key=True,
+    signed=True,
 )
+_OF_1_0 = replace(_OF_0_15, signed=False, prepared=True, other_line=True)
+
+#: Those of the first engine, 0.1.2 to 0.5; of the newest of the 0.x line, 0.15.3 and later; of the 1.x line.
+RULES_0_1 = _rules(_Marks())
+RULES_PRESENT = _rules(_OF_0_15)
+RULES_1_0_BETA = _rules(replace(_OF_1_0, sender=False))
+RULES_1_0 = _rules(_OF_1_0)
+RULES_1_1 = _rules(replace(_OF_1_0, whole_turns=True, live_ranges=True, cursors=True))
 
 #: Rules that an operator can ask for by name, whatever wrote the file.
-NAMED: Mapping[str, EngineRules] = {rules.name: rules for rules in (RULES_0_1, RULES_PRESENT)}
+NAMED: Mapping[str, EngineRules] = {
+    rules.name: rules for rules in (RULES_0_1, RULES_PRESENT, RULES_1_0_BETA, RULES_1_0, RULES_1_1)
+}
 
 
 def engine_rules(schema: Tables, name: str | None = None) -> EngineRules:

@@ -366,7 +366,7 @@ def window(
 # -- assembling ------------------------------------------------------------------------------------------
 
 #: The engines whose rules can be asked for by name: those of `engine_rules.NAMED`.
-RULE_NAMES: Final = Choice("0.1", "0.15")
+RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
 
 
 def prompt_option(

@@ -16,7 +16,7 @@ from lcm_core.settings import EngineSettings, SettingSource, Sourced
 from lcm_core.settings.engine import KEYS
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
+from lcm_core.store.schema import FEATURES, MARKS_OF_1X, NOT_IN_1X, Schema
 from lcm_core.summarize.source import Rendering
 from lcm_core.tokens import Estimator
 
@@ -54,7 +54,10 @@ def test_what_the_rules_of_a_file_are_called() -> None:
         names[tag] = engine_rules(Schema(tables)).name  # the last of a tag stands for it
     assert (names["0.5.0"], names["0.7.0"], names["0.9.0"], names["0.9.2"]) == ("0.1", "0.6", "0.8", "0.9")
     assert (names["0.12.0"], names["0.13.0"], names["0.15.2"]) == ("0.13", "0.13", "0.15")
-    assert engine_rules(Schema(tables | {table: frozenset() for table in BETA_TABLES})).name == "0.15"
+    newer = {table: frozenset[str]() for table in MARKS_OF_1X}
+    assert engine_rules(Schema(tables | newer)).name == "1.1"  # with the column of 0.15.2 that 1.0.0 has
+    without_sender = tables | {"messages": tables["messages"] - {"openclaw_sender_metadata"}}
+    assert engine_rules(Schema(without_sender | newer)).name == "1.0-beta"
 
 
 #: What hangs on each table and column: the values that are others where it alone is missing.
@@ -100,12 +103,13 @@ def test_what_hangs_on_each_table_and_column(table: str, column: str | None) -> 
 
 
 def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None:
-    tables = {table: frozenset[str]() for table in BETA_TABLES}
+    tables = {table: frozenset[str]() for table in MARKS_OF_1X}
     for _, table, column in FEATURES:
-        if (table, column) not in NOT_IN_BETA:
+        if (table, column) not in NOT_IN_1X:
             tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
     newest, found = values_of(RULES_PRESENT), values_of(engine_rules(Schema(tables)))
     assert {name for name in newest if newest[name] != found[name]} == {
+        "name",
         "signatures_need_identity",
         "names_sender",
         "prepares_compactions",
@@ -119,14 +123,14 @@ def test_nothing_but_the_rules_asks_which_line_wrote_a_file() -> None:
         path.relative_to(ROOT).as_posix()
         for folder in ("core/lcm_core", "lcm_tui")
         for path in (ROOT / folder).rglob("*.py")
-        if "is_beta" in path.read_text()
+        if "is_1x" in path.read_text()
     }
     assert asking == {"core/lcm_core/store/schema.py", "core/lcm_core/engine_rules.py"}
 
 
 @given(st.sets(st.sampled_from([one[1:] for one in FEATURES])), st.booleans())
 def test_any_mix_of_tables_and_columns_has_rules(kept: set[tuple[str, str | None]], beta: bool) -> None:
-    tables = {table: frozenset[str]() for table in (BETA_TABLES if beta else ())}
+    tables = {table: frozenset[str]() for table in (MARKS_OF_1X if beta else ())}
     for table, column in kept:
         tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
     rules = engine_rules(Schema(tables))

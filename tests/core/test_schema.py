@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lcm_core.change.known_schema import unknown_parts
 from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import (
@@ -23,7 +24,7 @@ from lcm_core.store import (
     summaries,
 )
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.schema import BETA_TABLES, FEATURES, NOT_IN_BETA, Schema
+from lcm_core.store.schema import FEATURES, FEATURES_OF_1X, MARKS_OF_1X, NOT_IN_1X, Schema
 from lcm_core.summarize.source import previous_of
 from lcm_core.tokens import Estimator
 
@@ -136,7 +137,7 @@ async def test_a_recorded_database_is_taken_for_what_wrote_it(
     async with await Database.open(database_file(version)) as database:
         assert database.schema.version == label
         assert database.schema.missing == ()
-        assert not database.schema.is_beta
+        assert not database.schema.is_1x
         weighted = engine_rules(database.schema).estimator is Estimator.WEIGHTED
         assert weighted == (version not in ("0.1.2", "0.3.0"))
 
@@ -155,16 +156,47 @@ async def test_a_feature_that_is_taken_away_is_missed_and_nothing_else(
     assert schema.version.startswith("0.15.2 or later" if PRESENT[-1] in gone else "0.15.3+main or later")
 
 
-async def test_a_database_of_the_beta_line_is_told_by_its_tables(database_copy: DatabaseFactory):
-    path = without(database_copy("0.15.3"), NOT_IN_BETA)
+async def test_a_file_of_the_first_beta_is_recognised_by_its_tables(database_copy: DatabaseFactory):
+    path = without(database_copy("0.15.3"), NOT_IN_1X)
     with connect(path) as connection:
-        for table in BETA_TABLES:
+        for table in MARKS_OF_1X:
             connection.execute(f"CREATE TABLE {table} (id INTEGER)")
     schema, _ = await answers_of(path)
-    assert schema.is_beta
+    assert schema.is_1x
     assert schema.version == "1.0.0-beta"
     assert schema.missing == ()
     assert engine_rules(schema).estimator is Estimator.WEIGHTED
+
+
+@pytest.mark.parametrize(
+    ("version", "label", "rules"),
+    [
+        ("1.0-next", "1.0.0-beta", "1.0-beta"),
+        ("1.1.0-shapes", "1.0.0 or 1.1.0", "1.1"),
+        ("1.1.0-upgraded", "1.0.0 or 1.1.0", "1.1"),  # with conversation_bootstrap_state of 0.15.3
+        ("1.1.1-next", "1.1.1 or later", "1.1"),
+        ("1.1-later", "1.1.1 or later, with transcript cursors and gaps", "1.1"),
+        ("1.1-later-empty", "1.1.1 or later, with transcript cursors and gaps", "1.1"),
+    ],
+)
+async def test_a_file_of_the_1x_line_names_the_engine_that_opened_it_last(
+    database_file: DatabaseFactory, version: str, label: str, rules: str
+):
+    async with await Database.open(database_file(version)) as database:
+        schema = database.schema
+    assert schema.is_1x
+    assert (schema.version, schema.missing, unknown_parts(schema)) == (label, (), ())
+    assert engine_rules(schema).name == rules
+
+
+@pytest.mark.parametrize("feature", [one[1:] for one in FEATURES_OF_1X], ids=name_of)
+async def test_a_1x_feature_that_is_taken_away_is_missed_and_nothing_else(
+    database_copy: DatabaseFactory, feature: Feature
+):
+    async with await Database.open(without(database_copy("1.1-later"), [feature])) as database:
+        schema = database.schema
+    newest = FEATURES_OF_1X[-1][1:]
+    assert list(schema.missing) == ([] if feature == newest else [name_of(feature)])
 
 
 def test_a_schema_older_than_all_is_told_so():

@@ -18,6 +18,10 @@ from lcm_core.store.schema import Schema
 
 #: What the 1.x line adds, as far as it could be seen.
 _LATER: Final[Mapping[str, str]] = {
+    "conversation_transcript_cursors": """conversation_id created_at cursor frontier_entry_id frontier_seq
+        mode origin updated_at""",
+    "conversation_transcript_gaps": """conversation_id detected_at entry_count first_entry_id
+        first_visible_seq gap_id last_entry_id last_visible_seq next_message_id prev_message_id source""",
     "conversation_transcript_epochs": """conversation_id created_at frontier_created_at frontier_entry_id
         frontier_seq metadata_json migration_mode session_id session_key updated_at""",
     "message_transcript_anchor_trust": """conversation_id created_at message_id reason source
@@ -27,10 +31,13 @@ _LATER: Final[Mapping[str, str]] = {
         published_at session_key session_target_json source_projection_fingerprint status updated_at""",
     "pending_summary_node_children": "child_node_id child_summary_id node_id ordinal",
     "pending_summary_node_messages": "identity_hash message_id node_id ordinal transcript_entry_id",
-    "pending_summary_nodes": """batch_id canonical_summary_id content conversation_id created_at depth
+    "pending_summary_nodes": """active_ordinal_end active_ordinal_start batch_id
+        canonical_summary_id content conversation_id created_at depth
         failure_summary kind lease_expires_at lease_owner model next_attempt_after node_id ordinal_end
         ordinal_start promoted_at prompt_version ready_at retry_count source_context_hash source_fingerprint
         status token_count updated_at""",
+    "transcript_user_replay_keys": """conversation_id entry_signature idempotency_key transcript_entry_id
+        updated_at""",
     "turn_advancements": """admission_entry_id advancement_key committed_at message_count payload_hash
         session_id session_key terminal_entry_id""",
 }

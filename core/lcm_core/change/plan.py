@@ -432,6 +432,9 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "pending_summary_node_messages": ("node_id", "message_id"),
     "pending_summary_node_children": ("node_id", "ordinal"),
     "turn_advancements": ("advancement_key",),
+    "conversation_transcript_cursors": ("conversation_id",),
+    "transcript_user_replay_keys": ("conversation_id", "transcript_entry_id"),
+    "conversation_transcript_gaps": ("gap_id",),
 }
 
 

@@ -40,10 +40,19 @@ FEATURES: tuple[tuple[str, str, str | None], ...] = (
     ("0.15.3+main", "conversation_compaction_maintenance", "maintenance_revision"),
 )
 
-#: Tables that only the 1.0.0-beta line creates.
-BETA_TABLES = frozenset({"message_transcript_anchor_trust", "pending_compaction_batches"})
-#: Columns of the 0.x line after the fork that the beta line never had.
-NOT_IN_BETA = frozenset(
+#: Tables by which a file of the 1.x line is recognised.
+MARKS_OF_1X = frozenset({"message_transcript_anchor_trust", "pending_compaction_batches"})
+#: What the 1.x line added to its first beta, oldest first: (versions that leave such a file, table, column).
+FEATURES_OF_1X: tuple[tuple[str, str, str | None], ...] = (
+    ("1.0.0 or 1.1.0", "messages", "openclaw_sender_metadata"),
+    ("1.1.1 or later", "pending_summary_nodes", "active_ordinal_start"),
+    ("1.1.1 or later", "pending_summary_nodes", "active_ordinal_end"),
+    ("1.1.1 or later, with transcript cursors", "conversation_transcript_cursors", None),
+    ("1.1.1 or later, with transcript cursors", "transcript_user_replay_keys", None),
+    ("1.1.1 or later, with transcript cursors and gaps", "conversation_transcript_gaps", None),
+)
+#: What the 0.x line has and a file that the 1.x line made need not have. An upgraded file keeps it.
+NOT_IN_1X = frozenset(
     {
         ("conversation_bootstrap_state", None),
         ("messages", "openclaw_sender_metadata"),
@@ -142,15 +151,16 @@ class Schema:
         return f"CAST({whole} AS TEXT) AS {column}"
 
     @property
-    def is_beta(self) -> bool:
-        """Whether the 1.0.0-beta line wrote this file."""
-        return any(table in self.tables for table in BETA_TABLES)
+    def is_1x(self) -> bool:
+        """Whether an engine of the 1.x line has opened this file."""
+        return any(table in self.tables for table in MARKS_OF_1X)
 
     @property
     def version(self) -> str:
         """The engine versions that leave a schema like this one, for people."""
-        if self.is_beta:
-            return "1.0.0-beta"
+        if self.is_1x:
+            later = [tag for tag, table, column in FEATURES_OF_1X if self.has(table, column)]
+            return later[-1] if later else "1.0.0-beta"
         tags = list(dict.fromkeys(tag for tag, _, _ in FEATURES))
         present = {tag for tag, table, column in FEATURES if self.has(table, column)}
         if not present:
@@ -165,19 +175,26 @@ class Schema:
 
         A migration was not completed, or the file is damaged.
         """
-        tags = [index for index, (_, table, column) in enumerate(FEATURES) if self.has(table, column)]
-        newest = tags[-1] if tags else -1
         gone = [table for table in BASE if not self.has(table)]
         base = [(table, column) for table, columns in BASE.items() if table not in gone for column in columns]
-        later = [(table, column) for _, table, column in FEATURES[: newest + 1] if table not in gone]
+        later = self._up_to_newest(FEATURES)
+        if self.is_1x:
+            later = [one for one in later if one not in NOT_IN_1X] + self._up_to_newest(FEATURES_OF_1X)
         return (
             *gone,
             *(
                 table if column is None else f"{table}.{column}"
-                for table, column in (*base, *later)
-                if not self.has(table, column) and not (self.is_beta and (table, column) in NOT_IN_BETA)
+                for table, column in dict.fromkeys((*base, *later))
+                if table not in gone and not self.has(table, column)
             ),
         )
+
+    def _up_to_newest(
+        self, features: tuple[tuple[str, str, str | None], ...]
+    ) -> list[tuple[str, str | None]]:
+        """*features* up to the newest that this file has."""
+        held = [at for at, (_, table, column) in enumerate(features) if self.has(table, column)]
+        return [(table, column) for _, table, column in features[: held[-1] + 1]] if held else []
 
 
 #: Every table with its columns; of a virtual one the name alone, for its module may be missing. One
