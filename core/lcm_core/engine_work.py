@@ -1,9 +1,10 @@
 """What the 1.x engine's own rows mean at a moment: prepared, stuck, lost, due.
 
-The rules are in docs/engine/prepared.md, "Batches and nodes", "Debt" and "What needs attention".
+The rules are in docs/engine/prepared.md, "Batches and nodes", "Live ranges", "Debt" and "What needs
+attention".
 
-Nothing here reads or changes a file. Moments are aware, UTC; ordinals are those of the context when a batch
-was planned, ranges include both ends.
+Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
+context now, ranges include both ends.
 """
 
 from __future__ import annotations
@@ -100,13 +101,14 @@ class Step:
 
 def frontier(
     start: int | None, end: int | None, nodes: Iterable[NodeRow], items: Iterable[PlacedItem]
-) -> tuple[Step, ...] | None:
-    """The nodes and kept summaries that cover *start* to *end* exactly, the widest nodes first choice.
+) -> tuple[Step, ...]:
+    """The nodes and kept summaries that follow each other from *start* on, as far as they reach, up to *end*.
 
-    None when they leave a gap, or overlap.
+    The widest nodes are the first choice where several reach as far. It ends with a node, unless a kept
+    summary stands at *end*; empty when no node can follow.
     """
     if start is None or end is None or start > end:
-        return None
+        return ()
     steps = [
         Step(one.start, one.end, one)
         for one in nodes
@@ -115,21 +117,32 @@ def frontier(
     steps += (
         Step(one.ordinal, one.ordinal, None, one.summary_id) for one in items if one.summary_id is not None
     )
-    # From the end: from which ordinals on everything is covered, and by which step first.
-    first: dict[int, Step] = {}
+    # From the end: how far what follows an ordinal reaches, and by which step first.
+    first: dict[int, tuple[int, Step]] = {}
     for step in sorted(steps, key=lambda one: (-one.start, -one.end, one.node is None, -_depth(one))):
-        if step.start not in first and (step.end == end or step.end + 1 in first):
-            first[step.start] = step
+        following = first.get(step.end + 1)
+        reach = step.end if following is None else following[0]
+        if step.node is None and following is None and step.end != end:
+            continue  # a summary that stays publishes nothing
+        if step.start not in first or reach > first[step.start][0]:
+            first[step.start] = (reach, step)
     found: list[Step] = []
     at = start
     while at in first:
-        found.append(first[at])
-        at = first[at].end + 1
-    return tuple(found) if found else None
+        found.append(first[at][1])
+        at = found[-1].end + 1
+    return tuple(found) if any(one.node is not None for one in found) else ()
 
 
 def _depth(step: Step) -> int:
     return 0 if step.node is None or step.node.depth is None else step.node.depth
+
+
+class Outdated(Enum):
+    """Why a batch can no longer be published."""
+
+    NO_RANGE = "its range is no longer in the context"
+    OTHER_SOURCES = "the context no longer holds what its summaries are made from"
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,7 @@ class BatchState:
     nodes: tuple[NodeRow, ...]  #: in the order in which they are claimed
     items: tuple[PlacedItem, ...]  #: of the context, in its range; none of a batch that has ended
     now: datetime
+    in_prefixes: bool = False  #: it is published as far as it is ready; else as a whole
 
     def state_of(self, node: NodeRow) -> NodeState:
         """How far one of its nodes is."""
@@ -150,34 +164,72 @@ class BatchState:
         return tuple(one for one in self.nodes if self.state_of(one) in states)
 
     @cached_property
+    def published(self) -> tuple[NodeRow, ...]:
+        """Nodes that are part of the conversation already: history, their ordinals name nothing now."""
+        return self.in_state(NodeState.PROMOTED)
+
+    @cached_property
+    def open(self) -> tuple[NodeRow, ...]:
+        """The others: they stand at their live ranges."""
+        return tuple(one for one in self.nodes if self.state_of(one) is not NodeState.PROMOTED)
+
+    @cached_property
     def prepared(self) -> tuple[NodeRow, ...]:
-        """Nodes whose text is there."""
-        return self.in_state(NodeState.READY, NodeState.PROMOTED)
+        """Nodes whose text waits."""
+        return self.in_state(NodeState.READY)
 
     @property
     def ready_tokens(self) -> int:
         """Tokens of the texts that wait."""
-        return sum(one.tokens or 0 for one in self.nodes if one.status == "ready")
+        return sum(one.tokens or 0 for one in self.prepared)
 
     @property
     def oldest_ready(self) -> datetime | None:
         """Since when the first of them waits."""
-        ready = (parse_utc(one.ready_at) for one in self.nodes if one.status == "ready")
+        ready = (parse_utc(one.ready_at) for one in self.prepared)
         return min((one for one in ready if one is not None), default=None)
 
     @cached_property
-    def publishable(self) -> tuple[Step, ...] | None:
-        """What publication would do now; None when the prepared nodes do not cover the range."""
-        if not self.row.active or not self.range_exists:
-            return None
-        return frontier(self.row.start, self.row.end, self.prepared, self.items)
+    def publishable(self) -> tuple[Step, ...]:
+        """What publication would do now; empty when it could do nothing."""
+        steps = self._frontier(self.prepared)
+        return steps if self.in_prefixes or self._covers(steps) else ()
 
     @cached_property
-    def planned(self) -> tuple[Step, ...] | None:
-        """What publication would do once all is prepared."""
-        if not self.row.active or not self.range_exists:
-            return None
-        return frontier(self.row.start, self.row.end, self.nodes, self.items)
+    def planned(self) -> tuple[Step, ...]:
+        """What publication would do once all is prepared; empty when the batch does not cover its range."""
+        steps = self._frontier(self.open)
+        return steps if self._covers(steps) else ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it could be published now."""
+        return bool(self.publishable) and self._covers(self.publishable)
+
+    def _frontier(self, nodes: Iterable[NodeRow]) -> tuple[Step, ...]:
+        if not self.row.active or self.outdated is not None:
+            return ()
+        tail = self.row.tail_start
+        before = (one for one in nodes if tail is None or one.end is None or one.end < tail)
+        return frontier(self.row.start, self.row.end, before, self.items)
+
+    def _covers(self, steps: Sequence[Step]) -> bool:
+        return bool(steps) and steps[-1].end == self.row.end
+
+    @cached_property
+    def outdated(self) -> Outdated | None:
+        """Why the engine will give the batch up when it looks at it; None when the context still fits."""
+        if not self.range_exists:
+            return Outdated.NO_RANGE
+        refs = {one.ordinal: one.summary_id or one.message_id for one in self.items}
+        for node in self.open:
+            if node.sources is None or node.start is None or node.end is None:
+                continue
+            if node.end - node.start >= len(refs) or node.sources != tuple(
+                refs.get(at) for at in range(node.start, node.end + 1)
+            ):
+                return Outdated.OTHER_SOURCES
+        return None
 
     @property
     def range_exists(self) -> bool:
@@ -330,7 +382,7 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
             ConversationWork(
                 one,
                 tuple(
-                    _batch(row, nodes.get((key, row.batch_id), ()), items.get(key, ()), now)
+                    _batch(row, nodes.get((key, row.batch_id), ()), items.get(key, ()), rows, now)
                     for row in sorted(batches.get(key, ()), key=_batch_order)
                 ),
                 next(iter(debts.get(key, ())), None),
@@ -351,11 +403,17 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
     return EngineWork(now, rows, tuple(found), lost)
 
 
-def _batch(row: BatchRow, nodes: Sequence[NodeRow], items: Sequence[PlacedItem], now: datetime) -> BatchState:
+def _batch(
+    row: BatchRow,
+    nodes: Sequence[NodeRow],
+    items: Sequence[PlacedItem],
+    rows: EngineRows,
+    now: datetime,
+) -> BatchState:
     within: tuple[PlacedItem, ...] = ()
     if row.active and row.start is not None and row.end is not None:
         within = tuple(one for one in items if row.start <= one.ordinal <= row.end)
-    return BatchState(row, tuple(nodes), within, now)
+    return BatchState(row, tuple(nodes), within, now, rows.has_live_ranges)
 
 
 def _by_owner(rows: Iterable[T], owner: Callable[[T], Key]) -> Mapping[Key, Sequence[T]]:
@@ -370,7 +428,7 @@ def _batch_order(row: BatchRow) -> tuple[datetime, str]:
 
 
 def _claim_order(node: NodeRow) -> tuple[int, int, int, str]:
-    return node.conversation_id, node.start or 0, node.depth or 0, node.node_id
+    return node.conversation_id, node.planned_start or 0, node.depth or 0, node.node_id
 
 
 def _is_of(turn: TurnCount, conversation: Conversation) -> bool:

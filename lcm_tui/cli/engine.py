@@ -163,8 +163,12 @@ def _work(batch: BatchState) -> Document:
         "nodes": [_node(batch, one) for one in batch.nodes],
         "tokens": batch.ready_tokens,
         "oldestReadyAt": None if oldest is None else iso_z(oldest),
-        "publishable": batch.publishable is not None,
-        "publication": [_step(batch, one) for one in batch.publishable or batch.planned or ()],
+        "published": len(batch.published),
+        "publishable": bool(batch.publishable),
+        "complete": batch.is_complete,
+        "outdated": None if batch.outdated is None else batch.outdated.name.lower(),
+        "publication": [_step(batch, one) for one in batch.publishable or batch.planned],
+        "planned": [_step(batch, one) for one in batch.planned],
     }
 
 
@@ -177,6 +181,9 @@ def _node(batch: BatchState, node: NodeRow) -> Document:
         "state": batch.state_of(node).name.lower(),
         "a": node.start,
         "z": node.end,
+        "planned_a": node.planned_start,
+        "planned_z": node.planned_end,
+        "summary_id": node.summary_id,
         "token_count": node.tokens,
         "retry_count": node.retries,
         "lease_owner": node.lease_owner,

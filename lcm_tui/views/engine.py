@@ -84,7 +84,9 @@ def conversation_work_blocks(
     blocks: list[Block] = [Facts(_facts(when, work, one))]
     batch = one.batch
     if batch is not None:
-        blocks += [_publication(batch), _nodes(when, batch)]
+        blocks += [*_publication(batch), _nodes(when, batch)]
+        if batch.published:
+            blocks.append(_published(batch))
     return [*blocks, *prepared_blocks(texts), *_notes(work)]
 
 
@@ -119,19 +121,24 @@ def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[st
 
 
 def prepared_words(one: ConversationWork) -> str | None:
-    """``3 of 3 nodes, 59 tokens, for 3h; waits for the threshold``; None when no batch is active."""
+    """``3 of 3 nodes, 59 tokens, the oldest 3h ago; complete, waits …``; None when no batch is active."""
     batch = one.batch
     if batch is None:
         return None
-    words = f"{len(batch.prepared):,} of {counted(len(batch.nodes), 'node')}"
+    words = f"{len(batch.prepared):,} of {counted(len(batch.open), 'node')}"
     if batch.ready_tokens:
         words += f", {counted(batch.ready_tokens, 'token')}"
     if batch.oldest_ready is not None:
         words += f", the oldest {_since(batch.oldest_ready, one.now)}"
-    if batch.publishable is not None:
+    if batch.published:
+        words += f", {len(batch.published):,} more published"
+    if batch.outdated is not None:
+        return f"{words}; {batch.outdated.value}, so the engine will discard it"
+    if batch.is_complete:
         return f"{words}; complete, waits for the threshold"
-    if not batch.range_exists:
-        return f"{words}; its range is no longer in the context, so the engine will discard it"
+    if batch.publishable:
+        place = _range(batch.publishable[0].start, batch.publishable[-1].end)
+        return f"{words}; {place} can be published at the threshold"
     return words
 
 
@@ -146,7 +153,7 @@ def stuck_words(when: When, one: ConversationWork) -> list[str]:
     """What does not go on by itself, or not now, each in a phrase."""
     found = []
     for batch in one.batches:
-        for node in batch.nodes if batch.row.active else ():
+        for node in batch.open if batch.row.active else ():
             place = f"{_range(node.start, node.end)}"
             match batch.state_of(node):
                 case NodeState.EXPIRED:
@@ -232,14 +239,18 @@ def _range(start: int | None, end: int | None) -> str:
     return f"{'?' if start is None else start}-{'?' if end is None else end}"
 
 
-def _publication(batch: BatchState) -> Table:
-    """What publication would put in place of what."""
-    steps, title = batch.publishable, "Would be published now"
-    if steps is None:
-        steps, title = batch.planned, "Would be published once everything is prepared"
+def _publication(batch: BatchState) -> list[Table]:
+    """What publication would put in place of what: now, and once everything is prepared."""
+    now = [_steps(batch, batch.publishable, "Would be published now")] if batch.publishable else []
+    if batch.is_complete:
+        return now
+    return [*now, _steps(batch, batch.planned, "Would be published once everything is prepared")]
+
+
+def _steps(batch: BatchState, steps: Sequence[Step], title: str) -> Table:
     return Table(
         (Column("Ordinals"), Column("In the context now", grows=True), Column("Then", grows=True)),
-        [(_range(one.start, one.end), _now(batch, one), _then(batch, one)) for one in steps or ()],
+        [(_range(one.start, one.end), _now(batch, one), _then(batch, one)) for one in steps],
         title=title,
         empty="Nothing: the summaries of the batch do not cover its range.",
     )
@@ -274,9 +285,27 @@ def _nodes(when: When, batch: BatchState) -> Table:
             Column("Until", spare=1),
             Column("Last failure", grows=True),
         ),
-        [_node(when, batch, one) for one in batch.nodes],
+        [_node(when, batch, one) for one in batch.open],
         title=f"Summaries of batch {batch.row.batch_id} ({batch.row.status})",
         empty="The batch has no summaries.",
+    )
+
+
+def _published(batch: BatchState) -> Table:
+    """The part of a batch that is in the conversation already."""
+    return Table(
+        (
+            Column("Summary", grows=True),
+            Column("Kind"),
+            Column("Depth", right=True),
+            Column("Tokens", right=True),
+            Column("Planned as"),
+        ),
+        [
+            (one.summary_id, one.kind, one.depth, one.tokens, _range(one.planned_start, one.planned_end))
+            for one in batch.published
+        ],
+        title="Published already: these are summaries of the conversation",
     )
 
 

@@ -74,6 +74,67 @@ def test_one_conversation_says_what_would_be_published(database_file: DatabaseFa
     assert (one["id"], one["work"]["publishable"]) == (2, True)
 
 
+def test_a_partly_published_batch_says_what_is_left_at_the_ordinals_of_now(
+    database_file: DatabaseFactory,
+) -> None:
+    path = database_file("1.1-later")
+    [one] = run("engine", "11", "--db", path, *CLOCK, "--json").data["conversations"]
+    work = one["work"]
+    assert (work["published"], work["prepared"], work["publishable"], work["outdated"]) == (1, 0, False, None)
+    assert [(step["a"], step["z"], step["replaces"]) for step in work["publication"]] == [
+        (0, 0, {"messages": 0, "summaries": 0}),
+        (1, 7, {"messages": 7, "summaries": 0}),
+        (8, 14, {"messages": 7, "summaries": 0}),
+    ]
+    places = {
+        (node["state"], node["a"], node["z"], node["planned_a"], node["planned_z"]) for node in work["nodes"]
+    }
+    assert places == {("promoted", 0, 7, 0, 7), ("claimed", 1, 7, 8, 14), ("claimable", 8, 14, 15, 21)}
+    said = run("engine", "11", "--db", path, *CLOCK).out
+    assert "0 of 2 nodes, 1 more published" in said
+    assert "15-21" not in said
+    published = value(
+        path,
+        "SELECT canonical_summary_id FROM pending_summary_nodes "
+        "WHERE status = 'promoted' AND conversation_id = 11",
+    )
+    assert f"{published}  leaf" in said.partition("Published already")[2]
+
+
+@pytest.mark.parametrize("version", ["1.1.1-next", "1.1-later"])
+def test_the_part_that_is_ready_can_be_published_before_the_rest(
+    version: str, database_file: DatabaseFactory
+) -> None:
+    path = database_file(version)
+    [one] = run("engine", "1", "--db", path, *CLOCK, "--json").data["conversations"]
+    work = one["work"]
+    assert (work["publishable"], work["complete"]) == (True, False)
+    assert [(step["a"], step["z"]) for step in work["publication"]] == [(0, 0), (1, 4), (5, 11)]
+    assert [step["z"] for step in work["planned"]] == [0, 4, 11, 18, 25, 32]
+    assert "0-11 can be published at the threshold" in run("engine", "1", "--db", path, *CLOCK).out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE context_items SET message_id = 1 WHERE conversation_id = 11 AND ordinal = 9",
+        "UPDATE pending_summary_node_messages SET ordinal = -ordinal",
+        "DELETE FROM context_items WHERE conversation_id = 11 AND ordinal = 14",
+        "UPDATE pending_summary_nodes SET active_ordinal_start = NULL, active_ordinal_end = NULL",
+    ],
+)
+def test_a_batch_that_the_context_no_longer_fits_says_that_it_will_be_discarded(
+    change: str, database_copy: DatabaseFactory
+) -> None:
+    path = database_copy("1.1-later")
+    with connect(path) as connection:
+        connection.execute(change)
+    [one] = run("engine", "11", "--db", path, *CLOCK, "--json").data["conversations"]
+    assert one["work"]["outdated"] in ("no_range", "other_sources")
+    assert one["work"]["publication"] == []
+    assert "so the engine will discard it" in run("engine", "11", "--db", path, *CLOCK).out
+
+
 def test_legacy_anchors_are_no_warning(database_file: DatabaseFactory) -> None:
     path = database_file("1.0-next")
     said = run("engine", "6", "--db", path).out
@@ -112,7 +173,7 @@ def test_an_older_engine_prepares_nothing(version: str, database_file: DatabaseF
 @pytest.mark.long
 @pytest.mark.parametrize("table", sampled(TABLES, TABLES[:3]))
 def test_hostile_values_in_every_column_end_in_a_sentence(table: str, database_copy: DatabaseFactory) -> None:
-    path = database_copy("1.0-next")
+    path = database_copy("1.1-later")
     good = path.read_bytes()
     count = value(path, f"SELECT count(*) FROM {table}")
     shown = {"conversation_compaction_maintenance": 3, "conversation_transcript_epochs": 6}.get(table, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.engine_work import (
+    BatchState,
     DebtState,
     EngineWork,
     Need,
     NodeState,
+    Outdated,
     Step,
     debt_state,
     engine_work,
@@ -150,22 +153,25 @@ RANGES = st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted)
 
 
 @given(st.lists(RANGES, max_size=9), st.sets(st.integers(0, 7)), RANGES)
-def test_what_would_be_published_covers_the_range_once_wherever_that_is_possible(
+def test_what_would_be_published_reaches_as_far_as_possible_without_a_gap(
     ranges: list[list[int]], summaries: set[int], wanted: list[int]
 ) -> None:
     start, end = wanted
     nodes = [node(first, last) for first, last in ranges]
     items = [PlacedItem(ONE, at, f"sum_{at}" if at in summaries else None) for at in range(8)]
     found = frontier(start, end, nodes, items)
-    # Reachable from the start, by trying everything.
-    reached = {start}
+    # Where a node ends that can be reached from the start, by trying everything.
+    reached, ends = {start}, set()
     for at in range(start, end + 1):
         if at in reached:
-            reached |= {last + 1 for first, last in ranges if first == at and last <= end}
-            reached |= {at + 1} & ({at + 1} if at in summaries else set())
-    assert (found is not None) == (end + 1 in reached)
-    if found is not None:
-        assert [at for one in found for at in range(one.start, one.end + 1)] == list(range(start, end + 1))
+            last_ones = {last for first, last in ranges if first == at and last <= end}
+            ends |= last_ones
+            reached |= {last + 1 for last in last_ones} | ({at + 1} if at in summaries else set())
+    assert bool(found) == bool(ends)
+    if found:
+        covered = [at for one in found for at in range(one.start, one.end + 1)]
+        assert covered == list(range(start, covered[-1] + 1))
+        assert covered[-1] == end if end + 1 in reached else covered[-1] == max(ends)
         assert all((one.summary_id is not None) != (one.node is not None) for one in found)
 
 
@@ -176,25 +182,189 @@ def test_the_widest_node_is_published_where_it_leaves_no_gap() -> None:
         Step(0, 1, narrow),
         Step(2, 4, node(2, 4)),
     )
-    assert frontier(None, 3, [wide], []) is None
-    assert frontier(3, 0, [wide], []) is None
+    assert frontier(None, 3, [wide], []) == frontier(3, 0, [wide], []) == ()
 
 
 def test_a_complete_batch_says_planning_and_waits_for_the_threshold() -> None:
     [one] = worked([batch()], [node(0, 1), node(2, 3)]).conversations
     assert one.batch is not None
-    assert one.batch.publishable is not None
+    assert one.batch.is_complete
     assert (one.batch.ready_tokens, one.batch.oldest_ready) == (14, NOW - timedelta(hours=3))
     [one] = worked([batch()], [node(0, 1), node(2, 3, "planned")]).conversations
     assert one.batch is not None
-    assert one.batch.publishable is None
-    assert [step.start for step in one.batch.planned or ()] == [0, 2]
+    assert not one.batch.publishable, "an engine without live ranges publishes all of it or nothing"
+    assert [step.start for step in one.batch.planned] == [0, 2]
 
 
 def test_a_batch_whose_range_is_not_in_the_context_publishes_nothing() -> None:
     [one] = worked([batch()], [node(0, 1), node(2, 3)], length=3).conversations
     assert one.batch is not None
-    assert (one.batch.publishable, one.batch.planned) == (None, None)
+    assert (one.batch.publishable, one.batch.planned) == ((), ())
+    assert one.batch.outdated is Outdated.NO_RANGE
+
+
+# -- batches that are published in prefixes -------------------------------------------------------------
+
+
+@dataclass
+class Planned:
+    """A node of the second telling."""
+
+    name: str
+    start: int
+    end: int
+    sources: list[int | str]
+    ready: bool = False
+    became: str | None = None
+    live: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.live or (self.start, self.end)
+
+
+@dataclass
+class Publisher:
+    """docs/engine/prepared.md, "Live ranges", told again: a context, and a batch over a part of it."""
+
+    context: list[int | str]
+    start: int
+    end: int
+    tail: int
+    nodes: list[Planned]
+
+    def prefix(self) -> list[Planned]:
+        """The ready leaves that would be published, one after the other from the start."""
+        found: list[Planned] = []
+        at = self.start
+        while at <= self.end:
+            here = [one for one in self.nodes if one.ready and not one.became and one.place[0] == at]
+            if here and here[0].place[1] < self.tail:
+                found += here
+                at = here[0].place[1] + 1
+            elif isinstance(self.context[at], str):
+                at += 1
+            else:
+                break
+        return found
+
+    def publish(self) -> None:
+        """Put the prefix into the context, and move what is left."""
+        for one in self.prefix():
+            first, last = one.place
+            one.became = f"sum_of_{one.name}"
+            self.context[first : last + 1] = [one.became]
+            gone = last - first
+            self.end, self.tail = self.end - gone, self.tail - gone
+            for other in self.nodes:
+                if not other.became:
+                    start, end = other.place
+                    other.live = (start - gone, end - gone) if start > last else (start, end)
+
+    def row(self) -> BatchRow:
+        return BatchRow(ONE, "b", "planning", self.start, self.end, None, None, None, self.tail)
+
+    def rows(self) -> list[NodeRow]:
+        return [
+            replace(
+                node(*one.place, "promoted" if one.became else "ready" if one.ready else "planned"),
+                node_id=one.name,
+                planned_start=one.start,
+                planned_end=one.end,
+                sources=tuple(one.sources),
+                summary_id=one.became,
+            )
+            for one in self.nodes
+        ]
+
+    def work(self) -> BatchState:
+        """What the code says of it."""
+        within = enumerate(self.context)
+        items = [
+            PlacedItem(ONE, at, ref, None) if isinstance(ref, str) else PlacedItem(ONE, at, None, ref)
+            for at, ref in within
+            if self.start <= at <= self.end
+        ]
+        stamp = Timestamp("")
+        conversation = Conversation(ONE, "s", "k", True, None, None, None, None, stamp, stamp)
+        rows = EngineRows(
+            [conversation], [self.row()], self.rows(), items, [], [], [], [], [], has_live_ranges=True
+        )
+        [one] = engine_work(rows, NOW).conversations
+        assert one.batch is not None
+        return one.batch
+
+
+@st.composite
+def publishers(draw: st.DrawFn) -> Publisher:
+    """A context of messages with summaries in it, and leaves over the runs of messages."""
+    kinds = draw(st.lists(st.sampled_from("mmmms"), min_size=4, max_size=24))
+    context: list[int | str] = [at if kind == "m" else f"sum_{at}" for at, kind in enumerate(kinds)]
+    start = draw(st.integers(0, len(kinds) - 2))
+    end = draw(st.integers(start, len(kinds) - 1))
+    nodes: list[Planned] = []
+    at = start
+    while at <= end:
+        if kinds[at] == "s":
+            at += 1
+            continue
+        last = at
+        while last < end and kinds[last + 1] == "m" and draw(st.booleans()):
+            last += 1
+        nodes.append(Planned(f"n{at}", at, last, context[at : last + 1]))
+        at = last + 1
+    tail = draw(st.sampled_from([end + 1, len(kinds), max(start, end - 2)]))
+    return Publisher(context, start, end, tail, nodes)
+
+
+@given(publishers(), st.data())
+def test_a_batch_is_published_in_prefixes_and_what_is_left_moves_on(
+    publisher: Publisher, data: st.DataObject
+) -> None:
+    for _ in range(4):
+        for one in publisher.nodes:
+            one.ready = one.ready or data.draw(st.booleans())
+        batch = publisher.work()
+        wanted = publisher.prefix()
+        assert batch.outdated is None
+        assert [step.node.node_id for step in batch.publishable if step.node] == [one.name for one in wanted]
+        assert [(step.start, step.end) for step in batch.publishable if step.node] == [
+            one.place for one in wanted
+        ]
+        assert {one.node_id for one in batch.published} == {one.name for one in publisher.nodes if one.became}
+        for step in batch.publishable:
+            if step.node:
+                assert batch.replaced(step) == (step.end - step.start + 1, 0)
+        publisher.publish()
+
+
+@given(publishers(), st.data())
+def test_a_context_that_changed_under_a_batch_publishes_nothing(
+    publisher: Publisher, data: st.DataObject
+) -> None:
+    places = [at for one in publisher.nodes for at in range(one.start, one.end + 1)]
+    if not places:
+        return
+    for one in publisher.nodes:
+        one.ready = True
+    match data.draw(st.sampled_from(["other", "swapped", "summary", "gone"])):
+        case "other":
+            publisher.context[data.draw(st.sampled_from(places))] = 999
+        case "summary":
+            publisher.context[data.draw(st.sampled_from(places))] = "sum_new"
+        case "swapped":
+            first, second = places[0], places[-1]
+            if first == second:
+                return
+            publisher.context[first], publisher.context[second] = (
+                publisher.context[second],
+                publisher.context[first],
+            )
+        case _:
+            del publisher.context[publisher.end :]
+    batch = publisher.work()
+    assert (batch.publishable, batch.planned, batch.is_complete) == ((), (), False)
+    assert batch.outdated is not None
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ number is 0, times stay as they are stored. What the rows mean is in `lcm_core.e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lcm_core.records import Conversation, ConversationId
@@ -21,6 +22,7 @@ from lcm_core.store.state import (
     MAINTENANCE,
     PREPARED_BATCHES,
     PREPARED_NODE_CHILDREN,
+    PREPARED_NODE_MESSAGES,
     PREPARED_NODES,
 )
 from lcm_core.store.typed import number
@@ -28,11 +30,13 @@ from lcm_core.store.typed import number
 ANCHORS: Final = "message_transcript_anchor_trust"
 EPOCHS: Final = "conversation_transcript_epochs"
 TURNS: Final = "turn_advancements"
+#: Sources of a node that are followed at most: children that name each other over and over would never end.
+MOST_SOURCES: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A compaction that the engine plans; ordinals are those of the context when it was planned."""
+    """A compaction that the engine plans; the ordinals of an active one are those of the context now."""
 
     conversation_id: ConversationId
     batch_id: str
@@ -42,6 +46,7 @@ class BatchRow:
     failure: str | None
     created_at: str | None
     published_at: str | None
+    tail_start: int | None = None  #: the ordinal from which on nothing is compacted
 
     @property
     def active(self) -> bool:
@@ -59,7 +64,7 @@ class NodeRow:
     kind: str
     depth: int | None
     status: str
-    start: int | None
+    start: int | None  #: ordinals of the context now (docs/engine/prepared.md, "Live ranges"), both included
     end: int | None
     tokens: int | None
     has_text: bool
@@ -71,6 +76,11 @@ class NodeRow:
     ready_at: str | None
     summary_id: str | None  #: what it became
     waits_for: int  #: nodes that it is made from and that are neither ready nor promoted
+    planned_start: int | None = None  #: ordinals when it was planned: its key, and no place in the context
+    planned_end: int | None = None
+    created_at: str | None = None
+    #: message and summary ids that it replaces, in order; None: its batch has ended, or they were not read
+    sources: tuple[int | str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,7 @@ class PlacedItem:
     conversation_id: ConversationId
     ordinal: int
     summary_id: str | None  #: None: a message
+    message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +167,7 @@ class EngineRows:
     without_anchor: Sequence[tuple[ConversationId, int]]  #: messages that were never judged
     epochs: Sequence[EpochRow] | None
     turns: Sequence[TurnCount] | None
+    has_live_ranges: bool = False  #: the engine publishes a batch in prefixes, and moves its ranges
 
 
 async def engine_rows(reader: Reader, conversation_id: ConversationId | None) -> EngineRows:
@@ -170,16 +182,19 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
         )
     ]
     batches = await _batches(reader, conversation_id)
+    nodes = await _nodes(reader, conversation_id)
+    active = {(batch.conversation_id, batch.batch_id) for batch in batches or () if batch.active}
     return EngineRows(
         conversations,
         batches,
-        await _nodes(reader, conversation_id),
+        await _with_sources(reader, nodes, active),
         await _items(reader, batches or ()),
         await _debts(reader, conversation_id),
         await _anchors(reader, conversation_id),
         await _without_anchor(reader, conversation_id),
         await _epochs(reader, conversation_id),
         await _turns(reader, conversations, conversation_id),
+        has_live_ranges=_has_live_ranges(reader),
     )
 
 
@@ -219,7 +234,7 @@ async def _batches(reader: Reader, conversation_id: ConversationId | None) -> li
         return None
     columns = (
         *("batch_id", "status", "compactable_start_ordinal", "compactable_end_ordinal"),
-        *("failure_summary", "created_at", "published_at"),
+        *("failure_summary", "created_at", "published_at", "planned_fresh_tail_start_ordinal"),
     )
     return [
         BatchRow(
@@ -231,6 +246,7 @@ async def _batches(reader: Reader, conversation_id: ConversationId | None) -> li
             row["failure_summary"],
             row["created_at"],
             row["published_at"],
+            number(row["planned_fresh_tail_start_ordinal"]),
         )
         for row in await _of(reader, PREPARED_BATCHES, columns, conversation_id)
     ]
@@ -242,7 +258,7 @@ async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list
     columns = (
         *("node_id", "batch_id", "kind", "depth", "status", "ordinal_start", "ordinal_end", "token_count"),
         *("lease_owner", "lease_expires_at", "failure_summary", "retry_count", "next_attempt_after"),
-        *("ready_at", "canonical_summary_id"),
+        *("ready_at", "canonical_summary_id", "created_at", "active_ordinal_start", "active_ordinal_end"),
     )
     has_text = (
         "n.content IS NOT NULL AND n.content <> ''" if reader.schema.has(PREPARED_NODES, "content") else "0"
@@ -262,8 +278,8 @@ async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list
             kind=row["kind"] or "",
             depth=row["depth"],
             status=row["status"] or "",
-            start=number(row["ordinal_start"]),
-            end=number(row["ordinal_end"]),
+            start=_first_number(row["active_ordinal_start"], row["ordinal_start"]),
+            end=_first_number(row["active_ordinal_end"], row["ordinal_end"]),
             tokens=row["token_count"],
             has_text=bool(row["has_text"]),
             lease_owner=row["lease_owner"],
@@ -274,9 +290,58 @@ async def _nodes(reader: Reader, conversation_id: ConversationId | None) -> list
             ready_at=row["ready_at"],
             summary_id=row["canonical_summary_id"],
             waits_for=waiting.get(row["node_id"] or "", 0),
+            planned_start=number(row["ordinal_start"]),
+            planned_end=number(row["ordinal_end"]),
+            created_at=row["created_at"],
         )
         for row in rows
     ]
+
+
+def _has_live_ranges(reader: Reader) -> bool:
+    return reader.schema.has(PREPARED_NODES, "active_ordinal_start")
+
+
+def _first_number(*stored: object) -> int | None:
+    return next((found for one in stored if (found := number(one)) is not None), None)
+
+
+async def _with_sources(
+    reader: Reader, nodes: Sequence[NodeRow], active: Container[tuple[ConversationId, str]]
+) -> list[NodeRow]:
+    """The same nodes; those of *active* batches with what they replace in the context."""
+    wanted = [one for one in nodes if (one.conversation_id, one.batch_id) in active]
+    ids = [one.node_id for one in wanted]
+    if (
+        not ids
+        or not reader.schema.has(PREPARED_NODE_MESSAGES)
+        or not reader.schema.has(PREPARED_NODE_CHILDREN)
+    ):
+        return list(nodes)
+    below: dict[str, list[int | str]] = defaultdict(list)
+    for row in await reader.rows_in(
+        f"SELECT CAST(node_id AS TEXT) AS node, message_id FROM {PREPARED_NODE_MESSAGES} "
+        "WHERE node_id IN (?*) ORDER BY node_id, ordinal",
+        ids,
+    ):
+        below[row["node"] or ""].append(number(row["message_id"]) or 0)
+    children: dict[str, list[tuple[str | None, str | None]]] = defaultdict(list)
+    for row in await reader.rows_in(
+        "SELECT CAST(node_id AS TEXT) AS node, child_node_id, child_summary_id "
+        f"FROM {PREPARED_NODE_CHILDREN} WHERE node_id IN (?*) ORDER BY node_id, ordinal",
+        ids,
+    ):
+        children[row["node"] or ""].append((row["child_node_id"], row["child_summary_id"]))
+    by_id = {one.node_id: one for one in wanted}
+    # What is deeper is made of what is shallower: sources of a child are there before they are needed.
+    for one in sorted(wanted, key=lambda one: one.depth or 0):
+        for child, summary in children.get(one.node_id, ()):
+            promoted = by_id[child].summary_id if child in by_id else None
+            if summary or promoted:
+                below[one.node_id].append(summary or promoted or "")
+            elif child is not None and len(below[one.node_id]) < MOST_SOURCES:
+                below[one.node_id] += below.get(child, ())
+    return [replace(one, sources=tuple(below[one.node_id])) if one.node_id in by_id else one for one in nodes]
 
 
 async def _unready_children(reader: Reader) -> dict[str, int]:
@@ -297,14 +362,14 @@ async def _items(reader: Reader, batches: Sequence[BatchRow]) -> list[PlacedItem
         if not batch.active or batch.start is None or batch.end is None:
             continue
         rows = await reader.rows(
-            "SELECT ordinal, item_type, summary_id FROM context_items "
+            "SELECT ordinal, item_type, summary_id, message_id FROM context_items "
             "WHERE conversation_id = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
             *(batch.conversation_id, batch.start, batch.end),
         )
         for row in rows:
             summary = row["summary_id"] if row["item_type"] == "summary" else None
             key = (batch.conversation_id, row["ordinal"])
-            found[key] = PlacedItem(*key, summary)
+            found[key] = PlacedItem(*key, summary, None if summary else number(row["message_id"]))
     return list(found.values())
 
 

@@ -38,8 +38,7 @@ def _prepared(one: ConversationWork) -> Span:
     batch = one.batch
     if batch is None:
         return Span("–", "dim")
-    complete = batch.publishable is not None
-    return Span(f"{len(batch.prepared):,}/{len(batch.nodes):,}", "ok" if complete else "text")
+    return Span(f"{len(batch.prepared):,}/{len(batch.open):,}", "ok" if batch.publishable else "text")
 
 
 class WorkList(ListPane[ConversationId]):
