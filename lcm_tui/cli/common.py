@@ -51,6 +51,14 @@ Verbose: TypeAlias = Annotated[
         section=COMMON,
     ),
 ]
+AllowUnknownSchema: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--allow-unknown-schema",
+        "Also change rows to which a table or column refers that lcm-tui does not know.",
+        section=COMMON,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,7 @@ class CommonOptions:
     no_color: NoColor = False
     quiet: Quiet = False
     verbose: Verbose = False
+    allow_unknown_schema: AllowUnknownSchema = False
 
     def settings(self) -> Options:
         """The same as the settings want it."""
@@ -74,4 +83,11 @@ class CommonOptions:
 
         given = OutputFormat.JSON if self.as_json else self.output
         chosen = None if given is None else OutputFormat.TABLE if given in FORMS else OutputFormat(given)
-        return Options(self.db, self.config, self.openclaw_dir, self.sessions, output_format=chosen)
+        return Options(
+            self.db,
+            self.config,
+            self.openclaw_dir,
+            self.sessions,
+            output_format=chosen,
+            allow_unknown_schema=self.allow_unknown_schema,
+        )

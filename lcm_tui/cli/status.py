@@ -124,7 +124,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
     )
     missing = [("Missing", ", ".join(found.schema.missing))] if found.schema.missing else []
     odd = ", ".join(unknown_parts(found.schema))
-    unknown = [("Unknown to lcm-tui", f"{odd} (the file is only read)")] if odd else []
+    unknown = [("Unknown to lcm-tui", odd)] if odd else []
     size = None if found.file is None else f"{found.file.size:,} bytes"
     wal = (
         [("WAL", f"{found.file.wal_size:,} bytes")] if found.file is not None and found.file.wal_size else []

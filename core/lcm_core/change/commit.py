@@ -28,7 +28,7 @@ from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
-from lcm_core.change.known_schema import check_known
+from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
 from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
@@ -88,7 +88,8 @@ def commit(
         StalePlanError: the database moved on since the plan was made.
         BusyError: another process kept the lock for *wait* seconds.
         WouldBreakError: it would leave an error that was not there.
-        RefusedError: there is nothing to do, the schema does not take a row, or we do not know it.
+        RefusedError: there is nothing to do, the schema does not take a row, or what we do not know of it
+            refers to a row that changes.
         ReplacedError: another file lies at the path.
         ReadOnlyError, DiskFullError, DatabaseMissingError, DatabaseError: it cannot be written.
     """
@@ -219,7 +220,6 @@ def _lock_prepared(writer: Writer, plan: Plan, draft: _Draft | None, step: Fault
     that commits many times a second would outrun that for ever, so the last time it is done under the lock.
     """
     catalog = read_catalog(writer)
-    check_known(catalog.schema)
     for attempt in range(ATTEMPTS):
         looked_up = look_up(writer, catalog, plan.edits)
         if not attempt:
@@ -273,11 +273,12 @@ def _prepare(
     Raises:
         StalePlanError: something moved.
         WouldBreakError: it would leave an error that was not there.
-        RefusedError: a table has no ids left.
+        RefusedError: a table has no ids left, or something that we do not know refers to an altered row.
     """
     verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
+    check_unknown(writer, catalog.schema, verified)
     resolved = resolve_symbols(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
     if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lcm_core.change.errors import Moved, StalePlanError, listed
-from lcm_core.change.known_schema import check_known
 from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols, row_counts, title_of_several
 from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.errors import RefusedError
@@ -49,7 +48,6 @@ async def plan_for(
     Raises:
         LcmError: the operation is refused.
     """
-    check_known(reader.schema)
     if held is not None:
         try:
             return replace(held, preview=await preview_plan(reader, as_one_plan(held.plans)))

@@ -12,6 +12,7 @@ from itertools import islice
 from lcm_core.change.apply import with_new_ids
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.lock_time import lock_seconds, lock_warning
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
@@ -173,6 +174,7 @@ async def preview_plan(reader: Reader, plan: Plan) -> Preview:
 
     Raises:
         StalePlanError: the database moved on since the plan was made.
+        RefusedError: something that we do not know refers to a row that changes.
     """
     return await reader.run(_preview, plan, reader.schema)
 
@@ -181,6 +183,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     verified = verify(db, plan.edits, schema.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
+    check_unknown(db, schema, verified)
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)

@@ -80,6 +80,7 @@ class Options:
     sessions: str | PurePath | None = None
     budget: int | None = None  #: tokens
     output_format: OutputFormat | None = None
+    allow_unknown_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,9 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         ),
         theme=user.theme or Sourced(None),
         backup_offer_mb=user.backup_offer_mb or Sourced(BACKUP_OFFER_MB),
-        write_unknown_schema=user.write_unknown_schema or Sourced(False),
+        write_unknown_schema=Sourced(True, SettingSource.COMMAND_LINE, "--allow-unknown-schema")
+        if options.allow_unknown_schema
+        else user.write_unknown_schema or Sourced(False),
         check_seconds=user.check_seconds or Sourced(CHECK_SECONDS),
         search_cache=user.search_cache or Sourced(True),
         keys=user.keys,
