@@ -174,7 +174,6 @@ class LockRules:
 
     waits: bool  #: for a lock; else its own write fails at once
     notes_compactions: bool  #: while it compacts, the file says so
-    prepares_compactions: bool  #: it plans compactions ahead, in tables of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +308,6 @@ def _rules(marks: _Marks) -> EngineRules:
         locks=LockRules(
             waits=marks.bootstrap_state,
             notes_compactions=marks.maintenance,
-            prepares_compactions=marks.prepared,
         ),
         is_migrated=not marks.other_line,
     )

@@ -351,13 +351,3 @@ def test_the_rule_of_waiting_counts_rows_bytes_and_search_tables(database_copy):
 def test_the_wait_in_words(seconds, words):
     said = lock_warning(seconds)
     assert said is None if words is None else words in said
-
-
-def test_what_the_engine_gives_up_is_said(database_copy):
-    """Conversation 1 has an active batch, and a summary that can be dissolved."""
-    path = database_copy("1.0-next")
-    assert any(
-        "preparing a compaction of conversation 1" in one for one in shown(path, a_dissolve(path)).warnings
-    )
-    run(path, "UPDATE pending_compaction_batches SET status = 'stale' WHERE status = 'planning'")
-    assert not any("preparing" in one for one in shown(path, a_dissolve(path)).warnings)

@@ -112,7 +112,6 @@ def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None
         "name",
         "signatures_need_identity",
         "names_sender",
-        "prepares_compactions",
     }
     assert RULES_PRESENT.is_migrated
     assert not engine_rules(Schema(tables)).is_migrated

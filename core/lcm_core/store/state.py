@@ -10,10 +10,13 @@ from typing import Final
 
 from lcm_core.assemble.cache import CacheTelemetry
 from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.connecting import SqlValue
+from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
-from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, of_conversation, rows_by
+from lcm_core.store.schema import Schema
+from lcm_core.store.typed import number
+from lcm_core.wording import counted
 
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
 StateRow = Mapping[str, SqlValue]
@@ -242,6 +245,53 @@ class PreparedBatch:
     def active(self) -> bool:
         """Whether the engine may still work on it."""
         return self.status not in ENDED_BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveBatch:
+    """What the engine prepares now, and what is ready of it; ordinals of the context, both included."""
+
+    conversation_id: int
+    start: int
+    end: int
+    ready: int  #: summaries whose text waits
+    open: int  #: summaries that are not part of the conversation yet
+    tokens: int  #: of the texts that wait
+
+    @property
+    def worth(self) -> str:
+        """What is lost with it, in words."""
+        if not self.ready:
+            return "nothing of it is written yet, and the engine plans it again"
+        return (
+            f"{self.ready:,} of {counted(self.open, 'summary', 'summaries')} "
+            f"({counted(self.tokens, 'token')}) are ready; the engine prepares them again, and you pay for "
+            "them again"
+        )
+
+
+def active_batches(
+    db: Rows, schema: Schema, conversation_id: ConversationId | None = None
+) -> list[ActiveBatch]:
+    """What the engine prepares in a conversation, or in all (None), by conversation, oldest first."""
+    if not (schema.has(PREPARED_BATCHES, "status") and schema.has(PREPARED_NODES, "status")):
+        return []
+    ended = ", ".join(f"'{status}'" for status in sorted(ENDED_BATCHES))
+    only, keys = of_conversation("b.conversation_id", conversation_id)
+    rows = db.tuples(
+        f"""SELECT b.conversation_id, b.compactable_start_ordinal, b.compactable_end_ordinal,
+        sum(n.status = 'ready'), sum(n.status <> 'promoted'),
+        total(CASE n.status WHEN 'ready' THEN n.token_count END)
+        FROM {PREPARED_BATCHES} AS b LEFT JOIN {PREPARED_NODES} AS n ON n.batch_id = b.batch_id
+        WHERE b.status NOT IN ({ended}) AND {only} GROUP BY b.batch_id
+        ORDER BY b.conversation_id, b.created_at, b.batch_id""",
+        keys,
+    )
+    return [
+        ActiveBatch(owner, start, end, *(number(one) or 0 for one in counts))
+        for owner, start, end, *counts in rows
+        if all(isinstance(one, int) for one in (owner, start, end))
+    ]
 
 
 async def batches_of(reader: Reader, conversation_id: int) -> list[PreparedBatch]:

@@ -19,7 +19,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import contents_of
 from lcm_core.store.rows import rows_by
-from lcm_core.store.state import MAINTENANCE, batches_of, cache_telemetry
+from lcm_core.store.state import MAINTENANCE, active_batches, cache_telemetry
 from lcm_core.summarize.source import (
     Rendering,
     SummarySource,
@@ -144,10 +144,11 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             since = row.get("last_started_at")
             when = f", since {since}" if isinstance(since, str) else ""
             found.append(f"The host is compacting this conversation itself{when}")
-    if any(batch.active for batch in await batches_of(reader, conversation_id)):
-        found.append("The host has planned a compaction of this conversation itself: stop the host first")
-    elif locks.prepares_compactions:
-        found.append("A 1.x engine after a compaction by lcm-tui is untested: stop the host first")
+    found += (
+        "The engine is preparing a compaction of this conversation itself and will discard it where this one "
+        f"replaces or moves what it is made from: {batch.worth}"
+        for batch in await reader.run(active_batches, reader.schema, conversation_id)
+    )
     return tuple(found)
 
 

@@ -1,0 +1,175 @@
+"""A preview says what a 1.x engine has prepared and will discard, and nothing else.
+
+The fingerprint of docs/engine/prepared.md is told a second time, over the rows that a change leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from lcm_core.change.plan import Edit, Plan
+from lcm_core.change.preview import Preview, preview_plan
+from lcm_core.operations.compaction.reading import warnings_of
+from lcm_core.records import ConversationId
+
+from tests.change.support import plan_of, reading, splice, update
+from tests.databases import connect, query, run, value
+
+#: Conversations with an active batch of lcm-1.1-later.db; that of 11 is published in part.
+PREPARED = (1, 2, 4, 11)
+FINGERPRINT = """SELECT c.ordinal, c.message_id, m.seq, m.role, m.token_count, m.created_at, m.content,
+    c.summary_id, s.depth, s.token_count, s.created_at, s.content
+    FROM pending_compaction_batches AS b JOIN context_items AS c ON c.conversation_id = b.conversation_id
+        AND c.ordinal BETWEEN b.compactable_start_ordinal AND b.compactable_end_ordinal
+    LEFT JOIN messages AS m USING (message_id) LEFT JOIN summaries AS s USING (summary_id)
+    WHERE b.status = 'planning' AND b.conversation_id = ? ORDER BY c.ordinal"""
+#: Columns with another value each, and whether the fingerprint covers them.
+CHANGES = {
+    "messages": {
+        "content": "otherwise",
+        "token_count": 4_321,
+        "created_at": "2020-02-02 02:02:02",
+        "role": "system",
+        "seq": 77_777,
+        "identity_hash": "0" * 64,
+        "transcript_entry_id": "entry",
+        "openclaw_sender_metadata": '{"senderId":"x"}',
+    },
+    "summaries": {
+        "content": "otherwise",
+        "token_count": 4_321,
+        "created_at": "2020-02-02 02:02:02",
+        "depth": 7,
+        "model": "another",
+        "file_ids": '["file_0123456789abcdef"]',
+        "latest_at": "2020-02-02T02:02:02.000Z",
+        "descendant_count": 99,
+    },
+}
+
+
+def shown(path: Path, plan: Plan) -> Preview:
+    return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
+
+
+def prepared_warnings(preview: Preview) -> list[str]:
+    return [one for one in preview.warnings if "preparing a compaction" in one]
+
+
+@pytest.fixture
+def path(database_copy) -> Path:
+    return Path(database_copy("1.1-later"))
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[int, str, int, object, int, int]:
+    """A conversation, a kind of change, and where it goes."""
+    kind = draw(st.sampled_from(["column", "column", "splice", "remove", "swap"]))
+    return (
+        draw(st.sampled_from(PREPARED)),
+        kind,
+        draw(st.integers(0, 40)),
+        draw(st.integers(0, 7)),
+        draw(st.integers(1, 4)),
+        draw(st.integers(0, 2)),
+    )
+
+
+def edits_of(path: Path, change: tuple[int, str, int, int, int, int]) -> list[Edit]:
+    """The change as edits of the file."""
+    owner, kind, place, column, count, new = change
+    items = query(
+        path,
+        "SELECT message_id, summary_id FROM context_items WHERE conversation_id = ? ORDER BY ordinal",
+        owner,
+    )
+    at = place % len(items)
+    message, summary = items[at]
+    if kind == "column":
+        table, key, ref = (
+            ("messages", "message_id", message) if summary is None else ("summaries", "summary_id", summary)
+        )
+        name, other = list(CHANGES[table].items())[column]
+        return [update(path, table, key, ref, **{name: other})]
+    removed = min(count, len(items) - at)
+    refs = [one if two is None else two for one, two in items[at : at + removed]]
+    others = {
+        "splice": ["sum_f53bbf30897e81f3"] * new,
+        "remove": [],
+        "swap": refs[::-1],
+    }[kind]
+    return [splice(path, owner, at, removed, *others)]
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes())
+def test_a_preview_says_exactly_when_the_fingerprint_of_a_batch_changes(path: Path, change) -> None:
+    good, owner = path.read_bytes(), change[0]
+    before = query(path, FINGERPRINT, owner)
+    preview = shown(path, plan_of(*edits_of(path, change), conversation_id=owner))
+    said = [one for one in prepared_warnings(preview) if " will discard " in one]
+    try:
+        with connect(path) as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.executescript("".join(preview.sql()))
+        after = query(path, FINGERPRINT, owner)
+    finally:
+        path.write_bytes(good)
+    assert [f"conversation {owner} " in one for one in said] == ([] if before == after else [True])
+
+
+@pytest.mark.parametrize(
+    ("conversation", "place", "words"),
+    [
+        (1, 5, "2 of 5 summaries (45 tokens) are ready"),
+        (2, 5, "3 of 3 summaries (59 tokens) are ready"),
+        (11, 5, "nothing of it is written yet"),
+    ],
+)
+def test_what_is_lost_is_said(path: Path, conversation: int, place: int, words: str) -> None:
+    ref = value(
+        path,
+        "SELECT message_id FROM context_items WHERE conversation_id = ? AND ordinal = ?",
+        *(conversation, place),
+    )
+    plan = plan_of(update(path, "messages", "message_id", ref, content="x", token_count=1))
+    [said] = prepared_warnings(shown(path, plan))
+    assert "changes the text and the tokens of what it is made from" in said
+    assert words in said
+
+
+@pytest.mark.parametrize("status", ["published", "stale", "failed"])
+def test_a_batch_that_has_ended_is_not_lost(path: Path, status: str) -> None:
+    run(path, f"UPDATE pending_compaction_batches SET status = '{status}'")
+    assert not prepared_warnings(shown(path, plan_of(splice(path, 1, 0, 1), conversation_id=1)))
+
+
+def test_items_before_a_range_give_it_other_ordinals(path: Path) -> None:
+    run(
+        path,
+        "UPDATE pending_compaction_batches SET compactable_start_ordinal = 3 WHERE conversation_id = 11",
+    )
+    [said] = prepared_warnings(shown(path, plan_of(splice(path, 11, 0, 1), conversation_id=11)))
+    assert "gives what it is made from other ordinals" in said
+
+
+def test_fewer_messages_behind_a_range_may_bring_the_fresh_tail_into_it(path: Path) -> None:
+    last = value(path, "SELECT count(*) - 1 FROM context_items WHERE conversation_id = 11")
+    [said] = prepared_warnings(shown(path, plan_of(splice(path, 11, last, 1), conversation_id=11)))
+    assert "may discard it because this change leaves fewer messages behind its range" in said
+
+
+def compaction_warnings(path: Path, conversation: int) -> Sequence[str]:
+    return asyncio.run(reading(path, lambda reader: warnings_of(reader, ConversationId(conversation))))
+
+
+def test_a_compaction_of_ours_says_what_of_the_engine_s_own_is_lost(path: Path) -> None:
+    [said] = compaction_warnings(path, 1)
+    assert "2 of 5 summaries (45 tokens) are ready" in said
+    assert "will discard it where this one replaces or moves what it is made from" in said
+    assert compaction_warnings(path, 5) == (), "nothing is prepared there"
