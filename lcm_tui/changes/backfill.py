@@ -15,11 +15,12 @@ from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.host.listing import HostSession
 from lcm_core.ingest.host_file import read_host_file
-from lcm_core.ingest.sessions import DiskSession, SessionState
+from lcm_core.ingest.sessions import SessionState
 from lcm_core.operations.backfill import (
     Backfill,
     BackfillFiles,
     Backfilling,
+    WrittenSession,
     plain_file,
     session_of,
     written_out,
@@ -61,11 +62,11 @@ class _WrittenOut:
         self._session = session
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def write(self) -> tuple[DiskSession, int]:
-        """The session as it is now, and how many entries of it are bad; blocks."""
+    def write(self) -> WrittenSession:
+        """The session as it is now; blocks."""
         disk = plain_file(self._session)
         if disk is not None:
-            return disk, 0
+            return WrittenSession(disk)
         self.remove()
         self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
         return written_out(self._session, Path(self._folder.name))
@@ -87,15 +88,15 @@ def importing(session: HostSession, settings: Settings) -> Change:
     async def plan(reader: Reader) -> Batch:
         nonlocal work
         if work is None or not await work.goes_on(reader):
-            disk, unread = await asyncio.to_thread(written.write)
+            now = await asyncio.to_thread(written.write)
             work = Backfilling(
-                session_of(disk),
-                await asyncio.to_thread(read_host_file, disk.path),
+                session_of(now.disk),
+                await asyncio.to_thread(read_host_file, now.disk.path),
                 configured(engine_rules(reader.schema), settings.engine).ingest,
                 files.folder,
-                archived=disk.state is not SessionState.LIVE,
+                archived=now.disk.state is not SessionState.LIVE,
                 is_noted=is_noted,
-                unread=unread,
+                remarks=now.remarks,
             )
         shown = await work.plan(reader)
         if (reason := _refusal(shown)) and not shown.goes_on:

@@ -11,13 +11,16 @@ from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.errors import RefusedError
 from lcm_core.host.listing import path_of
 from lcm_core.ingest.host_file import HostFile, read_host_file
+from lcm_core.ingest.rollout import is_rollout
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import (
     Backfill,
     BackfillFiles,
     Backfilling,
+    WrittenSession,
     find_transcript,
+    rollout_written_out,
     session_of,
     stored_elsewhere,
     written_out,
@@ -50,18 +53,18 @@ def backfill(
     flags: SqlFlags,
     *,
     written_from: Path | None = None,
-    unread: int = 0,
+    remarks: tuple[str, ...] = (),
 ) -> Answer:
     """Show what an import and what follows it would do, or do it.
 
-    *written_from* is where the session lies of which *disk* was only written out, without *unread* entries.
+    *written_from* is where the session lies of which *disk* was only written out; *remarks* say how.
     """
     more = steps.Steps(run, after, model)
     named = session_of(disk)
     if key is not None:
         named = Session(named.session_id, key)
     files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from, unread)
+    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from, remarks)
     try:
         told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
     finally:
@@ -87,12 +90,42 @@ def of_host(
     if elsewhere is None:
         return backfill(run, find_transcript(sessions, agent, session), key, title, after, model, flags)
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
-        disk, unread = written_out(elsewhere, Path(folder))
-        place = path_of(elsewhere)
-        return backfill(run, disk, key, title, after, model, flags, written_from=place, unread=unread)
+        written, place = written_out(elsewhere, Path(folder)), path_of(elsewhere)
+        return _of_written(run, written, place, key, title, after, model, flags)
 
 
-def of_file(path: Path) -> DiskSession:
+def of_file(
+    run: Run,
+    path: Path,
+    key: str | None,
+    title: str | None,
+    after: AfterImport,
+    model: ModelOptions,
+    flags: SqlFlags,
+) -> Answer:
+    """The same for a file: a transcript of the host, or a rollout of Codex."""
+    if not is_rollout(path):
+        return backfill(run, _disk_session(path), key, title, after, model, flags)
+    with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+        written = rollout_written_out(path, Path(folder))
+        return _of_written(run, written, path, key, title, after, model, flags)
+
+
+def _of_written(
+    run: Run,
+    written: WrittenSession,
+    place: Path,
+    key: str | None,
+    title: str | None,
+    after: AfterImport,
+    model: ModelOptions,
+    flags: SqlFlags,
+) -> Answer:
+    remarks = written.remarks
+    return backfill(run, written.disk, key, title, after, model, flags, written_from=place, remarks=remarks)
+
+
+def _disk_session(path: Path) -> DiskSession:
     """What the folder of a file says about it; a file that it does not list stands for itself."""
     listed = find_sessions(path.parent).sessions
     found = next((one for one in listed if one.path.name == path.name), None)
@@ -127,7 +160,7 @@ class _Work:
     more: steps.Steps
     files: BackfillFiles
     written_from: Path | None  #: where the session lies, of which the transcript was only written out
-    unread: int  #: entries that could not be written out
+    remarks: tuple[str, ...]  #: what is known of a session that was written out
     conversation_id: ConversationId | None = None  #: None: nothing is imported, and nothing is there
     importing: Backfilling | None = None
     after: AfterImportForecast | None = None  #: what follows the import, as it was shown
@@ -167,7 +200,7 @@ class _Work:
                 settings.large_files_dir.value,
                 archived=self.disk.state is not SessionState.LIVE,
                 is_noted=self.written_from is None,
-                unread=self.unread,
+                remarks=self.remarks,
                 title=self.title,
             )
         return self.importing

@@ -45,6 +45,7 @@ def _document(held: Held, found: CodexDiff) -> Document:
             "rows": len(read.rows),
             "repeatedEvents": read.repeated,
             "notCompared": dict(read.others),
+            "notImported": read.refused,
             "problems": [{"line": one.line, "reason": one.reason} for one in read.problems.kept],
             "problemCount": read.problems.count,
         },

@@ -55,6 +55,8 @@ def remarks(found: CodexDiff) -> list[str]:
     if read.others:
         kinds = ", ".join(f"{safe_line(kind)} {count:,}" for kind, count in sorted(read.others.items()))
         said.append(f"Not compared, by type of line: {kinds}.")
+    if read.refused is not None:
+        said.append(f"`backfill --file` would not import it: {safe_line(read.refused)}.")
     said += _problems(read)
     return said
 

@@ -12,6 +12,7 @@ from lcm_core.errors import ExitCode
 
 from tests.cli.support import Result, run
 from tests.core.host_home import AgentFolder, Story
+from tests.core.rollouts import THREAD, event, item, line, message
 from tests.databases import new_database, query
 from tests.support import DATA
 
@@ -161,3 +162,46 @@ def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
     undone = run("history", "undo", "--batch", told["batch"], "--db", parts, "--apply", "--yes", "--json")
     assert undone.code == ExitCode.DONE
     assert stored_in(parts) == []
+
+
+def test_a_rollout_of_codex_is_imported_once_under_its_thread(tmp_path: Path) -> None:
+    rollout, database = tmp_path / "rollout.jsonl", new_database(tmp_path / "lcm.db")
+    lines = [
+        line("session_meta", {"id": THREAD, "forked_from_id": "0199"}),
+        message("user", "hello"),
+        event("user_message", "hello"),
+        item("function_call", name="read", arguments="{}", call_id="c1"),
+        item("function_call_output", call_id="c1", output="body"),
+        line("compacted", {"message": "shorter"}),
+    ]
+    rollout.write_text("\n".join(lines) + "\n")
+    arguments = ("backfill", "--file", rollout, "--db", database)
+    shown = run(*arguments, "--json").document["data"]
+    assert (shown["session"]["sessionId"], shown["transcript"]["path"]) == (THREAD, str(rollout))
+    assert shown["import"]["messages"] == 4
+    assert [one.split(":")[0] for one in shown["importWarnings"]] == [
+        "The thread was forked from another one",
+        "1 repeated event left out, as a message says the same",
+        "Kept as text of the assistant, since no message has their kind",
+    ]
+    assert query(database, "SELECT count(*) FROM messages") == [(0,)]
+    assert run(*arguments, *BACKFILL).code == ExitCode.DONE
+    stored = query(database, "SELECT role, transcript_entry_id FROM messages ORDER BY seq")
+    assert [role for role, _ in stored] == ["user", "assistant", "tool", "assistant"]
+    assert [entry.rpartition(":")[0] for _, entry in stored] == [
+        f"codex:{THREAD}:{number}" for number in (2, 4, 5, 6)
+    ]
+    with rollout.open("a") as file:
+        file.write(message("user", "and then") + "\n")
+    again = run(*arguments, *BACKFILL)
+    assert query(database, "SELECT count(*) FROM messages") == [(5,)], again
+    assert "already has all of it" in run(*arguments).out
+    assert query(database, "SELECT session_id, session_key FROM conversations") == [(THREAD, None)]
+
+
+def test_a_rollout_that_is_not_whole_changes_nothing(tmp_path: Path) -> None:
+    rollout, database = tmp_path / "rollout.jsonl", new_database(tmp_path / "lcm.db")
+    rollout.write_text("\n".join([line("session_meta", {"id": THREAD}), message("user", "\x1b[31m"), "{"]))
+    refused = run("backfill", "--file", rollout, "--db", database, *BACKFILL)
+    assert (refused.code, refused.error["code"]) == (ExitCode.DATABASE, "ROLLOUT_INVALID")
+    assert query(database, "SELECT count(*) FROM conversations") == [(0,)]

@@ -64,27 +64,14 @@ def test_what_each_line_says(tmp_path: Path):
         ("result", "done", "line 7"),
         ("call", 'local_shell {"command":["ls"]}', "line 8"),
     ]
-    assert found.others == {"session_meta": 1, "compacted": 1, "event_msg token_count": 1}
+    assert found.others == {"compacted": 1, "event_msg token_count": 1}
     assert (found.lines, found.problems.count, found.complete) == (10, 0, True)
 
 
-def test_an_event_that_repeats_a_message_is_left_out_and_another_stays(tmp_path: Path):
-    found = read(
-        tmp_path,
-        event("user_message", "hello  there"),
-        message("user", "hello there"),
-        event("agent_message", "hi"),
-        message("assistant", "hi"),
-        event("agent_message", "hi"),
-        event("user_message", "only an event"),
-    )
-    assert [(role, text) for role, text, _ in said(found)] == [
-        ("user", "hello there"),
-        ("assistant", "hi"),
-        ("assistant", "hi"),
-        ("user", "only an event"),
-    ]
-    assert found.repeated == 2
+def test_what_the_import_would_refuse_is_compared_and_said(tmp_path: Path):
+    found = read(tmp_path, line("session_meta", {"id": THREAD}), message("user", "a"), end="")
+    assert (len(found.rows), found.problems.count) == (1, 0)
+    assert found.refused == "line 2 does not end with a newline: Codex may be writing it"
 
 
 HOSTILE: Sequence[str | bytes] = (
@@ -111,7 +98,7 @@ def test_lines_of_any_kind_are_read_or_passed_over(tmp_path: Path):
     assert found.rows[-1].text.startswith("still")
     assert found.problems.kept[-1].line == len(HOSTILE) + 2
     assert found.problems.kept[-1].reason.startswith("unfinished, ")
-    assert found.problems.count == 6
+    assert found.problems.count == 8
     assert isinstance(compare_spoken(found, 0, found.rows).same, int)
 
 

@@ -4,7 +4,7 @@ Facts: docs/host.md, "Codex sessions".
 
 A rollout is a file of another program: any size, any types, a last line that is still being written. What
 cannot be read is counted with its line and passed over; nothing is held beyond `MOST_ROWS` and
-`MOST_CHARACTERS`.
+`MOST_CHARACTERS`. What its records are is decided by `lcm_core.ingest.rollout`, as for an import.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lcm_core.ingest.jsonl import (
     never_cancelled,
     open_regular,
     open_transcript,
-    read_moment,
     scan_lines,
     string,
 )
-from lcm_core.javascript import Json, JsonObject
+from lcm_core.ingest.rollout import RecordKind, RolloutReading, RolloutRecord, first_of, text_of
+from lcm_core.javascript import Json
 
 #: What the name of a session file is followed by in that of its binding.
 BINDING: Final = ".codex-app-server.json"
@@ -51,8 +51,6 @@ TEXT_LIMIT: Final = 1_000_000
 CALL: Final = "call"
 RESULT: Final = "result"
 REASONING: Final = "reasoning"
-
-_EVENTS: Final = {"user_message": "user", "agent_message": "assistant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +76,9 @@ class Rollout:
     rows: tuple[Spoken, ...]
     lines: int  #: that are not blank
     problems: LineProblems
-    others: Mapping[str, int]  #: lines that say nothing that a conversation could hold, by their type
+    others: Mapping[str, int]  #: records that say nothing that a conversation could hold, by their type
     repeated: int  #: events that only repeat a message
+    refused: str | None  #: why the engine's import takes nothing of it: "line 3 has no type"
     complete: bool  #: False: it is longer than what is held
 
 
@@ -142,89 +141,54 @@ def read_rollout(path: Path, *, cancelled: Cancelled = never_cancelled) -> Rollo
         TranscriptError: it cannot be read at all.
         CancelledError: *cancelled* said so.
     """
-    rows: list[tuple[Spoken, bool]] = []  #: and whether it is an event, which may repeat a message
-    problems, others = LineProblems(), Counter[str]()
-    lines = characters = 0
+    rows: list[Spoken] = []
+    reading, others = RolloutReading(), Counter[str]()
+    characters = 0
     complete = True
     with open_transcript(path) as file:
-        for line in scan_lines(file, cancelled=cancelled):
+        for record in reading.records(scan_lines(file, cancelled=cancelled)):
             if len(rows) >= MOST_ROWS or characters > MOST_CHARACTERS:
                 complete = False
                 break
-            lines += 1
-            if line.too_long:
-                problems.add(line.number, f"{line.size:,} bytes, which is more than is read of one line")
-                continue
-            try:
-                value = decode_object(line.data)
-            except BadLineError as error:
-                problems.add(line.number, str(error) if line.ended else f"unfinished, {error}")
-                continue
-            spoken = list(_spoken(value, f"line {line.number:,}"))
-            if not spoken:
-                others[_kind(value)] += 1
-            for one, is_event in spoken:
-                rows.append((one, is_event))
-                characters += len(one.text)
-    kept = _without_repeats(rows)
-    return Rollout(path, kept, lines, problems, dict(others), len(rows) - len(kept), complete)
+            role, text = _said(record)
+            if text:
+                rows.append(Spoken(role, _cut(text), f"line {record.line:,}", record.at))
+                characters += len(text)
+            else:
+                others[record.type] += 1
+    return Rollout(
+        path,
+        tuple(rows),
+        reading.lines,
+        reading.problems,
+        dict(others),
+        reading.repeated,
+        reading.refused,
+        complete,
+    )
 
 
-def _without_repeats(rows: Sequence[tuple[Spoken, bool]]) -> tuple[Spoken, ...]:
-    """Events say once more what a message says: each message takes one of them away."""
-    messages = Counter(one.said for one, is_event in rows if not is_event)
-    kept = []
-    for one, is_event in rows:
-        if is_event and messages[one.said] > 0:
-            messages[one.said] -= 1
-        else:
-            kept.append(one)
-    return tuple(kept)
-
-
-def _kind(value: JsonObject) -> str:
-    """The type of a line, and of what is in it."""
-    payload = value.get("payload")
-    inner = payload.get("type") if isinstance(payload, dict) else None
-    return " ".join(one[:40] for one in (value.get("type"), inner) if isinstance(one, str)) or "no type"
-
-
-def _spoken(value: JsonObject, where: str) -> Iterator[tuple[Spoken, bool]]:
-    """What a line says, and whether it is an event."""
-    payload, kind = value.get("payload"), value.get("type")
-    if not isinstance(payload, dict):
-        return
-    at = read_moment(value.get("timestamp"))
-    if kind == "event_msg":
-        event = payload.get("type")
-        role = _EVENTS.get(event) if isinstance(event, str) else None
-        text = _text(payload.get("message"))
-        if role is not None and text:
-            yield Spoken(role, _cut(text), where, at), True
-    elif kind == "response_item":
-        found = _item(payload)
-        if found is not None and found[1]:
-            yield Spoken(found[0], _cut(found[1]), where, at), False
-
-
-def _item(payload: JsonObject) -> tuple[str, str] | None:
-    """Role and text of an item of the model; None: it holds nothing of the kind."""
+def _said(record: RolloutRecord) -> tuple[str, str]:
+    """Role and text of a record as a conversation would have them; no text: it has nothing of the kind."""
+    payload = record.payload
     kind = payload.get("type")
+    if record.kind is RecordKind.RESULT:
+        return RESULT, record.text
+    if record.kind in (RecordKind.MESSAGE, RecordKind.EVENT):
+        return record.role, record.text
+    if not isinstance(kind, str) or record.value.get("type") != "response_item":
+        return "", ""
     if kind == "message":
-        return string(payload.get("role")) or "unknown", _text(payload.get("content"))
+        return string(payload.get("role")) or "unknown", text_of(payload.get("content"))
     if kind == "reasoning":
-        texts = (_text(payload.get("summary")), _text(payload.get("content")))
+        texts = (text_of(payload.get("summary")), text_of(payload.get("content")))
         return REASONING, "\n".join(filter(None, texts))
-    if isinstance(kind, str) and kind.endswith("_output"):
-        return RESULT, _text(_first(payload, "output", "result", "text"))
-    if isinstance(kind, str) and kind.endswith("_call"):
+    if kind.endswith("_output"):
+        return RESULT, text_of(first_of(payload, "output", "result", "text"))
+    if kind.endswith("_call"):
         name = string(payload.get("name")) or kind.removesuffix("_call")
-        return CALL, f"{name} {written_arguments(_first(payload, 'arguments', 'input', 'action'))}".strip()
-    return None
-
-
-def _first(payload: JsonObject, *names: str) -> Json:
-    return next((payload[name] for name in names if payload.get(name) is not None), None)
+        return CALL, f"{name} {written_arguments(first_of(payload, 'arguments', 'input', 'action'))}".strip()
+    return "", ""
 
 
 def written_arguments(value: Json) -> str:
@@ -234,18 +198,6 @@ def written_arguments(value: Json) -> str:
             return compact_json(decode_object(value))
         except BadLineError:
             return value
-    return "" if value is None else compact_json(value)
-
-
-def _text(value: Json, depth: int = 0) -> str:
-    """The words of a text, a list of blocks, or an object that holds either."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and depth < 3:
-        return "\n".join(filter(None, (_text(one, depth + 1) for one in value)))
-    if isinstance(value, dict) and depth < 3:
-        inner = _first(value, "text", "content", "output")
-        return _text(inner, depth + 1) if inner is not None else compact_json(value)
     return "" if value is None else compact_json(value)
 
 

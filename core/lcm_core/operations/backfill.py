@@ -24,6 +24,7 @@ from lcm_core.ingest.host_file import HostFile, read_messages
 from lcm_core.ingest.jsonl import TranscriptError
 from lcm_core.ingest.payloads import remove_payloads, write_payloads
 from lcm_core.ingest.reconcile import Anchor, AnchorProof, import_cap
+from lcm_core.ingest.rollout import write_rollout
 from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import (
@@ -54,6 +55,8 @@ _NAMED: Final = 5
 #: Parts of an import, and bytes of them, that are planned and held at a time.
 _HELD: Final = 4
 _HELD_BYTES: Final = 32 * 1024 * 1024
+#: How a session's file is called that is written out for an import.
+_WRITTEN: Final = "session.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +148,22 @@ def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession
     return found[0] if found and plain_file(found[0]) is None else None
 
 
-def written_out(session: HostSession, folder: Path) -> tuple[DiskSession, int]:
-    """What the host sees of a session, as a transcript in *folder*, and how many entries are bad; blocks.
+@dataclass(frozen=True, slots=True)
+class WrittenSession:
+    """A session that was written out as a transcript, because it lies in no plain file of the host."""
+
+    disk: DiskSession
+    remarks: tuple[str, ...] = ()  #: what is not in it, or not as it was
+
+
+def written_out(session: HostSession, folder: Path) -> WrittenSession:
+    """What the host sees of a session, as a transcript in *folder*; blocks.
 
     Raises:
         TranscriptError: it cannot be read.
         DatabaseError: the same of the host's database.
     """
-    path = folder / "session.jsonl"
+    path = folder / _WRITTEN
     with path.open("xb") as target:
         unread = write_transcript(session, target)
     is_live = session.current and session.storage in (Storage.HOT, Storage.COLD)
@@ -170,7 +181,32 @@ def written_out(session: HostSession, folder: Path) -> tuple[DiskSession, int]:
         packed=False,
         header=None,
     )
-    return written, unread
+    remarks = (f"{counted(unread, 'entry')} of the session cannot be read",) if unread else ()
+    return WrittenSession(written, remarks)
+
+
+def rollout_written_out(rollout: Path, folder: Path) -> WrittenSession:
+    """A Codex rollout as a transcript in *folder*, under the id of its thread; blocks.
+
+    Raises:
+        TranscriptError: it cannot be read, or the engine would import nothing of it.
+    """
+    path = folder / _WRITTEN
+    with path.open("xb") as target:
+        reading, thread = write_rollout(rollout, target)
+    written = DiskSession(
+        agent=None,
+        session_id=thread,
+        session_key=None,
+        topic=None,
+        path=path,
+        size=path.stat().st_size,
+        modified=datetime.fromtimestamp(rollout.stat().st_mtime, UTC),
+        state=SessionState.LIVE,
+        packed=False,
+        header=None,
+    )
+    return WrittenSession(written, tuple(reading.notes()))
 
 
 def session_of(disk: DiskSession) -> Session:
@@ -224,7 +260,7 @@ class Backfilling:
     large_files: Path
     archived: bool = False  #: of a new conversation: the host does not continue the session
     is_noted: bool = True  #: False: the transcript was only written out for the import
-    unread: int = 0  #: entries that could not be written out
+    remarks: tuple[str, ...] = ()  #: what is known of a transcript that was written out
     title: str | None = None  #: of a new conversation
     now: datetime | None = None
     _shown: Backfill | None = None
@@ -299,8 +335,7 @@ class Backfilling:
         present = holding.messages if holding is not None else 0
         keeps = kept_by_engine(weights.whole, rules.bootstrap_max_tokens) if not present else None
         warnings = list(_warnings(transcript, anchor, tally, present))
-        if self.unread:
-            warnings.insert(0, f"{counted(self.unread, 'entry')} of the session cannot be read")
+        warnings[:0] = self.remarks
         count = len(weights.tokens)
         if keeps is not None and keeps < count:
             warnings.append(_kept(keeps, count, rules.bootstrap_max_tokens))

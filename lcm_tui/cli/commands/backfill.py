@@ -20,7 +20,8 @@ SessionId: TypeAlias = Annotated[
     str | None, Argument("SESSION", "The session id, or the name of its file.", Raw())
 ]
 File: TypeAlias = Annotated[
-    Path | None, Option("--file", "The path of the transcript.", FilePath(text=True), "PATH")
+    Path | None,
+    Option("--file", "The path of the transcript, or of a Codex rollout.", FilePath(text=True), "PATH"),
 ]
 Key: TypeAlias = Annotated[
     str | None,
@@ -59,4 +60,4 @@ def backfill(
 
     if file is None:
         return backfill.of_host(run, agent or "", session or "", session_key, title, after, model, flags)
-    return backfill.backfill(run, backfill.of_file(file), session_key, title, after, model, flags)
+    return backfill.of_file(run, file, session_key, title, after, model, flags)
