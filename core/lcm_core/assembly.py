@@ -24,6 +24,8 @@ from lcm_core.assemble.resolve import (
     resolve_brief,
     resolve_items,
     stub,
+    turn_summaries,
+    with_answers,
 )
 from lcm_core.assemble.result import Assembled
 from lcm_core.engine_rules import EngineRules, engine_rules
@@ -38,6 +40,7 @@ from lcm_core.store.context import (
     history_tokens,
     raw_tokens_before,
     stored_items,
+    tool_history,
     tool_rows_before,
 )
 from lcm_core.store.database import Reader
@@ -274,8 +277,20 @@ async def _load_resolved(
             )
             break
         missing, average = settings.budget - tokens, max(1.0, tokens / max(1, len(context.items)))
+    context = await with_turn_answers(reader, conversation_id, context, rules)
     items = tuple(sorted((*brief, *context.items), key=lambda item: item.ordinal)) if brief else context.items
     return replace(context, items=items)
+
+
+async def with_turn_answers(
+    reader: Reader, conversation_id: ConversationId, context: ContextMessages, rules: EngineRules
+) -> ContextMessages:
+    """The same context with summaries of this turn's tool exchanges as messages of the assistant."""
+    found = turn_summaries(context) if rules.assembly.answers_in_turn else None
+    if found is None:
+        return context
+    user, summaries = found
+    return with_answers(context, await tool_history(reader, conversation_id, summaries, user))
 
 
 def _tail(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> Tail:

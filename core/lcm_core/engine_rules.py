@@ -47,6 +47,19 @@ class WrapperRules:
 
 
 @dataclass(frozen=True, slots=True)
+class ClampRules:
+    """The last cut before a host gets the messages (docs/engine/assembly.md, "The final clamp")."""
+
+    share: float  #: of the budget, to which the newest messages are packed
+    acts_above_share: bool  #: what weighs more than that share is cut; else what weighs more than the budget
+    keeps_turns: bool  #: calls and results go or stay together, and none stands before the first user
+
+    def limit(self, budget: int) -> int:
+        """Tokens up to which nothing is cut for its weight."""
+        return math.floor(budget * self.share) if self.acts_above_share else budget
+
+
+@dataclass(frozen=True, slots=True)
 class AssemblyRules:
     """What the assembler does, step by step (docs/engine/assembly.md)."""
 
@@ -59,11 +72,14 @@ class AssemblyRules:
     rebuilds_tools: bool  #: calls and results are made anew from columns; else the host's block is sent
     names_results: bool  #: what metadata say of a result counts: its call, its tool, whether that failed
     names_authors: bool  #: the model that wrote an answer, and who in a group said something, are sent
+    counts_senders: bool  #: who in a group said something is weighed by the last cut
     skips_void_answers: bool  #: an answer with neither text nor parts is not there
     restores_reasoning_items: bool  #: OpenAI's, which the host keeps as a signature
     signatures_need_identity: bool  #: of reasoning: sent only when the message names its model
-    clamp_share: float | None  #: of the budget, to which what is still too large is cut; None: no clamp
+    answers_in_turn: bool  #: a summary of nothing but this turn's tool exchanges is an assistant's message
+    clamp: ClampRules | None  #: None: nothing is cut at the end
     counts_serialized: bool  #: the engine reports the size of whole messages as JSON
+    weighs_results: bool  #: a tool's result by a measure of its own, where that is larger
     recall_cue: bool  #: what history says of identifiers in the prompt may stand before the context
     sends_static_policy: bool  #: the same system prompt addition always; else one that fits the summaries
 
@@ -324,11 +340,16 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         rebuilds_tools=marks.active,
         names_results=marks.active,
         names_authors=marks.active,
+        counts_senders=not (marks.prepared and marks.sender),
         skips_void_answers=marks.active,
         restores_reasoning_items=marks.active,
         signatures_need_identity=marks.signed,
-        clamp_share=0.9 if marks.retry_attempts else None,
+        answers_in_turn=marks.whole_turns,
+        clamp=ClampRules(share=0.9, acts_above_share=marks.prepared, keeps_turns=marks.whole_turns)
+        if marks.retry_attempts
+        else None,
         counts_serialized=marks.retry_attempts,
+        weighs_results=marks.prepared,
         recall_cue=marks.retry_attempts,
         sends_static_policy=marks.active,
     )

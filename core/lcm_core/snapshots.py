@@ -16,7 +16,7 @@ from lcm_core.assemble.elements import FocusOverlay, wrap_brief
 from lcm_core.assemble.message import OriginKind, SentMessage
 from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, resolve_brief, resolve_items
 from lcm_core.assemble.result import Assembled
-from lcm_core.assembly import assemble_context
+from lcm_core.assembly import assemble_context, with_turn_answers
 from lcm_core.engine_rules import NAMED, EngineRules, engine_rules
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.settings.engine import EngineSettings
@@ -57,7 +57,8 @@ async def rebuild_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -
     chosen = [*one.sent, *one.dropped, *one.cut]
     items = [_context_item(item) for item in chosen if item.kind in _STORED]
     stored = await stored_items(reader, _by_ordinal(items), payloads=one.stub_large_tool_payloads)
-    context = await asyncio.to_thread(resolve_items, stored, None, rules, where)
+    resolved = await asyncio.to_thread(resolve_items, stored, None, rules, where)
+    context = await with_turn_answers(reader, one.conversation_id, resolved, rules)
     briefs = await _briefs(reader, one, rules, where)
     everything = sorted((*briefs, *context.items), key=lambda item: item.ordinal)
     settings = AssemblySettings(

@@ -118,6 +118,7 @@ def _document(found: ShownAssembly) -> Document:
             {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
         ],
         "finalClamp": {
+            "limit": one.last_cut.limit,
             "messages": one.last_cut.messages,
             "tokens": one.last_cut.tokens,
             "applied": one.last_cut.applied,

@@ -124,7 +124,7 @@ def test_exports_are_the_messages_alone(database_file: DatabaseFactory):
         (("--prompt", "x"), "--prompt requires --assembled."),
         (("--no-clamp",), "--no-clamp requires --assembled."),
         (("--export", "json"), "--export requires --assembled."),
-        (("--assembled", "--rules", "9"), "--rules must be 0.1 or 0.15."),
+        (("--assembled", "--rules", "9"), "--rules must be one of 0.1, 0.15, 1.0-beta, 1.0, 1.1."),
         (("--assembled", "--export", "pdf"), "--export must be json or markdown."),
     ],
 )

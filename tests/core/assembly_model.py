@@ -394,10 +394,11 @@ def paired_as_0_1(messages: list[Message]) -> list[Message]:
 # -- The final clamp ---------------------------------------------------------------------------------------
 
 
-def clamped(messages: list[Message], budget: int, *, delivered: bool) -> list[Message]:
-    if sum(one["weight"] for one in messages) <= budget:
-        return messages
+def clamped(messages: list[Message], budget: int, *, early: bool, delivered: bool) -> list[Message]:
+    """The rule of 0.15.3; *early*: that of 1.0."""
     goal = max(1, budget * 9 // 10)
+    if sum(one["weight"] for one in messages) <= (budget * 9 // 10 if early else budget):
+        return messages
     left = messages[-1:]
     for one in reversed(messages[:-1]):
         if sum(other["weight"] for other in left) + one["weight"] > goal:
@@ -412,6 +413,100 @@ def clamped(messages: list[Message], budget: int, *, delivered: bool) -> list[Me
     while ended and ended[-1]["role"] == "assistant" and not (delivered and says(ended[-1])):
         ended.pop()
     return ended if ended or delivered else left
+
+
+def clamped_by_turns(messages: list[Message], budget: int, *, delivered: bool) -> list[Message]:
+    """The rule of 1.1; a result of the host may have the role ``tool``."""
+    rest = without_orphans(messages)
+    goal = budget * 9 // 10
+    if sum(one["weight"] for one in rest) <= goal:
+        return rest
+    kept = {len(rest) - 1}
+    while min(kept) > 0 and sum(rest[at]["weight"] for at in {*kept, min(kept) - 1}) <= goal:
+        kept.add(min(kept) - 1)
+    known = -1
+    while known != len(kept):
+        known = len(kept)
+        wanted = {name for at in kept for name in of_exchange(rest[at])}
+        kept |= {at for at, one in enumerate(rest) if wanted & set(of_exchange(one))}
+    roles = [one["role"] for one in rest]
+    begin = [rest[at] for at in sorted(kept)]
+    users = [at for at, one in enumerate(begin) if one["role"] == "user"]
+    if not users or any(is_exchange(one) for one in begin[: users[0]]):
+        kept |= set([at for at in range(min(kept)) if roles[at] == "user"][-1:])
+    leading = next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(rest))
+    left = [rest[at] for at in sorted(kept | set(range(leading)))]
+    ended = list(left)
+    while ended and ended[-1]["role"] == "assistant" and not (delivered and says(ended[-1])):
+        ended.pop()
+    left = ended if ended or delivered else left
+    left = [{**one, "role": "toolResult"} if one["role"] == "tool" else one for one in left]
+    last = left[-1:] if left and left[-1]["role"] == "assistant" else []
+    return without_orphans(paired(left[: len(left) - len(last)]) + last)
+
+
+def without_orphans(messages: list[Message]) -> list[Message]:
+    first = next((at for at, one in enumerate(messages) if one["role"] == "user"), 0)
+    head, rest = messages[:first], messages[first:]
+    if not any(is_exchange(one) for one in head):
+        return messages
+    dropped = {name for one in head for name in ids(one)}
+    found = [one for one in head if one["role"] in ("system", "developer")]
+    for at, one in enumerate(rest):
+        again = {name for before in rest[:at] for name in ids(before)}
+        if not (one["role"] in ("tool", "toolResult") and one.get("toolCallId") in dropped - again):
+            found.append(one)
+    return found
+
+
+def is_exchange(message: Message) -> bool:
+    return message["role"] in ("tool", "toolResult") or bool(ids(message))
+
+
+def of_exchange(message: Message) -> list[str]:
+    answers = message["role"] in ("tool", "toolResult") and is_word(message.get("toolCallId"))
+    return [message["toolCallId"]] if answers else ids(message)
+
+
+def measured(message: Message) -> int:
+    """What the engines from 1.0.0 on say that a message weighs."""
+    bare = {key: value for key, value in message.items() if key != "__openclaw"}
+    whole, payloads = compact(bare), 0
+    for text in opaque(bare, ""):
+        whole, payloads = whole.replace(compact(text), compact("[opaque binary payload]"), 1), payloads + 1
+    tokens = -(-quarters(whole) // 4) + 1_600 * payloads
+    if message["role"] not in ("tool", "toolResult") and message.get("type") != "toolResult":
+        return tokens
+    content, parts = message.get("content"), 0
+    if isinstance(content, list):
+        for one in content:
+            plain = kind(one) == "text" and isinstance(one.get("text"), str)
+            text = one if isinstance(one, str) else one["text"] if plain else compact(one)
+            parts += (0 if isinstance(one, str) else 6) + 2 * -(-quarters(text) // 4)
+    else:
+        parts = 2 * -(-quarters(content if isinstance(content, str) else compact(content)) // 4)
+    name = next((message[key] for key in ("toolName", "tool_name") if key in message), None)
+    named = 0 if name is None else (4 * -(-quarters(compact(name)) // 4) + 2) // 3
+    return max(tokens, -(-12 * (12 + parts + named) // 10))
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def quarters(text: str) -> int:
+    """Without ideographs and what is above U+FFFF."""
+    return len(text)
+
+
+def opaque(value: Any, key: str) -> list[str]:
+    if isinstance(value, str):
+        keys = ("data", "image", "imageData", "image_data", "base64", "bytes", "source")
+        packed = re.fullmatch(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=]+", value[:512]) and key in keys
+        return [value] if len(value) >= 4_096 and (packed or value.startswith("data:")) else []
+    if isinstance(value, dict):
+        return [one for name, inner in value.items() for one in opaque(inner, name)]
+    return [one for inner in value for one in opaque(inner, "")] if isinstance(value, list) else []
 
 
 def says(message: Message) -> bool:

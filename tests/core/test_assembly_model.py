@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.assemble.blocks import host_block
-from lcm_core.assemble.clamp import clamp
+from lcm_core.assemble.clamp import clamp, clamp_tokens
 from lcm_core.assemble.fill import fill_budget
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage, content_document
-from lcm_core.assemble.rebuild import rebuilt_content
+from lcm_core.assemble.rebuild import live_message, rebuilt_content
 from lcm_core.assemble.repair import (
     DROPPING,
     MISSING_RESULT,
@@ -23,7 +23,7 @@ from lcm_core.assemble.repair import (
     without_unanswered_calls,
 )
 from lcm_core.assemble.resolve import ResolvedItem, resolve_items
-from lcm_core.engine_rules import RULES_PRESENT
+from lcm_core.engine_rules import RULES_1_1, RULES_PRESENT, ClampRules
 from lcm_core.javascript import js_json
 from lcm_core.records import MessageId, MessagePart
 
@@ -147,16 +147,90 @@ def listed(one: SentMessage) -> Any:
 
 
 @MORE
-@given(conversations(), st.integers(0, 400), st.booleans(), st.data())
+@given(conversations(), st.integers(0, 400), st.booleans(), st.booleans(), st.data())
 def test_the_last_cut_leaves_what_the_page_says(
-    sent: list[SentMessage], budget: int, delivered: bool, data: st.DataObject
+    sent: list[SentMessage], budget: int, early: bool, delivered: bool, data: st.DataObject
 ):
     weights = [data.draw(st.integers(1, 90)) for _ in sent]
-    found = clamp(sent, weights, budget, 0.9, host_delivers_turn=delivered)
+    rules = ClampRules(0.9, acts_above_share=early, keeps_turns=False)
+    found = clamp(sent, weights, budget, rules, host_delivers_turn=delivered)
     weighed = [{**one, "weight": weight} for one, weight in zip(told(sent), weights, strict=True)]
-    left = model.clamped(weighed, budget, delivered=delivered)
-    assert [sent[at].origin.ordinal for at in found.kept] == [one["ordinal"] for one in left]
-    assert sorted([*found.kept, *found.cut]) == list(range(len(sent)))
+    left = model.clamped(weighed, budget, early=early, delivered=delivered)
+    ordinals = [one.origin.ordinal for one in found.messages]
+    assert ordinals == [one["ordinal"] for one in left]
+    assert sorted([*ordinals, *found.cut]) == list(range(len(sent)))
+
+
+@st.composite
+def lists_of_a_host(draw: st.DrawFn) -> list[SentMessage]:
+    """What a host holds itself: also instructions, and results under another role, or of no call."""
+    found = []
+    for _ in range(draw(st.integers(0, 12))):
+        role = draw(st.sampled_from(["user", "assistant", "assistant", "tool", "toolResult", "system"]))
+        document: dict[str, Any] = {"role": role, "content": draw(CONTENTS)}
+        if role in ("tool", "toolResult"):
+            document["toolCallId"] = draw(NAMES)
+        found.append(live_message(document))
+    return found
+
+
+@pytest.mark.parametrize("of_host", [False, True])
+@settings(max_examples=200)
+@given(st.data(), st.integers(0, 500), st.booleans())
+def test_the_last_cut_of_1_1_keeps_turns_as_the_page_says(
+    of_host: bool, data: st.DataObject, budget: int, delivered: bool
+):
+    sent = data.draw(lists_of_a_host() if of_host else conversations())
+    weights = [data.draw(st.integers(1, 90)) for _ in sent]
+    rules = ClampRules(0.9, acts_above_share=True, keeps_turns=True)
+    found = clamp(sent, weights, budget, rules, host_delivers_turn=delivered)
+    weighed = [
+        {**one.document(), "weight": weight, "at": at}
+        for at, (one, weight) in enumerate(zip(sent, weights, strict=True))
+    ]
+    left = model.clamped_by_turns(weighed, budget, delivered=delivered)
+    bare = [{key: one[key] for key in one if key not in ("weight", "at")} for one in left]
+    assert [one.document() for one in found.messages] == bare
+    places = [one["at"] for one in left if "at" in one]
+    assert sorted([*places, *found.cut]) == list(range(len(sent)))
+
+
+BIG = st.sampled_from(["QUJ1" * 1_200, "data:" + "x" * 5_000, "word " * 900])
+RESULT_CONTENTS = st.one_of(
+    TEXTS,
+    st.none(),
+    st.integers(0, 99),
+    st.lists(
+        st.one_of(
+            TEXTS,
+            TEXTS.map(lambda text: {"type": "text", "text": text}),
+            st.builds(lambda text: {"type": "image", "data": text, "mimeType": "image/png"}, BIG | TEXTS),
+            st.builds(lambda text: {"type": "json", "__openclaw": {"a": text}}, TEXTS),
+            st.sampled_from([{"type": "text"}, {"type": "text", "text": 7}, 7, None, [1, "a"], {}]),
+        ),
+        max_size=4,
+    ),
+)
+
+
+@MORE
+@given(
+    st.sampled_from(["user", "assistant", "tool", "toolResult", "system"]),
+    RESULT_CONTENTS,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "toolName": st.sampled_from(["bash", "", "a long name of a tool", 7, None]),
+            "tool_name": st.sampled_from(["grep", ""]),
+            "toolCallId": NAMES,
+            "type": st.sampled_from(["toolResult", "message"]),
+            "__openclaw": st.just({"senderId": "71", "senderName": "Mira"}),
+        },
+    ),
+)
+def test_messages_weigh_for_the_last_cut_what_the_page_says(role: str, content: Any, rest: dict[str, Any]):
+    document = {"role": role, "content": content, **rest}
+    assert clamp_tokens(live_message(document), RULES_1_1.assembly) == model.measured(document)
 
 
 WORDS = st.lists(st.sampled_from(["lease", "table", "a", "é", "leaseé", "表lease", "X1", "-"]), max_size=6)

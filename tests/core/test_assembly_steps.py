@@ -32,7 +32,7 @@ from lcm_core.assemble.resolve import (
     resolve_items,
 )
 from lcm_core.assemble.result import Addition, Assembled, AssemblyStep, SentSource
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, ClampRules, EngineRules
 from lcm_core.javascript import Json, JsonObject, js_json
 from lcm_core.records import (
     ConversationId,
@@ -470,16 +470,27 @@ def test_the_last_cut_packs_the_newest_into_nine_tenths():
     assert sent(items, RULES_0_1, budget=100, fresh_tail_count=1).last_cut.messages == 0
 
 
+LAST_CUT = ClampRules(0.9, acts_above_share=False, keeps_turns=False)
+
+
+def left_by(
+    messages: Sequence[SentMessage], weights: tuple[int, ...], budget: int, **how: bool
+) -> tuple[int, ...]:
+    """The places that the last cut of 0.15 leaves."""
+    left = clamp(messages, weights, budget, LAST_CUT, **how).messages
+    return tuple(at for at, one in enumerate(messages) if one in left)
+
+
 def test_the_last_cut_leaves_no_result_first_and_no_answer_last():
     found = sent([message(0, "user", "go"), call(1, "x"), result(2, "x"), *tail(3)]).messages
-    assert clamp(found, (1, 1, 1, 1, 1), 200, 0.9).kept == (0, 1, 2, 3, 4)
-    assert clamp(found, (50, 50, 50, 50, 50), 200, 0.9) == Clamped(
-        (3,), {0: CutReason.OLD, 1: CutReason.OLD, 2: CutReason.RESULT_FIRST, 4: CutReason.ANSWER_LAST}
+    assert left_by(found, (1, 1, 1, 1, 1), 200) == (0, 1, 2, 3, 4)
+    assert clamp(found, (50, 50, 50, 50, 50), 200, LAST_CUT) == Clamped(
+        (found[3],),
+        {0: CutReason.OLD, 1: CutReason.OLD, 2: CutReason.RESULT_FIRST, 4: CutReason.ANSWER_LAST},
     )
     # The newest user message is put in front, whatever it weighs, and the answer behind it goes.
-    assert clamp(found, (1, 1, 1, 300, 170), 200, 0.9).kept == (3,)
-    held = clamp(found, (1, 1, 1, 300, 170), 200, 0.9, host_delivers_turn=True)
-    assert (held.kept, held.cut[2]) == ((3, 4), CutReason.OLD)
+    assert left_by(found, (1, 1, 1, 300, 170), 200) == (3,)
+    assert left_by(found, (1, 1, 1, 300, 170), 200, host_delivers_turn=True) == (3, 4)
 
 
 def test_a_user_message_put_in_front_is_sent_and_what_stood_behind_it_told_as_cut():
@@ -524,14 +535,14 @@ def test_json_deeper_than_any_hosts_is_read_as_none():
 
 def test_the_last_cut_leaves_an_answer_alone_where_nobody_asked():
     spoken = sent([message(0, "assistant", "hm", {"text": "hm"}), call(1, "x")]).messages[:2]
-    assert clamp(spoken, (90, 90), 100, 0.9).kept == (1,)
-    assert clamp(spoken, (90, 90), 100, 0.9, host_delivers_turn=True).kept == (1,)
+    assert left_by(spoken, (90, 90), 100) == (1,)
+    assert left_by(spoken, (90, 90), 100, host_delivers_turn=True) == (1,)
     silent = [spoken[1].with_content((text_block(" "),))]
-    assert clamp(silent, (90,), 10, 0.9).kept == (0,)
-    assert clamp(silent, (90,), 10, 0.9, host_delivers_turn=True).kept == ()
+    assert left_by(silent, (90,), 10) == (0,)
+    assert left_by(silent, (90,), 10, host_delivers_turn=True) == ()
     turns = (("user", "go"), ("assistant", "said"), ("assistant", " \n"))
     plain = [live_message({"role": role, "content": text}) for role, text in turns]
-    assert clamp(plain, (200, 50, 40), 100, 0.9, host_delivers_turn=True).kept == (0, 1)
+    assert left_by(plain, (200, 50, 40), 100, host_delivers_turn=True) == (0, 1)
 
 
 # -- where it came from ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from lcm_core.assemble.cache import UNOBSERVED, CachePolicy
-from lcm_core.assemble.clamp import clamp, serialized_tokens
+from lcm_core.assemble.clamp import Clamped, clamp, clamp_tokens
 from lcm_core.assemble.fill import Fill, Tail, fill_budget, protected_tail
 from lcm_core.assemble.fork import ForkMark, Suffixed, fork_suffix, newest_within, with_suffix
 from lcm_core.assemble.message import Role, SentMessage, counted_content
@@ -90,10 +90,11 @@ def assemble(
         sent, repairs = list(fallback.messages), []
         estimated = sum(weight(message, rules) for message in sent)
     weights = [weight(message, rules) for message in sent]
-    last_cut, kept = _last_cut(sent, weights, settings, rules)
+    last_cut, left = _last_cut(sent, weights, settings, rules)
     if last_cut.messages and (settings.clamp or fallback.messages is not None):
-        evicted += cut_off(sent, weights, last_cut, settings.budget)
-        sent, weights = [sent[at] for at in kept], [weights[at] for at in kept]
+        evicted += cut_off(sent, weights, last_cut)
+        sent, weights = list(left.messages), [weight(message, rules) for message in left.messages]
+        repairs += left.repairs
         if fallback.source is SentSource.ASSEMBLED and not _has_user(sent):
             fallback = _Fallback(
                 SentSource.FALLBACK_NO_USER_TURN, "no user turn is left after the final clamp"
@@ -147,7 +148,7 @@ def _choose(context: ContextMessages, settings: AssemblySettings, rules: EngineR
 def weight(message: SentMessage, rules: EngineRules) -> int:
     """What a message weighs as it is sent: whole as JSON, or at 0.1 by its content."""
     if rules.assembly.counts_serialized:
-        return serialized_tokens(message, rules.assembly.estimator)
+        return clamp_tokens(message, rules.assembly)
     return message.tokens or estimate(counted_content(message.content), rules.assembly.estimator)
 
 
@@ -189,15 +190,15 @@ def _repaired(
 
 def _last_cut(
     sent: Sequence[SentMessage], weights: Sequence[int], settings: AssemblySettings, rules: EngineRules
-) -> tuple[LastCut, Sequence[int]]:
-    """What the engine cuts off before it hands the messages over, and the places of the rest."""
-    share = rules.assembly.clamp_share
-    if share is None:  # none at 0.1
-        return LastCut({}, sum(weights), applied=False), range(len(sent))
-    delivers = settings.host_delivers_turn
-    left = clamp(sent, weights, settings.budget, share, host_delivers_turn=delivers)
-    tokens = sum(weights[at] for at in left.kept)
-    return LastCut(left.cut, tokens, bool(settings.clamp and left.cut)), left.kept
+) -> tuple[LastCut, Clamped]:
+    """What the engine cuts off before it hands the messages over, and what is left then."""
+    how = rules.assembly.clamp
+    if how is None:  # none at 0.1
+        return LastCut({}, sum(weights), settings.budget, applied=False), Clamped(tuple(sent), {})
+    left = clamp(sent, weights, settings.budget, how, host_delivers_turn=settings.host_delivers_turn)
+    tokens = sum(weight(message, rules) for message in left.messages) if left.cut else sum(weights)
+    limit = how.limit(settings.budget)
+    return LastCut(left.cut, tokens, limit, applied=bool(settings.clamp and left.cut)), left
 
 
 def _deepest(context: ContextMessages) -> int:

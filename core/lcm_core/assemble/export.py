@@ -70,9 +70,10 @@ def markdown(assembled: Assembled, title: str = "") -> str:
 
 def spoken(message: SentMessage) -> str:
     """What a message says without its wrapper, and the tools that it calls, on one line or more."""
+    if message.origin.kind in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
+        return message.text.partition("<content>\n")[2]
     if isinstance(message.content, str):
-        wrapped = message.origin.kind in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF)
-        return message.content.partition("<content>\n")[2] if wrapped else message.content
+        return message.content
     words = [
         f"{block.tool_name}({block.text})" if block.kind is BlockKind.TOOL_CALL else block.text
         for block in message.content

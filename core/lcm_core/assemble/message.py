@@ -174,7 +174,7 @@ class SentMessage:
                 found["toolName"] = self.tool_name
             if self.is_error is not None:
                 found["isError"] = self.is_error
-        elif self.role is Role.ASSISTANT and self.origin.kind is not OriginKind.LIVE:
+        elif self.role is Role.ASSISTANT and self.origin.kind is OriginKind.MESSAGE:
             if self.identity is not None:
                 found |= self.identity.document()
             if self.reasoning is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import tzinfo
 from operator import attrgetter
@@ -16,7 +16,7 @@ from lcm_core.assemble.rebuild import UNKNOWN_TOOL, RebuiltMessage, is_void, reb
 from lcm_core.engine_rules import AssemblyRules, EngineRules
 from lcm_core.frozen import dataclass
 from lcm_core.javascript import BLANKS, stringify
-from lcm_core.records import LargeFile, Message, MessagePart, SummaryId, SummaryText
+from lcm_core.records import LargeFile, Message, MessageId, MessagePart, SummaryId, SummaryText
 from lcm_core.tokens import as_engine_read, estimate, has_surrogates, quarters
 
 
@@ -185,6 +185,32 @@ def resolve_items(
                 dangling.append(item)
     brief_id = overlay.brief.brief_id if overlay is not None else None
     return ContextMessages(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
+
+
+def turn_summaries(context: ContextMessages) -> tuple[MessageId, tuple[SummaryId, ...]] | None:
+    """The last raw message of a user and the summaries behind it; None: there is no such pair."""
+    behind: list[SummaryId] = []
+    for item in reversed(context.items):
+        origin = item.sent.origin
+        if origin.message_id is not None and item.role == "user":
+            return (origin.message_id, tuple(behind)) if behind else None
+        if origin.summary_id is not None:
+            behind.append(origin.summary_id)
+    return None
+
+
+def with_answers(context: ContextMessages, proven: Collection[SummaryId]) -> ContextMessages:
+    """The same context with some summaries as messages of the assistant; what they weigh stays.
+
+    Source: docs/engine/assembly.md, "Summaries inside the current turn".
+    """
+    items = [_as_answer(item) if item.sent.origin.summary_id in proven else item for item in context.items]
+    return replace(context, items=tuple(items))
+
+
+def _as_answer(item: ResolvedItem) -> ResolvedItem:
+    sent = item.sent
+    return replace(item, sent=replace(sent, role=Role.ASSISTANT, content=(text_block(sent.text),)))
 
 
 #: The last line of a reference; the engine writes it so, without the id.

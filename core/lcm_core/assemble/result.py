@@ -135,13 +135,14 @@ class TailReport:
 
 @dataclass(frozen=True, slots=True)
 class LastCut:
-    """What the present engine cuts off when whole messages as JSON are more than the budget.
+    """What the engine cuts off when whole messages are more than its limit.
 
     It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, "The final clamp").
     """
 
     cut: Mapping[int, CutReason]  #: why a message goes, by its place (from 0) among those before it
     tokens: int  #: of what is left
+    limit: int  #: tokens up to which nothing is cut for its weight: the budget, or nine tenths of it
     applied: bool  #: whether they are gone from the result
 
     @property
@@ -303,13 +304,13 @@ def dropped(repairs: Iterable[Repair], chosen: Iterable[ResolvedItem]) -> Iterat
             yield Evicted(ordinal, repair.origin, tokens.get(ordinal, 0), step, str(repair.what))
 
 
-def cut_off(
-    messages: Sequence[SentMessage], weights: Sequence[int], last_cut: LastCut, budget: int
-) -> Iterator[Evicted]:
-    """What went in the last cut, since the whole was still over the budget."""
+def cut_off(messages: Sequence[SentMessage], weights: Sequence[int], last_cut: LastCut) -> Iterator[Evicted]:
+    """What went in the last cut, and why."""
     why = {
-        CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {budget:,}",
+        CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {last_cut.limit:,}",
         CutReason.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
+        CutReason.ORPHANED_TURN: "it belongs to a tool exchange before the first message of a user",
+        CutReason.UNPAIRED: "its tool call is gone",
         CutReason.ANSWER_LAST: "an answer cannot come last",
     }
     for at, reason in sorted(last_cut.cut.items()):

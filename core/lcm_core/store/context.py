@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from sys import intern
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from lcm_core.assemble.rebuild import tokens_as_sent
 from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
@@ -571,6 +571,87 @@ async def present_sources(
         summary_ids,
     ):
         found.setdefault(row["consumer"], []).append(row["source"])
+    return found
+
+
+async def tool_history(
+    reader: Reader, conversation_id: ConversationId, summary_ids: Sequence[SummaryId], user: MessageId
+) -> frozenset[SummaryId]:
+    """Those of some summaries that are proven to hold nothing but tool exchanges behind a user's message.
+
+    Source: docs/engine/assembly.md, "Summaries inside the current turn".
+    """
+    needed = ("summaries", "summary_parents", "summary_messages", "messages")
+    if not summary_ids or not all(map(reader.schema.has, needed)):
+        return frozenset()
+    nodes: dict[SummaryId, _HistoryNode] = {}
+    level = list(dict.fromkeys(summary_ids))
+    while level:
+        nodes.update(await _history_nodes(reader, conversation_id, level, user))
+        below = [source for one in level if one in nodes for source in nodes[one].sources]
+        level = [one for one in dict.fromkeys(below) if one not in nodes]
+    proven: dict[SummaryId, _Proof] = {}
+    for name in sorted(nodes, key=lambda name: nodes[name].depth):  # sources have a smaller depth, or refute
+        node = nodes[name]
+        under = [
+            proven[source] for source in node.sources if source in proven and nodes[source].depth < node.depth
+        ]
+        proven[name] = _Proof(
+            node.own.holds and len(under) == len(node.sources) and all(one.holds for one in under),
+            node.own.answers or any(one.answers for one in under),
+            node.own.results or any(one.results for one in under),
+        )
+    return frozenset(name for name in summary_ids if name in proven and all(proven[name]))
+
+
+class _Proof(NamedTuple):
+    """What is known of the messages below a summary."""
+
+    holds: bool  #: none is of another kind, or where it may not be
+    answers: bool  #: one is an assistant's
+    results: bool  #: one is a tool's
+
+
+@dataclass(frozen=True, slots=True)
+class _HistoryNode:
+    depth: int
+    own: _Proof  #: by the row and by the messages that are linked to it
+    sources: tuple[SummaryId, ...]
+
+
+async def _history_nodes(
+    reader: Reader, conversation_id: ConversationId, summary_ids: Sequence[SummaryId], user: MessageId
+) -> dict[SummaryId, _HistoryNode]:
+    """The rows of some summaries, and what is linked to each."""
+    linked = {
+        row["summary_id"]: row
+        for row in await reader.rows_in(
+            f"""SELECT link.summary_id, count(*) AS messages,
+            total(m.conversation_id = {int(conversation_id)} AND m.role IN ('assistant', 'tool')
+                AND m.seq > (SELECT seq FROM messages WHERE message_id = {int(user)})) AS proven,
+            max(m.role = 'assistant') AS answers, max(m.role = 'tool') AS results
+            FROM summary_messages AS link LEFT JOIN messages AS m ON m.message_id = link.message_id
+            WHERE link.summary_id IN (?*) GROUP BY link.summary_id""",
+            summary_ids,
+        )
+    }
+    sources = await present_sources(reader, summary_ids)
+    found: dict[SummaryId, _HistoryNode] = {}
+    for row in await reader.rows_in(
+        """SELECT summary_id, kind, CAST(depth AS INTEGER) AS depth, conversation_id
+        FROM summaries WHERE summary_id IN (?*)""",
+        summary_ids,
+    ):
+        name = row["summary_id"]
+        link = linked.get(name)
+        below = tuple(sources.get(name, ())) if row["kind"] == "condensed" else ()
+        holds = row["conversation_id"] == conversation_id and bool(below or row["kind"] != "condensed")
+        if link is None:
+            own = _Proof(holds and bool(below), answers=False, results=False)
+        else:
+            whole = link["messages"] == link["proven"]
+            own = _Proof(holds and whole, bool(link["answers"]), bool(link["results"]))
+        found[name] = _HistoryNode(row["depth"] or 0, own, below)
     return found
 
 

@@ -41,7 +41,7 @@ def budget_actions(
 
     def why_no_clamp() -> str | None:
         rules = screen.session.rules
-        cuts = rules.assembly.clamp_share is not None
+        cuts = rules.assembly.clamp is not None
         return None if cuts else f"an engine with these rules ({rules.name}) has no hard limit"
 
     return (

@@ -71,9 +71,10 @@ title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
-assembler counts, and when they exceed the budget the engine drops messages before the host gets them: the
-oldest, down to 90 % of the budget; then tool results that come first, and answers that come last. So the
-newest message may be dropped too. The hard limit is on, as in the engine, until you turn it off.
+assembler counts, and when they exceed the budget (90 % of it by the rules of 1.0 and later) the engine drops
+messages before the host gets them: the oldest, down to 90 % of the budget; then tool results that come first,
+and answers that come last. By the rules of 1.1 a tool call and its results stay or go together. So the newest
+message may be dropped too. The hard limit is on, as in the engine, until you turn it off.
 
 m shows the messages as the model receives them: roles, XML, blocks; + marks a synthetic message. The first
 line is the whole request: metadata, steps, adjustments, the system prompt's addition. o writes the request to
