@@ -50,8 +50,8 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.last_cut.messages and not one.last_cut.applied:
         gone = counted(one.last_cut.messages, "message")
         yield Note(
-            f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: before the host receives them, the "
-            f"engine drops {gone} (hard limit): the oldest, and what may not come first or last; "
+            f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: before the host receives them, "
+            f"the engine drops {gone} (hard limit): the oldest, and what may not come first or last; "
             f"{one.last_cut.tokens:,} tokens remain."
         )
     if one.prompt_scores:
