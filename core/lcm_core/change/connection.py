@@ -19,7 +19,15 @@ from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.errors import DatabaseError, DatabaseMissingError, nothing_at
 from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
-from lcm_core.store.opening import connect_writing, explain, real_path, undisturbed
+from lcm_core.store.opening import (
+    check_sidecars,
+    connect_writing,
+    lacks_locks,
+    no_locks,
+    real_path,
+    undisturbed,
+)
+from lcm_core.store.wal import diagnose
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
@@ -199,6 +207,7 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
     """
     with undisturbed(path, wait):
         _check_there(path)
+        check_sidecars(real_path(path))
         begun = time.monotonic()
         try:
             connection = connect_writing(
@@ -257,6 +266,8 @@ def _read_only(path: Path, why: str) -> ReadOnlyError:
 def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
     """SQLite's complaint during a change, as a sentence for people."""
     name, text = error_name(error), str(error)
+    if lacks_locks(error, real_path(path)):
+        return no_locks(path)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return BusyError(path, waited)
     if name.startswith("SQLITE_FULL") or (name.startswith("SQLITE_IOERR") and _is_full(path)):
@@ -270,7 +281,7 @@ def explained(error: sqlite3.Error, path: Path, waited: float) -> DatabaseError:
             f"{path} could not be written ({text}). Nothing was changed; check the disk, then try again.",
             code="DATABASE_WRITE_FAILED",
         )
-    return explain(error, path)
+    return diagnose(error, path)
 
 
 def _is_full(path: Path) -> bool:

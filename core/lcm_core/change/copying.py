@@ -26,13 +26,13 @@ from lcm_core.store.opening import (
     Way,
     WayInChanged,
     choose_way,
-    explain,
     file_state,
     private_copy,
     real_path,
     remove_copy,
     sidecar,
 )
+from lcm_core.store.wal import diagnose
 
 #: Copied between two looks at whether to go on.
 STEP_BYTES = 1024 * 1024
@@ -159,7 +159,7 @@ def _opened(stack: ExitStack, path: Path, stopped: Stop) -> CopySource:
             try:
                 return stack.enter_context(_source(path, choose_way(path), stopped))
             except _UnreadableWalError as error:
-                way = Way(error.instead, path)
+                way = error.instead
             return stack.enter_context(_source(path, way, stopped))
         time.sleep(_LOOK_SECONDS)
     raise DatabaseBusyError(f"{path} was written each of {OPENINGS} times that it was opened. Try again.")
@@ -168,7 +168,7 @@ def _opened(stack: ExitStack, path: Path, stopped: Stop) -> CopySource:
 class _UnreadableWalError(Exception):
     """The WAL is there and cannot be read in place."""
 
-    def __init__(self, instead: Access) -> None:
+    def __init__(self, instead: Way) -> None:
         self.instead = instead
 
 
@@ -202,7 +202,7 @@ def _connected(way: Way) -> Iterator[CopySource]:
             raise DisturbedError from error
         if (instead := way.instead(error, found)) is not None:
             raise _UnreadableWalError(instead) from error
-        raise explain(error, path) from error
+        raise diagnose(error, path) from error
     with closing(connection):
         if way.access is Access.READ_ONLY:
             state = _settled_state(path)

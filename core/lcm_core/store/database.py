@@ -21,9 +21,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, rows_in
 from lcm_core.store.handle import Handle, Link, open_handle
-from lcm_core.store.opening import Access, FileState, WayInChanged, explain, file_state
+from lcm_core.store.opening import Access, FileState, WayInChanged, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.typed import typed
+from lcm_core.store.wal import diagnose
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -232,7 +233,8 @@ class Database:
                 now = await asyncio.to_thread(file_state, self.path)
                 again = handle.access is Access.IMMUTABLE or not refused
                 if not again or (handle is self._current() and now == handle.state):
-                    raise self._explain(error) from error
+                    self._current()
+                    raise await asyncio.to_thread(diagnose, error, self.path) from error
                 refused = True
             await self._open_instead_of(handle)
         raise DatabaseBusyError(
@@ -332,7 +334,3 @@ class Database:
             self._handle = fresh
             self._handles = {each for each in (*self._handles, handle) if not each.closed}
             await handle.retire()
-
-    def _explain(self, error: sqlite3.Error) -> DatabaseError:
-        self._current()
-        return explain(error, self.path)

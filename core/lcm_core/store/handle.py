@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,12 +25,12 @@ from lcm_core.store.opening import (
     FileState,
     Way,
     choose_way,
-    explain,
     file_state,
     private_copy,
     remove_copy,
 )
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema
+from lcm_core.store.wal import diagnose
 
 T = TypeVar("T")
 
@@ -183,7 +183,8 @@ class Handle:
             return False
         if self.access is Access.COPY:
             way = await asyncio.to_thread(choose_way, self.path)
-            return way.access is Access.COPY and time.monotonic() < self.keep_until
+            again = self._way.unlockable or way.access is Access.COPY
+            return again and time.monotonic() < self.keep_until
         try:
             async with self.transaction() as link:
                 number = await _pragma(link, "schema_version")
@@ -271,18 +272,18 @@ async def _open_now(
             try:
                 return await _opened(Handle(path, way, busy_seconds, arrange), state)
             except sqlite3.Error as error:
-                access = way.instead(error, state)
-                if access is None:
+                instead = await asyncio.to_thread(way.instead, error, state)
+                if instead is None:
                     raise
-                if access is Access.IMMUTABLE:
-                    instead = Handle(path, Way(access, way.location), busy_seconds, arrange)
-                    return await _opened(instead, state)
+                way = instead
+            if way.access is Access.IMMUTABLE:
+                return await _opened(Handle(path, way, busy_seconds, arrange), state)
         begun = time.monotonic()
-        handle = Handle(path, Way(Access.COPY, await _copy_of(path)), busy_seconds, arrange)
+        handle = Handle(path, replace(way, location=await _copy_of(path)), busy_seconds, arrange)
         handle.keep_until = time.monotonic() + COPY_PAUSE * (time.monotonic() - begun)
         return await _opened(handle, state)
-    except sqlite3.Error as error:
-        raise explain(error, path) from error
+    except (sqlite3.Error, DatabaseError) as error:
+        raise await asyncio.to_thread(diagnose, error, path) from error
 
 
 async def _opened(handle: Handle, state: FileState | None) -> Handle:

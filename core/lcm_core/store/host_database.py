@@ -23,11 +23,11 @@ from lcm_core.store.opening import (
     Way,
     WayInChanged,
     choose_way,
-    explain,
     file_state,
     private_copy,
     remove_copy,
 )
+from lcm_core.store.wal import diagnose
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,8 +152,8 @@ def read_host(
             instead = way.instead(error, state)
             if instead is not None:
                 with suppress(sqlite3.Error):
-                    return _read_by(Way(instead, way.location), path, load, *args, **kwargs)
-            refused = explain(error, path)
+                    return _read_by(instead, path, load, *args, **kwargs)
+            refused = diagnose(error, path)
             if state is None or _is_unchanged(path, state) or isinstance(refused, DatabaseBusyError):
                 raise refused from error
         if time.monotonic() - begun > _WAIT:

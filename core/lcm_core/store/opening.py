@@ -7,7 +7,9 @@ the folder: `choose_way` looks and changes nothing, `Way.connect` opens it.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
 import shutil
 import sqlite3
 import stat
@@ -42,8 +44,20 @@ TICK_NS = 20_000_000
 #: How long until a locked file is looked at again.
 _LOOK_SECONDS = 0.01
 
+#: SQLite locks bytes below this one of a file or its ``-shm``, and these never.
+_NEVER_LOCKED = range(0x4000_1000, 0x4010_0000)
+
 #: What SQLite says of a module that it was not built with; it has one code for all such.
 _LACKING_HERE = ("no such module", "no such tokenizer")
+
+#: What is not a file, by its type.
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+#: What SQLite says where locks or shared memory fail, beside "busy".
+_LOCK_ERRORS = ("SQLITE_IOERR_SHM", "SQLITE_IOERR_LOCK", "SQLITE_IOERR_RDLOCK", "SQLITE_IOERR_UNLOCK")
 
 _RESTORE = "Copy it again (with its -wal), or restore a backup."
 
@@ -121,15 +135,18 @@ def choose_access(path: Path) -> Access:
 
     Raises:
         DatabaseMissingError: there is no such file.
-        DatabaseError: a folder, another kind of file, an encrypted or truncated one, or no permission.
+        DatabaseError: a folder, another kind of file, an encrypted or truncated one, or no permission; or
+            something is where SQLite keeps its WAL, ``-shm`` or journal.
     """
     path = real_path(path)
     if may_be_held(path):
+        check_sidecars(path)
         return Access.READ_ONLY
     with undisturbed(path):
         if may_be_held(path):
             return Access.READ_ONLY
         header, size = _read_header(path)
+    check_sidecars(path)
     # The version for reading is what SQLite goes by; the one for writing says the same in a sound file.
     writes_wal, wal = 2 in header[18:20], _wal_stat(path)
     if wal is None or not wal.st_size:
@@ -150,6 +167,7 @@ class Way:
     access: Access
     location: Path  #: the file itself, symbolic links resolved, or its private copy
     beside_wal: bool = False  #: WAL and ``-shm`` are beside it, or there is no connection
+    unlockable: bool = False  #: a private copy, because the file system of the original has no locks
 
     def connect(self, wait: float, wanted: Callable[[], bool] = lambda: True) -> ReadConnection:
         """A connection that cannot write; a lock is waited for *wait* seconds. Blocks.
@@ -165,19 +183,33 @@ class Way:
             self.location, 0 if self.beside_wal else wait, immutable=immutable, any_thread=True
         )
         try:
-            if self.beside_wal and not _hold_wal(connection, self.location, wait, wanted):
-                raise WayInChanged("the file calls for another way in")
+            if self.beside_wal:
+                if not _hold_wal(connection, self.location, wait, wanted):
+                    raise WayInChanged("the file calls for another way in")
+            elif self.access is Access.READ_ONLY:
+                _check_lockable(connection, self.location, wait)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def instead(self, error: sqlite3.Error, state: FileState | None) -> Access | None:
-        """How to read a file whose WAL cannot be read in place, *error* says so; None when it is not that."""
-        unreadable = error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
-        if self.access is not Access.READ_ONLY or not (state and state.wal_inode and unreadable):
+    def instead(self, error: sqlite3.Error, state: FileState | None) -> Way | None:
+        """Another way to a file that cannot be read in place, as *error* says; None when it is not that.
+
+        Its WAL may be unreadable for this user, or its file system without locks. The way of a private copy
+        has the original as its location. Blocks.
+        """
+        if self.access is not Access.READ_ONLY or state is None:
             return None
-        return Access.COPY if state.wal_size else Access.IMMUTABLE
+        unreadable = error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM"))
+        unlockable = lacks_locks(error, self.location)
+        if state.wal_size and (unreadable or unlockable):
+            return Way(Access.COPY, self.location, unlockable=unlockable)
+        if (state.wal_inode and unreadable) or (
+            unlockable and not sidecar(self.location, "-journal").exists()
+        ):
+            return Way(Access.IMMUTABLE, self.location)
+        return None
 
 
 def choose_way(path: Path) -> Way:
@@ -234,13 +266,92 @@ def _hold_wal(connection: Connection, path: Path, wait: float, wanted: Callable[
             connection.execute("PRAGMA schema_version").fetchone()
         except sqlite3.OperationalError as error:
             busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # also while the WAL is recovered
-            if not busy or time.monotonic() >= deadline:
+            if not busy or time.monotonic() >= deadline or not locks_work(path):
                 raise
             time.sleep(_LOOK_SECONDS)
         else:
             connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
             return True
     return False
+
+
+def _check_lockable(connection: sqlite3.Connection, path: Path, wait: float) -> None:
+    """Wait for no lock on a file system that has none; raises `sqlite3.Error`."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError as error:
+        if not error_name(error).startswith("SQLITE_BUSY") or lacks_locks(error, path):
+            raise
+    connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+
+
+def check_sidecars(path: Path) -> None:
+    """Refuse a database beside which something else than a file is where SQLite keeps one.
+
+    SQLite would wait for the other end of a pipe for ever.
+
+    Raises:
+        DatabaseError: a folder, a pipe, a socket or a device.
+    """
+    for suffix in ("-wal", "-shm", "-journal"):
+        beside = sidecar(path, suffix)
+        with suppress(OSError, ValueError):
+            mode = beside.stat().st_mode
+            if not stat.S_ISREG(mode):
+                raise DatabaseError(
+                    f"{beside} is {_KINDS.get(stat.S_IFMT(mode), 'a device')}, where SQLite keeps a file of "
+                    f"its own. Move it to another folder, then open {path.name} again; nothing was changed."
+                )
+
+
+def lacks_locks(error: sqlite3.Error, path: Path) -> bool:
+    """Whether SQLite refused *path* because its file system has no locks or no shared memory; blocks."""
+    name = error_name(error)
+    if name.startswith(_LOCK_ERRORS):
+        return True
+    return name.startswith(("SQLITE_BUSY", "SQLITE_PROTOCOL")) and not locks_work(path)
+
+
+_kept_open: dict[tuple[int, int], int] = {}
+
+
+def keep_open(path: Path) -> int:
+    """A descriptor of *path* that is never closed, one for each file: closing one would drop this process's
+    locks on it (`undisturbed`).
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError: it is no path.
+    """
+    found = path.stat()
+    key = (found.st_dev, found.st_ino)
+    if key not in _kept_open:
+        _kept_open[key] = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    return _kept_open[key]
+
+
+def locks_work(path: Path) -> bool:
+    """Whether the file system can lock *path* and its ``-shm``; also True where that cannot be found out.
+
+    SQLite says "busy" of a file system that refuses every lock. So one is taken that nobody else can hold,
+    on a byte that SQLite never locks.
+    """
+    return all(_can_lock(each) for each in (path, sidecar(path, "-shm")))
+
+
+def _can_lock(path: Path) -> bool:
+    try:
+        probe = keep_open(path)
+    except (OSError, ValueError):
+        return True
+    try:
+        byte = random.choice(_NEVER_LOCKED)
+        fcntl.lockf(probe, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, byte)
+        fcntl.lockf(probe, fcntl.LOCK_UN, 1, byte)
+    except OSError:
+        return False
+    return True
 
 
 def private_copy(path: Path, stopped: Callable[[], bool]) -> Path:
@@ -367,9 +478,7 @@ def _read_header(path: Path) -> tuple[bytes, int]:
     if not header:
         raise DatabaseError(_emptiness(path))
     if not header.startswith(MAGIC):
-        raise DatabaseError(
-            f"{path} is not a SQLite database, or it is encrypted. Check the path, or decrypt a copy first."
-        )
+        raise not_a_database(path, header)
     if len(header) < 100:
         raise DatabaseError(f"{path} is truncated: it ends after {size} bytes. {_RESTORE}")
     return header, size
@@ -382,6 +491,24 @@ def _emptiness(path: Path) -> str:
     return (
         f"{path} is empty, but it has a WAL: the file was truncated. Restore a backup, and copy "
         f"{path.name}-wal before SQLite opens the file: SQLite would delete it."
+    )
+
+
+def not_a_database(path: Path, header: bytes) -> DatabaseError:
+    """What a file is that does not begin as SQLite's do: damaged where the rest of its header tells that."""
+    blank = len(set(header)) == 1
+    # The three fractions never change; a random header has them once in 17 million.
+    if not (blank or header.startswith(MAGIC) or header[21:24] == bytes((64, 32, 32))):
+        return DatabaseError(
+            f"{path} is not a SQLite database, or it is encrypted. Check the path, or decrypt a copy first."
+        )
+    wal = _wal_stat(path)
+    keep = f" Keep {path.name}-wal: it may contain that page." if wal is not None and wal.st_size else ""
+    what = "holds only zeros" if not any(header) else "is overwritten"
+    return DatabaseError(
+        f"{path} is damaged: its first page {what}. Restore a backup, or work on a copy: "
+        f"`sqlite3 COPY .recover` can save what is left.{keep}",
+        code="DATABASE_CORRUPT",
     )
 
 
@@ -400,6 +527,8 @@ def _check_length(path: Path, header: bytes, size: int) -> None:
 def explain(error: sqlite3.Error, path: Path) -> DatabaseError:
     """SQLite's complaint about *path* as a sentence for people."""
     name, text = error_name(error), str(error)
+    if name.startswith(_LOCK_ERRORS):
+        return no_locks(path)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return DatabaseBusyError(
             f"{path} is locked by another process. Wait until it has finished, or stop it, and try again."
@@ -428,6 +557,15 @@ def explain(error: sqlite3.Error, path: Path) -> DatabaseError:
         )
     kind = SearchUnavailableError if any(one in text for one in _LACKING_HERE) else DatabaseQueryError
     return kind(f"{path} cannot be read: {text}.")
+
+
+def no_locks(path: Path) -> DatabaseError:
+    """What cannot be done with a file whose file system has no locks or no shared memory."""
+    return DatabaseError(
+        f"The file system of {path} has no working file locks or no shared memory, and SQLite needs both: it "
+        "may be a network or shared folder. Copy the file with its -wal to a local disk, and work there.",
+        code="FILE_LOCKS_MISSING",
+    )
 
 
 # -- one at a time within this process -----------------------------------------------------------------
