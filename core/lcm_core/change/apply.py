@@ -39,7 +39,7 @@ from lcm_core.store.connecting import Rows, SqlValue, as_bytes, error_name, quot
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.
 _TAKEN = ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_ROWID")
-_SHIFT = f"UPDATE {CONTEXT} SET ordinal = ? WHERE rowid = ?"
+_SHIFT = f"UPDATE OR ABORT {CONTEXT} SET ordinal = ? WHERE rowid = ?"
 _LEAVE = f"DELETE FROM {CONTEXT} WHERE rowid = ?"
 
 
@@ -217,13 +217,13 @@ def statement(
 @lru_cache(maxsize=128)
 def _insertion(table: str, columns: tuple[str, ...]) -> str:
     names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
-    return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"
+    return f"INSERT OR ABORT INTO {quoted(table)} ({names}) VALUES ({marks})"
 
 
 @lru_cache(maxsize=128)
 def _update(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     changes = ", ".join(f"{quoted(name)} = ?" for name in columns)
-    return f"UPDATE {quoted(table)} SET {changes} WHERE {_where(key)}"
+    return f"UPDATE OR ABORT {quoted(table)} SET {changes} WHERE {_where(key)}"
 
 
 @lru_cache(maxsize=128)
@@ -250,8 +250,8 @@ def _number(owner: Owner) -> int:
 # -- under the lock --------------------------------------------------------------------------------------
 
 
-def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> None:
-    """Write all rows, and nothing else.
+def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> int:
+    """Write all rows, and nothing else; how many there are.
 
     Raises:
         StalePlanError: another row holds what must be unique.
@@ -269,8 +269,18 @@ def write(writer: Writer, writes: Sequence[Write], fault: Fault) -> None:
                 "was changed."
             )
         fault(f"applied {number}")
-    counted, expected = writer.row_changes - changes, sum(len(one.rows) for one in writes)
-    if counted != expected:  # nothing else may have changed: a trigger would write what no plan shows
+    expected = sum(len(one.rows) for one in writes)
+    check_counted(writer.row_changes - changes, expected)
+    return expected
+
+
+def check_counted(counted: int, expected: int) -> None:
+    """Hold the rows that SQLite changed against those that a change is for.
+
+    Raises:
+        RefusedError: there are more or fewer.
+    """
+    if counted != expected:
         raise RefusedError(
             f"This change is for {expected:,} rows, and the database changed {counted:,}: something in "
             "it (a trigger?) changes other rows. Nothing was changed."

@@ -21,16 +21,24 @@ from pathlib import Path
 
 from lcm_core import __version__
 from lcm_core.change import breaks, exports
-from lcm_core.change.apply import ResolvedEdits, Write, resolve_symbols, write, writes_of
+from lcm_core.change.apply import ResolvedEdits, Write, check_counted, resolve_symbols, write, writes_of
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
+from lcm_core.change.guard import check_tables
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
 from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
-from lcm_core.change.search_index import LookedUp, SearchWrites, keep_in_step, look_up, search_writes
+from lcm_core.change.search_index import (
+    LookedUp,
+    SearchWrites,
+    keep_in_step,
+    look_up,
+    search_writes,
+    written_tables,
+)
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
 from lcm_core.change.surroundings import Tried, try_change
 from lcm_core.change.verify import verify
@@ -186,12 +194,18 @@ def _commit(
             locked = _lock_prepared(writer, plan, draft, step)
             _check_inode(path, inode)
             prepared = locked.prepared
+            writer.write_only(prepared.tables)
             step("verified")
-            write(writer, prepared.writes, step)
+            before = writer.row_changes
+            rows = write(writer, prepared.writes, step)
+            followed = writer.row_changes
             search = keep_in_step(writer, prepared.search)
+            rows += writer.row_changes - followed
             step("indexed")
             operation = record(writer, prepared.entry) if prepared.entry else None
-            drop_snapshots(writer, prepared.gone)
+            rows += 0 if operation is None else 1 + (operation.undoes is not None)
+            rows += drop_snapshots(writer, prepared.gone)
+            check_counted(writer.row_changes - before, rows)
             step("journaled")
             writer.commit()
             held = time.monotonic() - locked.since
@@ -258,6 +272,7 @@ class _Prepared:
     """A change as it will be written; right as long as nobody else writes."""
 
     edits: tuple[Edit, ...]
+    tables: frozenset[str]  #: that it writes
     writes: list[Write]
     search: list[SearchWrites]
     tokens: int
@@ -273,12 +288,15 @@ def _prepare(
     Raises:
         StalePlanError: something moved.
         WouldBreakError: it would leave an error that was not there.
-        RefusedError: a table has no ids left, or something that we do not know refers to an altered row.
+        RefusedError: a table has no ids left, something that we do not know refers to an altered row,
+            or something else would write along.
     """
     verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
     check_unknown(writer, catalog.schema, verified)
+    tables = written_tables(verified.edits, catalog.schema)
+    check_tables(writer, tables)
     resolved = resolve_symbols(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
     if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):
@@ -287,6 +305,7 @@ def _prepare(
         raise WouldBreakError(broken)
     return _Prepared(
         resolved.edits,
+        tables,
         writes_of(resolved.edits, verified.contexts, resolved.values),
         search_writes(writer, catalog, resolved.edits, looked_up),
         tried.tokens,

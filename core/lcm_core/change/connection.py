@@ -17,6 +17,7 @@ from typing import Any
 
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
+from lcm_core.change.guard import Guard
 from lcm_core.errors import DatabaseError, DatabaseMissingError, nothing_at
 from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
 from lcm_core.store.opening import (
@@ -48,6 +49,7 @@ class Writer:
         self._connection = connection
         self._wait = wait
         self._stopped = stopped
+        self._guard: Guard | None = None
         self._waits_whole = stopped is None  #: a lock is waited for in one go, and nothing stops that
         self._chunk = min(CHUNK, connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER))
 
@@ -76,14 +78,19 @@ class Writer:
         while True:
             try:
                 return self._connection.execute(sql, parameters)
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
+                self._check_allowed(error)
                 if self._waits_whole or not _waits(error) or time.monotonic() >= deadline:
                     raise
                 self._check_wanted()
 
     def execute_many(self, sql: str, parameters: Iterable[Sequence[SqlValue]]) -> int:
         """Run one statement for many rows, whose text has to be valid UTF-8; how many rows it changed."""
-        return self._connection.executemany(sql, parameters).rowcount
+        try:
+            return self._connection.executemany(sql, parameters).rowcount
+        except sqlite3.DatabaseError as error:
+            self._check_allowed(error)
+            raise
 
     def rows(self, sql: str, parameters: Sequence[SqlValue] = ()) -> list[Row]:
         """All rows of a query."""
@@ -143,6 +150,25 @@ class Writer:
         self._check_wanted()
         self._wait_whole(True)
 
+    def write_only(self, tables: Iterable[str]) -> None:
+        """Let nothing but *tables* be written until the transaction ends, and no trigger run.
+
+        Raises:
+            RefusedError: one of them has a trigger, or is not as the engine or lcm-tui makes it. From here on
+                every statement that would write something else raises it, too.
+        """
+        self._guard = Guard(self, tables)
+        self._connection.set_authorizer(self._guard.judge)
+
+    def _check_allowed(self, error: sqlite3.Error) -> None:
+        if self._guard is not None and self._guard.denied is not None:
+            raise self._guard.denied from error
+
+    def _write_anything(self) -> None:
+        if self._guard is not None:
+            self._guard = None
+            self._connection.set_authorizer(None)
+
     def hold_pages(self, size: int) -> None:
         """Keep up to *size* bytes of pages in memory: what does not fit is written more than once."""
         self.execute(f"PRAGMA cache_size = -{size // 1024}")
@@ -168,10 +194,12 @@ class Writer:
     def commit(self) -> None:
         """Make everything last."""
         self.execute("COMMIT")
+        self._write_anything()
         self._wait_whole(False)
 
     def rollback(self) -> None:
         """Undo everything since `begin`."""
+        self._write_anything()
         if self.in_transaction:
             self.execute("ROLLBACK")
         self._wait_whole(False)
@@ -292,7 +320,7 @@ def _is_full(path: Path) -> bool:
         return False
 
 
-def _waits(error: sqlite3.OperationalError) -> bool:
+def _waits(error: sqlite3.Error) -> bool:
     """Whether a statement failed for a lock alone, so that it can be tried again."""
     return error_name(error) in ("SQLITE_BUSY", "SQLITE_BUSY_RECOVERY")
 

@@ -24,6 +24,7 @@ from lcm_core.change.plan import Cells, Edit, Splice, touched_rows
 from lcm_core.change.search_index import MESSAGES, SUMMARIES
 from lcm_core.change.snapshots import drop_snapshots
 from lcm_core.errors import CancelledError, LcmError, RefusedError
+from lcm_core.store.assemblies import TABLE as ASSEMBLIES
 from lcm_core.store.connecting import Rows, SqlValue
 
 #: Pages of a full-text table that are merged in one transaction.
@@ -47,6 +48,7 @@ def forget_history(
     with open_writer(path, wait, stopped) as writer:
         writer.overwrite_deleted()
         writer.begin()
+        writer.write_only([TABLE, ASSEMBLIES])
         drop_snapshots(writer, [conversation_id])
         named = _names(writer, conversation_id)
         wanted = [one.id for one in all_operations(writer) if _concerns(writer, one, conversation_id, named)]
@@ -229,6 +231,7 @@ def prune_history(
         if not exists(writer):
             return 0
         writer.begin()
+        writer.write_only([TABLE])
         wanted = prunable(writer, keep=keep, before=before, conversation_id=conversation_id)
         files = forget(writer, wanted)
         writer.commit()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from lcm_core.change.codec import (
 from lcm_core.change.connection import Writer
 from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.exports import Export, read_export
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import Edit, RowCount, Values, substitute
 from lcm_core.errors import NotFoundError, RefusedError
 from lcm_core.records import Timestamp
@@ -42,24 +44,6 @@ TABLE = JOURNAL
 #: Operations that `operations` gives at a time.
 PAGE = 200
 
-_CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
-    id TEXT PRIMARY KEY NOT NULL,
-    batch TEXT,
-    kind TEXT NOT NULL,
-    conversation_id INTEGER,
-    title TEXT NOT NULL,
-    edits BLOB,
-    resolution BLOB NOT NULL,
-    export_path TEXT,
-    export_sha256 TEXT,
-    removed_findings TEXT NOT NULL,
-    row_counts TEXT NOT NULL,
-    tokens INTEGER NOT NULL,
-    tool_version TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    undoes TEXT,
-    undone_by TEXT
-)"""
 _COLUMNS = """rowid, id, batch, kind, conversation_id, title, export_path, export_sha256, removed_findings,
     row_counts, tokens, tool_version, created_at, undoes, undone_by"""
 
@@ -323,19 +307,39 @@ def record(writer: Writer, entry: JournalRow) -> Operation:
 
     Raises:
         StalePlanError: what it undoes has been undone meanwhile, or its row is gone.
+        RefusedError: the table does not hold it afterwards, or more changed than its rows.
     """
     one = entry.operation
     if not entry.table_exists:
-        writer.execute(_CREATE)
-    place = writer.execute(_INSERT, entry.values).lastrowid or 0
+        writer.execute(OWN_TABLES[TABLE])
+    before = writer.row_changes
+    try:
+        place = writer.execute(_INSERT, entry.values).lastrowid or 0
+    except sqlite3.IntegrityError as error:
+        raise _not_recorded(str(error)) from error
     if one.undoes is not None:
         mark_undone(writer, one.undoes, one.id)
+    if not writer.rows(_PROOF, (place, *entry.values)):
+        raise _not_recorded("its row is not there")
+    if writer.row_changes - before != 1 + (one.undoes is not None):
+        raise _not_recorded("other rows changed with it")
     return replace(one, place=place)
 
 
-_INSERT = f"""INSERT INTO {TABLE} (id, batch, kind, conversation_id, title, edits, resolution, export_path,
-    export_sha256, removed_findings, row_counts, tokens, tool_version, created_at, undoes)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+def _not_recorded(why: str) -> RefusedError:
+    return RefusedError(
+        f"The history ({TABLE}) did not take the record of this change ({why}), so it could not be undone. "
+        "Nothing was changed; `lcm-tui doctor` checks the database."
+    )
+
+
+_VALUES = (
+    *("id", "batch", "kind", "conversation_id", "title", "edits", "resolution", "export_path"),
+    *("export_sha256", "removed_findings", "row_counts", "tokens", "tool_version", "created_at", "undoes"),
+)
+_INSERT = f"""INSERT OR ABORT INTO {TABLE} ({", ".join(_VALUES)})
+    VALUES ({", ".join("?" * len(_VALUES))})"""
+_PROOF = f"SELECT 1 FROM {TABLE} WHERE rowid = ? AND {' AND '.join(f'{name} IS ?' for name in _VALUES)}"
 
 
 def journal_row(

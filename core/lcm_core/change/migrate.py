@@ -21,6 +21,7 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop
+from lcm_core.change.guard import check_tables
 from lcm_core.change.reindex import fill_search_table, paged
 from lcm_core.change.schema_new import (
     INDEXES,
@@ -74,7 +75,7 @@ async def plan_migration(reader: Reader) -> Migration:
     """What *reader*'s file lacks; nothing is written.
 
     Raises:
-        RefusedError: the 1.0 line wrote it, which has another schema.
+        RefusedError: the 1.0 line wrote it, which has another schema; or a trigger would run.
     """
     return await reader.run(_lacking, reader.schema)
 
@@ -96,6 +97,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
         migration = _lacking(writer, catalog.schema)
         if not migration:
             raise RefusedError(f"{path} already has the current schema: there is nothing to do.")
+        writer.write_only(_WRITTEN)
         _add_tables(writer, catalog.schema)
         for name in migration.dropped:
             writer.execute(f"DROP INDEX {name}")
@@ -113,12 +115,17 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
     return Migrated(migration, made, rows)
 
 
+#: The tables that a migration makes or fills.
+_WRITTEN: Final = frozenset({one.name for one in (*TABLES, *SEARCH_TABLES)})
+
+
 def _lacking(db: Rows, schema: Schema) -> Migration:
     if not engine_rules(schema).is_migrated:
         raise RefusedError(
             "An engine of the 1.0 line wrote this file; its schema is different and is not migrated.",
             code="NOT_MIGRATED",
         )
+    check_tables(db, _WRITTEN)
     indexes = {row[0] for row in db.rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
     done: set[tuple[str, int]] = set()
     if schema.has("lcm_migration_state"):

@@ -12,6 +12,7 @@ from itertools import islice
 from lcm_core.change.apply import with_new_ids
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.guard import check_tables
 from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.lock_time import lock_seconds, lock_warning
 from lcm_core.change.place import Listing
@@ -28,6 +29,7 @@ from lcm_core.change.plan import (
     ref_of,
     row_counts,
 )
+from lcm_core.change.search_index import written_tables
 from lcm_core.change.sql_text import script_of
 from lcm_core.change.verify import ContextChange, Step, Verified, verify
 from lcm_core.context_view import Group, groups_of
@@ -191,7 +193,8 @@ async def preview_plan(reader: Reader, plan: Plan) -> Preview:
 
     Raises:
         StalePlanError: the database moved on since the plan was made.
-        RefusedError: something that we do not know refers to a row that changes.
+        RefusedError: something that we do not know refers to an altered row,
+            or something else would write along.
     """
     return await reader.run(_preview, plan, reader.schema)
 
@@ -201,6 +204,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     if verified.moved:
         raise StalePlanError(verified.moved)
     check_unknown(db, schema, verified)
+    check_tables(db, written_tables(verified.edits, schema))
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)

@@ -89,6 +89,7 @@ def reindex(
 
 def _rebuild(writer: Writer, schema: Schema, table: str, stopped: Stop) -> Rebuilt:
     writer.begin()
+    writer.write_only([table])
     sql = writer.value("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
     _drop(writer, table)
     writer.execute(sql)
@@ -300,6 +301,7 @@ def _parts(wrong: _Wrong) -> Iterator[_Wrong]:
 def _write(writer: Writer, rules: SearchRules, table: str, wrong: _Wrong) -> int:
     """Write the search rows of some messages or summaries anew, from what these hold now."""
     writer.begin()
+    writer.write_only([table])
     base, key = ("messages", "message_id") if table == MESSAGES else ("summaries", "summary_id")
     for ref, rowids in wrong.items():
         for rowid in _still_theirs(writer, table, ref, rowids):

@@ -14,11 +14,12 @@ from typing import Final
 from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.catalog import Catalog
 from lcm_core.change.connection import Writer
-from lcm_core.change.plan import Cell, Edit, Splice, value_of
+from lcm_core.change.plan import CONTEXT, Cell, Edit, Splice, value_of
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.javascript import BLANKS, trimmed
+from lcm_core.store.assemblies import TABLE as ASSEMBLIES
 from lcm_core.store.connecting import Row, SqlValue, error_name
-from lcm_core.store.schema import Schema
+from lcm_core.store.schema import JOURNAL, Schema
 
 MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = ("summaries_fts", "summaries_fts_cjk")
@@ -103,6 +104,28 @@ def touches_search(edits: Iterable[Edit]) -> bool:
     """Whether search tables have to follow these edits."""
     found = search_entries(edits)
     return any((found.gone, found.come, found.gone_summaries, found.come_summaries))
+
+
+def written_tables(edits: Iterable[Edit], schema: Schema) -> frozenset[str]:
+    """The tables that a commit of *edits* writes: theirs, the journal, and what has to follow."""
+    written = {JOURNAL}
+    followed: set[str] = set()
+    for edit in edits:
+        if isinstance(edit, Splice):
+            written.add(CONTEXT)
+            continue
+        written.add(edit.table)
+        if edit.before is None or edit.after is None or "content" in edit.after:
+            followed.update(_FOLLOWING.get(edit.table, ()))
+    return frozenset(written | {name for name in followed if schema.has(name)})
+
+
+#: What has to follow the rows of a table that come or go, or whose text changes.
+_FOLLOWING: Final[Mapping[str, tuple[str, ...]]] = {
+    "messages": (MESSAGES,),
+    "summaries": SUMMARIES,
+    "conversations": (ASSEMBLIES,),
+}
 
 
 def look_up(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> LookedUp:

@@ -16,6 +16,7 @@ from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.message import Origin, OriginKind
 from lcm_core.assemble.result import Assembled, AssemblyStep
 from lcm_core.change.connection import Writer, open_writer
+from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import Edit, deletions
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.assemblies import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
@@ -26,16 +27,6 @@ KEPT: Final = 20
 #: How long a host may wait for the lock because of a snapshot, in seconds; then it is not kept.
 WAIT_SECONDS: Final = 0.5
 
-_CREATE: Final = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
-    id TEXT PRIMARY KEY NOT NULL,
-    conversation_id INTEGER NOT NULL,
-    created_at TEXT NOT NULL,
-    rules TEXT NOT NULL,
-    zone TEXT,
-    messages_hash TEXT NOT NULL,
-    account TEXT NOT NULL,
-    items BLOB NOT NULL
-)"""
 _INDEX: Final = f"CREATE INDEX IF NOT EXISTS {TABLE}_by_conversation ON {TABLE} (conversation_id)"
 
 
@@ -90,7 +81,8 @@ def keep_snapshot(path: Path, one: Snapshot, *, newest: int = KEPT, wait: float 
     account, items = packed_account(one), packed_items(one.sent, one.dropped, one.cut)
     with open_writer(path, wait) as writer:
         writer.begin()
-        writer.execute(_CREATE)
+        writer.write_only([TABLE])
+        writer.execute(OWN_TABLES[TABLE])
         writer.execute(_INDEX)
         writer.execute(
             f"""INSERT INTO {TABLE} (id, conversation_id, created_at, rules, zone, messages_hash, account,

@@ -23,6 +23,9 @@ KEYS: Final = {META: "key", TURNS: "id", PARTS: "id", NODES: "id", EVENTS: "id"}
 #: The search table of a table, and the column of text that both have.
 SEARCH: Final = {TURNS: (TURNS_SEARCH, "content"), NODES: (NODES_SEARCH, "summary_text")}
 
+#: The tables that an import writes.
+WRITTEN: Final = (*KEYS, *(search for search, _ in SEARCH.values()))
+
 TURN_COLUMNS: Final = ("role", "content", "token_count", "created_at", "metadata")
 PART_COLUMNS: Final = ("kind", "payload", "tool_name", "file_path", "created_at")
 NODE_COLUMNS: Final = (

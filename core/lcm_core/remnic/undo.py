@@ -93,6 +93,7 @@ def undo_import(
         for piece in written_by(one):
             check_wanted(stopped)
             writer.begin()
+            writer.write_only(schema.WRITTEN)
             for each in reversed(piece):
                 _take_back(writer, found, each)
             writer.commit()

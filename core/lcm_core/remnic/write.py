@@ -57,6 +57,7 @@ class RemnicWriter:
         self.writer.begin()
         try:
             steps = make(self.writer)
+            self.writer.write_only(schema.WRITTEN)
             written = self._apply(steps)
             self.journal.wrote(written)
             self.writer.commit()
