@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from lcm_core.errors import LcmError
-from lcm_core.settings import Settings
+from lcm_core.settings import Problem, Settings
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
@@ -159,7 +159,8 @@ class LcmApp(App[int]):
             self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
             self.run_worker(self._warm_up.run(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
-        mistakes = [*(one.message for one in self._settings.diagnostics[:3]), *self._mistakes]
+        notes = [one for one in self._settings.diagnostics if one.problem is not Problem.LOGIN_SHELL]
+        mistakes = [*(one.message for one in notes[:3]), *self._mistakes]
         if mistakes:
             self.notify("\n".join(mistakes), title="Configuration", severity="warning", timeout=DONE_SECONDS)
 

@@ -76,16 +76,16 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("line", "code", "most"),
     [
-        ("--version", 0, 35),
-        ("--help", 0, 60),
-        ("history --help", 0, 35),
-        ("compact --help", 0, 35),
-        ("help rewrite", 0, 35),
-        ("compact --sweep --bogus", 2, 71),
-        ("bogus", 2, 35),
-        ("transplant x 5", 2, 35),
+        ("--version", 0, 36),
+        ("--help", 0, 61),
+        ("history --help", 0, 36),
+        ("compact --help", 0, 36),
+        ("help rewrite", 0, 36),
+        ("compact --sweep --bogus", 2, 72),
+        ("bogus", 2, 36),
+        ("transplant x 5", 2, 36),
         ("TAB conv", 0, 55),
-        ("TAB messages list --ro", 0, 35),
+        ("TAB messages list --ro", 0, 36),
     ],
 )
 def test_help_refusals_and_completion_import_what_they_need(line: str, code: int, most: int):

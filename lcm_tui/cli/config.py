@@ -46,7 +46,9 @@ def show(run: Run) -> Answer:
         "withoutEffect": list(view.without_effect),
     }
     settings = run.settings
-    missing = "" if settings.config_found else " (does not exist)"
+    missing = " (cannot be used)" if settings.config_unusable else ""
+    if not settings.config_found:
+        missing = " (does not exist)"
     facts: list[tuple[str, Cell]] = [
         ("Host's config", f"{settings.config_file.value}{missing}"),
         ("Plugin's block", settings.plugin_place or None),

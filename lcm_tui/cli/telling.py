@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from lcm_core import __version__
+from lcm_core.errors import LcmError
 from lcm_core.report import machine
 from lcm_core.settings import Json
 from lcm_core.store.host_sessions import TRIED_SCHEMA
@@ -18,7 +20,9 @@ from lcm_core.text import safe_line
 
 from lcm_tui import logfile
 from lcm_tui.cli import output
-from lcm_tui.cli.presentation import PROGRAM
+from lcm_tui.cli.answer import Answer
+from lcm_tui.cli.declaring import Outcome
+from lcm_tui.cli.presentation import PROGRAM, Presentation
 
 if TYPE_CHECKING:
     from lcm_core.settings import Settings
@@ -55,7 +59,9 @@ def verbose(settings: Settings) -> Iterator[None]:
     database = settings.database
     _say(f"{PROGRAM} {__version__}, Python {found['python']}, SQLite {found['sqlite']}")
     _say(f"Database: {database.value} ({database.name or database.source})")
-    config = "" if settings.config_found else ", which does not exist"
+    config = settings.config_unusable and ", which cannot be used"
+    if not settings.config_found:
+        config = ", which does not exist"
     _say(f"Host's config: {settings.config_file.value}{config}; ours: {settings.user_config_file.value}")
     for note in settings.diagnostics:
         _say(note.message)
@@ -72,6 +78,23 @@ def verbose(settings: Settings) -> Iterator[None]:
         root.removeHandler(handler)
         root.setLevel(before)
         _say(f"Took {time.monotonic() - begun:.2f} s.")
+
+
+def with_unread(unread: Sequence[str], presentation: Presentation, call: Callable[[], Outcome]) -> Outcome:
+    """Run a command and say once what of the configuration was *unread*: before it, in JSON with its answer."""
+    said = " ".join(unread)
+    if not presentation.for_programs:
+        _say(said)
+        return call()
+    try:
+        outcome = call()
+    except LcmError as error:
+        error.details.setdefault("configProblems", said)
+        raise
+    if presentation.json and isinstance(outcome, Answer):
+        return replace(outcome, meta={**outcome.meta, "configProblems": list(unread)})
+    _say(said)
+    return outcome
 
 
 class _Spoken(logging.Handler):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from lcm_core.errors import FileMissingError, LcmError, UsageError
@@ -403,6 +403,10 @@ def usage(ctx: click.Context) -> str:
     return " ".join([PROGRAM, *words_of(ctx).split(), *pieces])
 
 
+#: Commands that use no setting of the host's, or say themselves what of its configuration was not read.
+_WITHOUT_HOST: Final = frozenset({"", "completion", "config.show", "demo", "help"})
+
+
 def invoked(declaration: Command, ctx: click.Context) -> Outcome:
     """Run a command with what was parsed."""
     from lcm_core.settings import OutputFormat, SettingSource, resolve
@@ -433,12 +437,17 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
         _check_form(declaration, form or "")  # else the error has the form that applies without it
         ctx.obj.presentation = presentation
         run = Run(settings, presentation)
-        if not common.verbose:
-            return declaration.call(run, values)
-        from lcm_tui.cli.telling import verbose
+        if common.verbose:
+            from lcm_tui.cli.telling import verbose
 
-        with verbose(settings):
+            with verbose(settings):
+                return declaration.call(run, values)
+        unread = () if common.quiet or declaration.dotted in _WITHOUT_HOST else settings.unread
+        if not unread:
             return declaration.call(run, values)
+        from lcm_tui.cli.telling import with_unread
+
+        return with_unread(unread, presentation, lambda: declaration.call(run, values))
     except KeyboardInterrupt:
         raise cancelled() from None
 

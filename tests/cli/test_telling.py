@@ -72,6 +72,59 @@ def test_verbose_says_what_is_logged_and_leaves_the_log_as_it_was(tmp_path: Path
     assert "this" not in err.getvalue()
 
 
+#: A configuration that cannot be used, and one with a value that cannot be known.
+UNREAD = [
+    ("{", "openclaw.json"),
+    ('{"$include": "gone.json5"}', "gone.json5"),
+    (
+        '{"plugins": {"config": {"lossless-claw": {"freshTailCount": "${LCM_NO_SUCH_TAIL}"}}}}',
+        "LCM_NO_SUCH_TAIL",
+    ),
+]
+COMMANDS = [
+    "status",
+    "doctor --check C",
+    "context show 1",
+    "compact 1",
+    "messages list 1",
+    "config get dbPath",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("config", "named"), UNREAD)
+def test_a_configuration_that_was_not_read_is_mentioned_once(
+    command: str, config: str, named: str, tmp_path: Path, database_file: DatabaseFactory
+):
+    (tmp_path / "openclaw.json").write_text(config)
+    given = ("--openclaw-dir", tmp_path, "--db", database_file("0.15.3"))
+    words = command.split()
+    told = run(*words, *given)
+    assert told.err.count("openclaw.json cannot be used") + told.err.count("is not set here") == 1
+    assert named in told.err
+    assert "does not exist" not in told.err
+    document = json.loads(run(*words, "--json", *given).out)
+    assert named in document["meta"]["configProblems"][0]
+    assert run(*words, "--quiet", *given).err == ""
+    assert run(*words, "--verbose", *given).err.count(named) >= 1
+    missing = (*words, "--openclaw-dir", tmp_path, "--db", tmp_path / "no.db")
+    if command != "config get dbPath":
+        assert named in run(*missing).err
+        assert named in run(*missing, "--json").error["details"]["configProblems"]
+
+
+def test_a_configuration_that_was_not_read_is_not_called_missing(tmp_path: Path):
+    given = ("config", "show", "--openclaw-dir", tmp_path)
+    assert "openclaw.json (does not exist)" in run(*given).out
+    (tmp_path / "openclaw.json").write_bytes(b"{}" + bytes(512))
+    told = run(*given)
+    assert "openclaw.json (cannot be used)" in told.out
+    assert told.out.count("NUL bytes") == 1
+    assert (told.err, "does not exist" in told.out) == ("", False)
+    assert "which cannot be used" in run(*given, "--verbose").err
+    assert run("completion", "bash", "--openclaw-dir", tmp_path).err == ""
+
+
 def test_all_versions():
     result = run("--version", "--verbose")
     assert (result.code, result.err) == (0, "")

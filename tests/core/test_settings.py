@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -357,9 +357,7 @@ def test_the_plugin_block_is_found_where_each_host_keeps_it(
     assert settings.raw == {"freshTailCount": tail}
 
 
-@pytest.mark.parametrize(
-    "document", [{}, {"plugins": None}, {"plugins": []}, {"plugins": {"entries": 5}}, ""]
-)
+@pytest.mark.parametrize("document", [{}, {"plugins": None}, {"plugins": []}, {"plugins": {"entries": 5}}])
 def test_a_config_without_the_plugin_is_an_empty_one(home: Path, document: object):
     write_host(home, document)
     settings = resolve(Options(), {}, home=home)
@@ -391,7 +389,17 @@ def test_the_config_file_follows_the_documented_order(home: Path, tmp_path: Path
     assert (named.config_file.value, named.config_file.name) == (home / "a.json", "--config")
 
 
-BROKEN = [b'{"plugins": ', b"[]", b"\xff\xfe\x00", b"[" * 100_000, b'{"a": 1} trailing', b"{a: 1 b: 2}"]
+BROKEN = [
+    *(b'{"plugins": ', b"[]", b"\xff\xfe\x00", b"[" * 100_000, b'{"a": 1} trailing', b"{a: 1 b: 2}"),
+    *(
+        b"",
+        b" \n",
+        b'{"plugins": {}}' + bytes(9),
+        '{"plugins": "ä"}'.encode("utf-16"),
+        "{}".encode("utf-16-be"),
+    ),
+    *(b"{}\n<<<<<<< HEAD\n", b"{\n=======\n}\n>>>>>>> theirs\n", "{ä: 1}".encode("latin-1"), b"{}{}"),
+]
 
 
 @pytest.mark.parametrize("content", BROKEN)
@@ -401,7 +409,9 @@ def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
     settings = resolve(Options(), {}, home=home)
     assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
     assert settings.engine == EngineSettings()
-    assert not settings.config_found
+    assert settings.config_found
+    assert settings.config_unusable
+    assert str(path) in settings.unread[0]
     with pytest.raises(ConfigurationError, match="cannot be used") as caught:
         resolve(Options(config=path), {}, home=home)
     assert caught.value.exit_code is ExitCode.CONFIGURATION
@@ -702,6 +712,376 @@ def test_config_get_reads_effective_then_raw(with_plugin: Configure):
 def test_resolving_reads_only_what_it_is_given(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LCM_DATABASE_PATH", "/from/the/process.db")
     assert resolve(Options(), {}, home=home).database.value == home / ".openclaw" / "lcm.db"
+
+
+# -- the host's configuration in several files, and its variables ----------------------------------------
+
+
+def plugin_of(block: object) -> dict[str, object]:
+    return {"plugins": {"entries": {"lossless-claw": {"config": block}}}}
+
+
+def write_files(home: Path, files: Mapping[str, object]) -> None:
+    for name, content in files.items():
+        path = home / ".openclaw" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+TAIL = plugin_of({"freshTailCount": 17})
+INCLUDES: dict[str, dict[str, object]] = {
+    "root": {"openclaw.json": {"$include": "./p.json5"}, "p.json5": TAIL},
+    "without a dot": {"openclaw.json": {"$include": "parts/p.json5"}, "parts/p.json5": TAIL},
+    "commented": {
+        "openclaw.json": "{$include: './p.json5', // mine\n}",
+        "p.json5": "/* x */ " + json.dumps(TAIL),
+    },
+    "nested, relative to the file that includes": {
+        "openclaw.json": {"plugins": {"$include": "a/p.json"}},
+        "a/p.json": {"entries": {"$include": "./b/e.json"}},
+        "a/b/e.json": {"lossless-claw": {"config": {"$include": "../c.json"}}},
+        "a/c.json": {"freshTailCount": 17},
+    },
+    "a value that is no object": {
+        "openclaw.json": plugin_of({"freshTailCount": {"$include": "n.json"}}),
+        "n.json": "17",
+    },
+    "a list, in which the later wins": {
+        "openclaw.json": {"$include": ["a.json", "b.json"]},
+        "a.json": plugin_of({"freshTailCount": 5, "leafChunkTokens": 9}),
+        "b.json": TAIL,
+    },
+    "beside keys, which win": {
+        "openclaw.json": {"$include": "a.json", **TAIL},
+        "a.json": plugin_of({"freshTailCount": 5, "leafChunkTokens": 9}),
+    },
+    "keys beside that include": {
+        "openclaw.json": {"$include": "a.json", "plugins": {"$include": "p.json"}},
+        "a.json": plugin_of({"freshTailCount": 5}),
+        "p.json": TAIL["plugins"],
+    },
+    "the same file twice": {
+        "openclaw.json": {"$include": ["a.json", "b.json", "a.json"]},
+        "a.json": TAIL,
+        "b.json": plugin_of({"freshTailCount": 5}),
+    },
+    "ten levels": {
+        "openclaw.json": {"$include": "1.json"},
+        **{f"{n}.json": {"$include": f"{n + 1}.json"} for n in range(1, 10)},
+        "10.json": TAIL,
+    },
+    "an escaped name": {"openclaw.json": '{"\\u0024include": "p.json"}', "p.json": TAIL},
+}
+
+
+@pytest.mark.parametrize("files", INCLUDES.values(), ids=INCLUDES)
+def test_the_files_that_a_config_includes_are_read(home: Path, files: dict[str, object]):
+    write_files(home, files)
+    settings = resolve(Options(), {}, home=home)
+    assert settings.diagnostics == ()
+    assert settings.engine.fresh_tail_count.value == 17
+    assert settings.engine.fresh_tail_count.name.endswith(".config.freshTailCount")
+
+
+def test_included_lists_are_joined_and_objects_merged(home: Path):
+    write_files(
+        home,
+        {
+            "openclaw.json": {
+                "agents": {"list": [{"id": "own"}, {"$include": "agent.json"}]},
+                "$include": ["a.json", "b.json"],
+            },
+            "agent.json": {"id": "included"},
+            "a.json": {"agents": {"list": [{"id": "a"}]}, "session": {"store": "/a/sessions.json"}},
+            "b.json": {"agents": {"list": [{"id": "b"}], "__proto__": 1}, "__proto__": {"plugins": TAIL}},
+        },
+    )
+    settings = resolve(Options(), {}, home=home)
+    assert settings.agents.value == ("a", "b", "own", "included")
+    assert settings.sessions.value == Path("/a")
+    assert settings.diagnostics == ()
+
+
+UNUSABLE: dict[str, tuple[dict[str, object], str]] = {
+    "missing": ({"openclaw.json": {"$include": "./gone.json5"}}, "gone.json5"),
+    "missing below": (
+        {
+            "openclaw.json": {"channels": [{"$include": "a.json"}]},
+            "a.json": {"x": {"$include": "gone.json5"}},
+        },
+        "gone.json5",
+    ),
+    "broken": ({"openclaw.json": {"$include": "a.json"}, "a.json": "{"}, "a.json"),
+    "empty": ({"openclaw.json": {"$include": "a.json"}, "a.json": ""}, "a.json"),
+    "itself": ({"openclaw.json": {"$include": "openclaw.json"}}, "circle"),
+    "circle": (
+        {
+            "openclaw.json": {"$include": "a.json"},
+            "a.json": {"b": {"$include": "b/b.json"}},
+            "b/b.json": [{"$include": "../a.json"}],
+        },
+        "circle",
+    ),
+    "eleven levels": (
+        {
+            "openclaw.json": {"$include": "1.json"},
+            **{f"{n}.json": {"$include": f"{n + 1}.json"} for n in range(1, 11)},
+            "11.json": TAIL,
+        },
+        "11.json",
+    ),
+    "outside": ({"openclaw.json": {"$include": "../p.json"}, "../p.json": TAIL}, "outside"),
+    "outside and back": ({"openclaw.json": {"$include": "/etc/hosts"}}, "outside"),
+    "a folder": ({"openclaw.json": {"$include": "a"}, "a/b.json": TAIL}, "regular"),
+    "too large": ({"openclaw.json": {"$include": "a.json"}, "a.json": " " * (2 << 20) + "{}"}, "2 MB"),
+    "no path": ({"openclaw.json": {"$include": 5}}, "neither a path nor a list"),
+    "no path in a list": ({"openclaw.json": {"$include": ["p.json", None]}, "p.json": {}}, "no path"),
+    "NUL in a path": ({"openclaw.json": {"$include": "a\0b"}}, "null"),
+    "keys beside a list": (
+        {"openclaw.json": {"x": {"$include": "a.json", "y": 1}}, "a.json": []},
+        "no object",
+    ),
+    "a list in place of all": ({"openclaw.json": {"$include": "a.json"}, "a.json": []}, "object"),
+    "ever more": (
+        {
+            "openclaw.json": {"$include": ["1.json"] * 9},
+            **{f"{n}.json": {"$include": [f"{n + 1}.json"] * 9} for n in range(1, 9)},
+            "9.json": {},
+        },
+        "1,000 files",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "words"), UNUSABLE.values(), ids=UNUSABLE)
+def test_one_bad_include_makes_a_whole_config_unusable(home: Path, files: dict[str, object], words: str):
+    write_files(home, {**files, ".env": "LCM_LEAF_CHUNK_TOKENS=9"})
+    path = home / ".openclaw" / "openclaw.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**TAIL, **document, "env": {"LCM_LEAF_MIN_FANOUT": "3"}}))
+    settings = resolve(Options(), {}, home=home)
+    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert words in settings.config_unusable
+    assert settings.engine.fresh_tail_count.value == 64
+    assert settings.engine.leaf_min_fanout.value == 8
+    assert settings.engine.leaf_chunk_tokens.value == 9  # of another file
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        resolve(Options(config=path), {}, home=home)
+
+
+def test_an_include_through_a_link_stays_inside_and_has_one_name(home: Path, tmp_path: Path):
+    state = home / ".openclaw"
+    write_files(home, {"openclaw.json": {"$include": "link.json"}, "parts/p.json": TAIL})
+    (state / "link.json").symlink_to(state / "parts" / "p.json")
+    assert resolve(Options(), {}, home=home).engine.fresh_tail_count.value == 17
+    (state / "link.json").unlink()
+    (tmp_path / "elsewhere.json").write_text(json.dumps(TAIL))
+    (state / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    assert "outside" in resolve(Options(), {}, home=home).config_unusable
+    (state / "link.json").unlink()
+    (state / "link.json").hardlink_to(state / "parts" / "p.json")
+    assert "hard links" in resolve(Options(), {}, home=home).config_unusable
+    other = tmp_path / "linked"
+    other.symlink_to(state)
+    (state / "link.json").unlink()
+    (state / "link.json").symlink_to("parts/p.json")
+    assert resolve(Options(openclaw_dir=other), {}, home=home).engine.fresh_tail_count.value == 17
+
+
+VARIABLES = [
+    ("${A}", {"A": "17"}, "17"),
+    ("x${A}y${A}", {"A": "1"}, "x1y1"),
+    ("$${A}", {"A": "17"}, "${A}"),
+    ("$$${A}", {"A": "17"}, "$${A}"),
+    ("$A ${a} ${} ${A:-b} ${1A} $ {A} $", {"A": "17"}, "$A ${a} ${} ${A:-b} ${1A} $ {A} $"),
+    ("${_A1}${B_2}", {"_A1": "${B_2}", "B_2": "é"}, "${B_2}é"),
+    ("$${pass:x}", {}, "${pass:x}"),
+]
+
+
+@pytest.mark.parametrize(("written", "environ", "read"), VARIABLES)
+def test_variables_in_texts_are_replaced(home: Path, written: str, environ: dict[str, str], read: str):
+    write_files(home, {"openclaw.json": plugin_of({"customInstructions": written})})
+    settings = resolve(Options(), environ, home=home)
+    assert settings.engine.custom_instructions.value == read
+    assert settings.raw == {"customInstructions": written}
+    assert settings.diagnostics == ()
+
+
+def test_variables_count_for_paths_lists_agents_and_the_slot(home: Path):
+    block = {"dbPath": "${D}/m.db", "ignoreSessionPatterns": ["a:${D}"], "freshTailCount": "${N}"}
+    document = {
+        "plugins": {"slots": {"contextEngine": "${SLOT}"}, "entries": {"fork": {"config": block}}},
+        "session": {"store": "${D}/s/sessions.json"},
+        "agents": {"list": [{"id": "${SLOT}"}]},
+        "channels": {"x": {"botToken": "${NOT_SET_HERE}"}},
+    }
+    write_files(home, {"openclaw.json": document})
+    settings = resolve(Options(), {"D": "/d", "SLOT": "fork", "N": "3"}, home=home)
+    assert settings.database.value == Path("/d/m.db")
+    assert settings.sessions.value == Path("/d/s")
+    assert settings.agents.value == ("fork",)
+    assert settings.engine.ignore_session_patterns.value == ("a:/d",)
+    assert settings.engine.fresh_tail_count.value == 3
+    assert settings.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("${A_TAIL}", "A_TAIL is not set"),
+        ("x ${EMPTY}", "EMPTY is not set"),
+        ("${pass:lcm/tail}", "program"),
+        ("${gopass:lcm/tail}", "program"),
+        ("${SOME_API_KEY}", "secret"),
+    ],
+)
+def test_a_variable_that_is_not_known_or_not_read_is_named_with_its_file(
+    home: Path, written: str, words: str
+):
+    block = {"freshTailCount": written, "customInstructions": written, "leafChunkTokens": 9}
+    write_files(home, {"openclaw.json": plugin_of(block), ".env": "SOME_API_KEY=sk-17"})
+    settings = resolve(Options(), {"EMPTY": ""}, home=home)
+    assert settings.engine.fresh_tail_count.value == 64
+    assert settings.engine.leaf_chunk_tokens.value == 9
+    assert len(settings.unread) == 2
+    assert words in settings.unread[0]
+    assert str(settings.config_file.value) in settings.unread[0]
+    assert "sk-17" not in repr(settings)
+
+
+def test_a_variable_in_place_of_a_number_is_a_text_which_the_setting_judges(home: Path):
+    write_files(home, {"openclaw.json": plugin_of({"freshTailCount": "${N}", "enabled": "${B}"})})
+    settings = resolve(Options(), {"N": "hunter2", "B": "false"}, home=home)
+    assert not settings.engine.enabled.value
+    assert problems(settings) == [
+        (Problem.INVALID_VALUE, "plugins.entries.lossless-claw.config.freshTailCount")
+    ]
+    assert "${N}" in settings.diagnostics[0].message
+    assert "hunter2" not in repr(settings)
+
+
+def test_the_sources_of_variables_follow_the_documented_order(home: Path):
+    block = {"env": {"LCM_FRESH_TAIL_COUNT": "11", "vars": {"LCM_FRESH_TAIL_COUNT": "12"}}}
+    gateway = home / ".config" / "openclaw" / "gateway.env"
+    gateway.parent.mkdir(parents=True)
+    write_files(home, {"openclaw.json": {**plugin_of({"freshTailCount": 13}), **block}})
+
+    def tail(environ: dict[str, str] = {}) -> tuple[int, str]:  # noqa: B006
+        found = resolve(Options(), environ, home=home).engine.fresh_tail_count
+        return found.value, found.name
+
+    config = home / ".openclaw" / "openclaw.json"
+    assert tail() == (11, f"LCM_FRESH_TAIL_COUNT in env of {config}")
+    gateway.write_text("LCM_FRESH_TAIL_COUNT=10")
+    assert tail() == (10, f"LCM_FRESH_TAIL_COUNT in {gateway}")
+    write_files(home, {".env": "LCM_FRESH_TAIL_COUNT=9\nLCM_DATABASE_PATH=~/odd.db"})
+    assert tail() == (9, f"LCM_FRESH_TAIL_COUNT in {home / '.openclaw' / '.env'}")
+    assert tail({"LCM_FRESH_TAIL_COUNT": "8"}) == (8, "LCM_FRESH_TAIL_COUNT")
+    settings = resolve(Options(), {}, home=home)
+    assert settings.database.value == home / "odd.db"
+    assert settings.state_dir.value == home / ".openclaw"
+    assert settings.active_env == ("LCM_DATABASE_PATH", "LCM_FRESH_TAIL_COUNT")
+    (home / ".openclaw" / ".env").unlink()
+    gateway.unlink()
+    assert tail({"LCM_FRESH_TAIL_COUNT": " "})[0] == 11
+    write_files(home, {"openclaw.json": {**plugin_of({}), "env": {"LCM_FRESH_TAIL_COUNT": 7, "vars": [1]}}})
+    assert tail() == (64, "")
+
+
+def test_our_own_settings_come_from_our_own_environment(home: Path):
+    own = "LCM_TUI_BUDGET=5\nLCM_TUI_FORMAT=json\nLCM_SUMMARY_BASE_URL=http://elsewhere\nOPENCLAW_STATE_DIR=/x\n"
+    write_files(home, {".env": own + "OPENCLAW_CONFIG_PATH=/y.json\nLCM_SUMMARY_MODEL=m"})
+    settings = resolve(Options(), {}, home=home)
+    assert settings.budget.value is None
+    assert settings.output_format.value is OutputFormat.TABLE
+    assert settings.summary.base_url.value == ""
+    assert settings.summary.model.value == "m"
+    assert settings.config_file.value == home / ".openclaw" / "openclaw.json"
+
+
+DOTENV = """\ufeff# of the host
+export A=1
+B = two words # a comment
+C='single $A\\n # kept'
+D="double\\nline # kept"
+E=`back "tick"`
+F=
+  G   =  x=y
+H: colon
+A=last
+I="two
+lines"
+J="unclosed
+K='it\\'s'
+no equals sign
+L.m-n=5
+É=6
+M="x" y
+"""
+
+
+def test_variables_are_written_as_dotenv_reads_them(home: Path):
+    expected = {
+        "A": "last",
+        "B": "two words",
+        "C": "single $A\\n # kept",
+        "D": "double\nline # kept",
+        "E": 'back "tick"',
+        "G": "x=y",
+        "H": "colon",
+        "I": "two\nlines",
+        "J": '"unclosed',
+        "M": '"x" y',
+    }
+    for ending in ("\n", "\r\n", "\r"):
+        (home / ".openclaw" / ".env").write_text(DOTENV.replace("\n", ending), newline="")
+        for name, value in expected.items():
+            write_files(home, {"openclaw.json": plugin_of({"customInstructions": f"<${{{name}}}>"})})
+            settings = resolve(Options(), {}, home=home)
+            assert settings.engine.custom_instructions.value == f"<{value}>".strip()
+        write_files(home, {"openclaw.json": plugin_of({"customInstructions": "${F}"})})
+        assert "F is not set" in resolve(Options(), {}, home=home).unread[0]
+
+
+@pytest.mark.parametrize("content", [b"A=1\0", "LCM_FRESH_TAIL_COUNT=9".encode("utf-16"), b"\xe4=1", None])
+def test_a_file_of_variables_that_cannot_be_read_is_named(home: Path, content: bytes | None):
+    path = home / ".openclaw" / ".env"
+    path.mkdir() if content is None else path.write_bytes(content)
+    write_files(home, {"openclaw.json": TAIL})
+    settings = resolve(Options(), {}, home=home)
+    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    assert str(path) in settings.unread[0]
+    assert settings.engine.fresh_tail_count.value == 17
+
+
+def test_no_value_of_a_file_of_variables_is_quoted(home: Path):
+    write_files(home, {".env": 'LCM_FRESH_TAIL_COUNT="x\nAPI_KEY=sk-hunter2\n"\nTZ=sk-hunter3\n'})
+    settings = resolve(Options(), {}, home=home)
+    assert [where.split(" in ")[0] for _, where in problems(settings)] == ["TZ", "LCM_FRESH_TAIL_COUNT"]
+    assert "hunter" not in repr(settings)
+
+
+def test_a_login_shell_is_mentioned_and_not_started(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("subprocess.Popen", None)
+    document = {"env": {"shellEnv": {"enabled": True, "timeoutMs": 5}}}
+    write_files(home, {"openclaw.json": document})
+    assert problems(resolve(Options(), {}, home=home)) == [(Problem.LOGIN_SHELL, "env.shellEnv.enabled")]
+    write_files(home, {"openclaw.json": {}})
+    assert problems(resolve(Options(), {"OPENCLAW_LOAD_SHELL_ENV": "1"}, home=home)) == [
+        (Problem.LOGIN_SHELL, "OPENCLAW_LOAD_SHELL_ENV")
+    ]
+
+
+def test_a_named_database_brings_the_variables_beside_its_config(home: Path, tmp_path: Path):
+    write_files(home, {"openclaw.json": TAIL, ".env": "LCM_FRESH_TAIL_COUNT=5"})
+    other = tmp_path / "copy"
+    other.mkdir()
+    (other / "openclaw.json").write_text(json.dumps(plugin_of({"leafChunkTokens": "${N}"})))
+    (other / ".env").write_text("N=9")
+    settings = resolve(Options(db=other / "lcm.db"), {}, home=home)
+    assert settings.engine.leaf_chunk_tokens.value == 9
+    assert settings.engine.fresh_tail_count.value == 64
 
 
 STORES = [

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from lcm_core.settings.config_files import PluginConfig
+from lcm_core.settings.host_config import HostVariables, PluginConfig, unread_value
 from lcm_core.settings.threshold_rules import ThresholdRule, threshold_rules
 from lcm_core.settings.values import (
     Diagnostic,
@@ -250,34 +250,60 @@ KEYS: Mapping[str, Key] = {row.name: _key(row.name, *row.metadata["row"]) for ro
 
 
 def read_engine(
-    environ: Mapping[str, str], plugin: PluginConfig, diagnostics: list[Diagnostic]
+    variables: HostVariables, plugin: PluginConfig, diagnostics: list[Diagnostic]
 ) -> EngineSettings:
     """Look every key of the table up in the environment, then in the plugin's config."""
     found: dict[str, Sourced[Any]] = {}
     for attribute, key in KEYS.items():
-        value = first_valid(key, environ, plugin, diagnostics)
+        value = first_valid(key, variables, plugin, diagnostics)
         if value is not None:
             found[attribute] = value
     return EngineSettings(**found)
 
 
 def first_valid(
-    key: Key, environ: Mapping[str, str], plugin: PluginConfig, diagnostics: list[Diagnostic]
+    key: Key, variables: HostVariables, plugin: PluginConfig, diagnostics: list[Diagnostic]
 ) -> Sourced[object] | None:
     """The first value of *key* that is given and fits; those that do not fit are noted. None: not set."""
-    given: list[tuple[SettingSource, str, Json]] = [
-        (SettingSource.ENVIRONMENT, name, environ.get(name)) for name in key.env
-    ]
-    given += [(SettingSource.PLUGIN_CONFIG, plugin.place_of(name), plugin.get(name)) for name in key.plugin]
-    for source, name, value in given:
-        if is_unset(value):
-            continue
+    for name in key.env:
+        given, file = variables.find(name)
+        where = f"{name} in {file}" if file else name
+        if found := _valid(key, SettingSource.ENVIRONMENT, where, given, given, diagnostics, quoted=not file):
+            return found
+    for name in key.plugin:
+        written, where = plugin.get(name), plugin.place_of(name)
         try:
-            return Sourced(key.parse(value), source, name)
+            value = variables.filled(written)
         except ValueError as error:
-            if key.otherwise is not None and isinstance(value, str):
-                then = f"{key.otherwise} is used instead, as in the engine"
-                diagnostics.append(invalid_value(name, value, str(error), then))
-                return Sourced(key.otherwise, source, name)
-            diagnostics.append(invalid_value(name, value, str(error)))
+            diagnostics.append(unread_value(where, plugin.file, written, str(error)))
+            continue
+        if found := _valid(key, SettingSource.PLUGIN_CONFIG, where, value, written, diagnostics):
+            return found
     return None
+
+
+def _valid(
+    key: Key,
+    source: SettingSource,
+    where: str,
+    value: Json,
+    written: Json,
+    diagnostics: list[Diagnostic],
+    *,
+    quoted: bool = True,
+) -> Sourced[object] | None:
+    """A value that fits, or what the engine takes in its place; else None, and why is noted.
+
+    *written* is what a diagnostic quotes.
+    """
+    if is_unset(value):
+        return None
+    try:
+        return Sourced(key.parse(value), source, where)
+    except ValueError as error:
+        if key.otherwise is not None and isinstance(value, str):
+            then = f"{key.otherwise} is used instead, as in the engine"
+            diagnostics.append(invalid_value(where, written, str(error), then, quoted=quoted))
+            return Sourced(key.otherwise, source, where)
+        diagnostics.append(invalid_value(where, written, str(error), quoted=quoted))
+        return None

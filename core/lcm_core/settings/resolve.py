@@ -10,16 +10,20 @@ from typing import TypeVar
 
 from lcm_core.errors import UsageError
 from lcm_core.settings.config_files import (
-    HostConfig,
-    PluginConfig,
     budget_tokens,
     default_user_file,
-    masked,
     output_format,
-    read_host_config,
     read_user_file,
 )
 from lcm_core.settings.engine import KEYS, EngineSettings, Key, first_valid, read_engine
+from lcm_core.settings.host_config import (
+    HostConfig,
+    HostVariables,
+    PluginConfig,
+    host_variables,
+    masked,
+    read_host_config,
+)
 from lcm_core.settings.summary import ENV_NAMES as SUMMARY_ENV_NAMES
 from lcm_core.settings.summary import SummarySettings, read_summary
 from lcm_core.settings.values import (
@@ -47,6 +51,9 @@ _AGENT = "{agentId}"
 _AGENTS = "agents.list"
 _DEFAULT_AGENTS = ("main",)
 _CONFIG = "openclaw.json"
+#: The host's files of variables: in the state folder, and for its gateway in the home folder.
+_VARIABLES = ".env"
+_GATEWAY_VARIABLES = Path(".config", "openclaw", "gateway.env")
 #: What a state folder has beside its database (docs/host.md, "The state folder").
 _MARKS_OF_A_STATE_FOLDER = (_CONFIG, "lcm-files", "agents")
 _STATE_ENV = ("LCM_OPENCLAW_DIR", "OPENCLAW_STATE_DIR")
@@ -97,7 +104,8 @@ class Settings:
     large_files_dir: Sourced[Path]
     sessions: Sourced[Path]  #: a sessions folder, an agent's folder or a folder of agents
     config_file: Sourced[Path]  #: the host's ``openclaw.json``
-    config_found: bool
+    config_found: bool  #: whether there is such a file
+    config_unusable: str  #: why nothing of it is used; empty: it is
     plugin_place: str  #: dotted path of the plugin's block in it; empty when there is none
     agents: Sourced[tuple[str, ...]]  #: ids of the host's agents
     context_engine: str | None  #: the plugin that fills ``plugins.slots.contextEngine``
@@ -117,6 +125,12 @@ class Settings:
     active_env: tuple[str, ...]  #: names (never values) of the variables that we read and that are set
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """What of the configuration is there and could not be read: what is shown may not be what applies."""
+        kinds = (Problem.UNREADABLE_FILE, Problem.UNREAD_VALUE)
+        return tuple(note.message for note in self.diagnostics if note.problem in kinds)
+
+    @property
     def knows_state_dir(self) -> bool:
         """Whether the state folder is that of this database: one that was named, or one that holds it."""
         return self.state_dir.is_set or self.state_dir.value in self.database.value.parents
@@ -128,8 +142,8 @@ class Settings:
 
 
 def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Settings:
-    """Resolve all settings. Reads the two config files, and looks for a state folder's own names beside
-    a database that is named; nothing else.
+    """Resolve all settings. Reads the two config files, what the host's includes, and its files of variables,
+    and looks for a state folder's own names beside a database that is named; nothing else.
 
     Raises:
         ConfigurationError: the file that ``--config`` names is missing or broken.
@@ -138,18 +152,21 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     notes: list[Diagnostic] = []
     usual = state = _state_dir(options, environ, home)
     config = _config_file(options, environ, home, state.value)
-    host = _host_config(config, notes)
-    configured = _path(_DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes)
+    files = [state.value / _VARIABLES]
+    if state.source is not SettingSource.COMMAND_LINE:
+        files.append(home / _GATEWAY_VARIABLES)
+    host = _host_config(config, host_variables(environ, files, notes), notes)
+    configured = _path(_DATABASE, state.value / "lcm.db", host.variables, host.plugin, home, notes)
     database = _option("--db", options.db, home) or configured
-    hosts = _path(_DATABASE, state.value / "lcm.db", {}, host.plugin, home, [])
+    hosts = _path(_DATABASE, state.value / "lcm.db", host.variables.of_files(), host.plugin, home, [])
     beside = _state_beside(database, state, hosts)
     folders, session_store = host.plugin, host.session_store
     if beside is not None:
         state = beside
         if config.source is SettingSource.DEFAULT and os.path.isfile(beside.value / _CONFIG):
             config, notes = Sourced(beside.value / _CONFIG, beside.source, beside.name), []
-            host = _host_config(config, notes)
-            configured = _path(_DATABASE, state.value / "lcm.db", environ, host.plugin, home, notes)
+            host = _host_config(config, host_variables(environ, [state.value / _VARIABLES], notes), notes)
+            configured = _path(_DATABASE, state.value / "lcm.db", host.variables, host.plugin, home, notes)
             database = _option("--db", options.db, home) or configured
             folders, session_store = host.plugin, host.session_store
         else:  # the config is another installation's: what is beside the database comes before its folders
@@ -157,7 +174,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
             session_store = None if os.path.isdir(state.value / "agents") else session_store
     user_file = _user_config_file(environ, home)
     user = read_user_file(user_file.value, expected=user_file.is_set, diagnostics=notes)
-    engine = read_engine(environ, host.plugin, notes)
+    engine = read_engine(host.variables, host.plugin, notes)
     if options.budget is not None and options.budget < 1:
         raise UsageError("--budget must be at least 1 token.", details={"budget": options.budget})
     raw = masked(host.plugin.values, known=_KNOWN_PLUGIN_KEYS)
@@ -166,12 +183,13 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         credentials_dir=usual.value,
         database=database,
         engine_database=configured,
-        large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", environ, folders, home, notes),
+        large_files_dir=_path(_LARGE_FILES, state.value / "lcm-files", host.variables, folders, home, notes),
         sessions=_option("--sessions", options.sessions, home)
         or _session_store(session_store, home, notes)
         or Sourced(state.value / "agents"),
         config_file=config,
         config_found=host.found,
+        config_unusable=host.unusable,
         plugin_place=host.plugin.place,
         agents=Sourced(host.agents, SettingSource.PLUGIN_CONFIG, _AGENTS)
         if host.agents
@@ -202,7 +220,15 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         keys=user.keys,
         raw=raw if isinstance(raw, Mapping) else {},
         diagnostics=tuple(notes),
-        active_env=tuple(sorted(name for name in ENV_NAMES if environ.get(name, "").strip())),
+        active_env=tuple(
+            sorted(
+                name
+                for name in ENV_NAMES
+                if (
+                    host.variables.is_set(name) if name in ENGINE_ENV_NAMES else environ.get(name, "").strip()
+                )
+            )
+        ),
     )
 
 
@@ -281,9 +307,10 @@ def _state_beside(
     return Sourced(folder, database.source, database.name)
 
 
-def _host_config(config: Sourced[Path], notes: list[Diagnostic]) -> HostConfig:
+def _host_config(config: Sourced[Path], variables: HostVariables, notes: list[Diagnostic]) -> HostConfig:
     return read_host_config(
         config.value,
+        variables,
         named=config.source is SettingSource.COMMAND_LINE and config.name == "--config",
         expected=config.source is SettingSource.ENVIRONMENT,
         diagnostics=notes,
@@ -305,12 +332,12 @@ def _user_config_file(environ: Mapping[str, str], home: Path) -> Sourced[Path]:
 def _path(
     key: Key,
     default: Path,
-    environ: Mapping[str, str],
+    variables: HostVariables,
     plugin: PluginConfig,
     home: Path,
     notes: list[Diagnostic],
 ) -> Sourced[Path]:
-    found = first_valid(key, environ, plugin, notes)
+    found = first_valid(key, variables, plugin, notes)
     if found is None:
         return Sourced(default)
     path = expand(str(found.value), home)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from lcm_core.settings.config_files import MASK, PluginConfig
 from lcm_core.settings.engine import EngineSettings, Key, first_valid
+from lcm_core.settings.host_config import MASK, HostVariables, PluginConfig
 from lcm_core.settings.values import (
     Diagnostic,
     Json,
@@ -98,7 +98,7 @@ def read_summary(
     ours = _table(table, diagnostics)
     found: dict[str, Any] = dict(ours)
     for name, key in (("provider", _PROVIDER), ("model", _MODEL), ("base_url", _BASE_URL)):
-        value = first_valid(key, environ, PluginConfig(), diagnostics)
+        value = first_valid(key, HostVariables(environ), PluginConfig(), diagnostics)
         if value is not None:
             found[name] = value
     if "provider" not in found and engine.summary_provider.is_set:

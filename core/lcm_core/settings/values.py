@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -15,6 +16,9 @@ JsonObject: TypeAlias = Mapping[str, Json]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+#: A config file is read whole; one beyond this size is not a config file.
+MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 #: Values longer than this are cut in diagnostics.
 _SHOWN_CHARACTERS = 60
@@ -52,6 +56,8 @@ class Problem(StrEnum):
     UNREADABLE_FILE = "unreadable-file"
     MISSING_FILE = "missing-file"
     RELATIVE_PATH = "relative-path"
+    UNREAD_VALUE = "unread-value"  #: one with a variable that is not known here, or that is not read
+    LOGIN_SHELL = "login-shell"  #: the host starts a shell for variables, and lcm-tui does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,13 @@ def object_or_empty(value: Json) -> JsonObject:
     return value if isinstance(value, Mapping) else {}
 
 
-def invalid_value(where: str, value: Json, reason: str, then: str = "it is ignored") -> Diagnostic:
+def invalid_value(
+    where: str, value: Json, reason: str, then: str = "it is ignored", *, quoted: bool = True
+) -> Diagnostic:
     """The diagnostic for a value that does not fit; *reason* continues "X is Y, ...", *then* ends it."""
-    if isinstance(value, Mapping):
+    if not quoted:
+        shown = "a text"  # of a file with secrets in it
+    elif isinstance(value, Mapping):
         shown = "an object"  # not quoted: there may be a secret in it
     elif isinstance(value, Sequence) and not isinstance(value, str):
         shown = "a list"
@@ -97,6 +107,12 @@ def invalid_value(where: str, value: Json, reason: str, then: str = "it is ignor
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
     return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; {then}.")
+
+
+def unusable_file(kind: str, path: Path, reason: str) -> Diagnostic:
+    """The diagnostic for a file that is there and of which nothing is used."""
+    message = f"The {kind} {path} cannot be used: {reason}; nothing of it counts, and the defaults apply."
+    return Diagnostic(Problem.UNREADABLE_FILE, str(path), message)
 
 
 def parsed(

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lcm_core.errors import ConfigurationError
-from lcm_core.settings.config_files import MASK
+from lcm_core.settings.host_config import MASK
 from lcm_core.settings.summary import SummarySettings
 
 
