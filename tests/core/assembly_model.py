@@ -79,12 +79,12 @@ def blocks(rows: list[dict[str, Any]], *, is_assistant: bool) -> list[Any]:
 
 def block(row: dict[str, Any], metadata: dict[str, Any], *, vouched: bool) -> list[Any]:
     raw = metadata.get("raw")
-    if isinstance(raw, list):
-        return [raw]
     raw_type = metadata["rawType"] if is_word(metadata.get("rawType")) else None
+    if isinstance(raw, list) and raw_type not in CALLS + RESULTS:
+        return [raw]
     if isinstance(raw, dict):
         signature = raw.get("thinkingSignature")
-        named = raw["type"] if is_word(raw.get("type")) else raw_type
+        named = raw["type"] if isinstance(raw.get("type"), str) else raw_type
         if raw.get("type") == "thinking" and isinstance(signature, str) and signature.startswith("{"):
             item = read(signature)[1]
             if isinstance(item, dict) and item.get("type") == "reasoning" and isinstance(item.get("id"), str):
@@ -119,9 +119,9 @@ def filled(row: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for column, keys in (("tool_call_id", ("id", "call_id")), ("tool_name", ("name",))):
         found[column] = row[column] or next((raw[key] for key in keys if is_word(raw.get(key))), None)
-    given = raw.get("arguments") if raw.get("arguments") is not None else raw.get("input")
-    if not row["tool_input"] and given is not None:
-        found["tool_input"] = given if isinstance(given, str) else json.dumps(given)
+    key = "input" if raw.get("arguments") is None else "arguments"
+    if not row["tool_input"] and key in raw:
+        found["tool_input"] = raw[key] if isinstance(raw[key], str) else json.dumps(raw[key])
     return found
 
 

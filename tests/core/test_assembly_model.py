@@ -283,7 +283,7 @@ METADATA = st.one_of(
     st.fixed_dictionaries(
         {},
         optional={
-            "raw": RAW | st.sampled_from([None, 7, "x", [1], []]),
+            "raw": RAW | st.sampled_from([None, 7, "x", [1], [], [{"n": None}], [{"type": "text"}]]),
             "rawType": TYPES,
             "originalRole": st.sampled_from(["toolResult", "assistant", "tool", "", 7]),
             "topLevelReasoningOnly": st.sampled_from([True, False, 1]),

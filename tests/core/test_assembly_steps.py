@@ -19,8 +19,8 @@ from lcm_core.assemble.blocks import text_block
 from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, CutReason, clamp, serialized_tokens
 from lcm_core.assemble.export import api_request, host_messages, markdown
 from lcm_core.assemble.fill import SelectionRule
-from lcm_core.assemble.message import OriginKind, Role, SentMessage, counted_content
-from lcm_core.assemble.rebuild import live_message
+from lcm_core.assemble.message import Block, OriginKind, Role, SentMessage, counted_content
+from lcm_core.assemble.rebuild import live_message, rebuilt_content
 from lcm_core.assemble.repair import MISSING_RESULT, RepairKind
 from lcm_core.assemble.resolve import (
     ContextMessages,
@@ -691,3 +691,35 @@ def test_what_json_cannot_write_in_a_message_of_the_host_weighs_nothing(odd: obj
     message = live_message({"role": "user", "content": [{"type": "odd", "holds": cast("Json", odd)}]})
     assert serialized_tokens(message, Estimator.WEIGHTED) == 0
     assert counted_content(message.content) == ""
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"originalRole": "user", "rawType": "tool_result", "raw": [{"n": None}]}, {}),
+        ({"raw": {"type": "toolCall", "input": None}}, {"arguments": None}),
+        ({"raw": {"type": "toolCall", "arguments": None}}, {}),
+        ({"raw": {"type": "toolCall", "arguments": None, "input": {"a": 1}}}, {"arguments": {"a": 1}}),
+        ({"rawType": "tool_use", "raw": ["x"]}, {"type": "tool_use"}),
+        (
+            {"rawType": "tool_use", "raw": {"type": "tool_use", "input": None}},
+            {"type": "tool_use", "input": None},
+        ),
+    ],
+)
+def test_a_call_is_put_together_from_what_the_host_noted(metadata: JsonObject, expected: JsonObject):
+    tool = part(1, 0, {"part_type": "tool", "metadata": metadata})
+    [found] = rebuilt_content("", [tool], Role.ASSISTANT, RULES_PRESENT.assembly)
+    assert isinstance(found, Block)
+    assert found.document == {"type": "toolCall", "id": f"toolu_lcm_{tool.part_id}"} | expected
+
+
+@pytest.mark.parametrize("raw", [[1], [], [{"type": "toolCall"}], {"type": "", "text": "a"}, {"type": ""}])
+@pytest.mark.parametrize("raw_type", [None, "", "text", "toolcall"])
+def test_a_block_of_no_tool_is_sent_as_the_host_noted_it(raw: Json, raw_type: str | None):
+    of_call = {"raw": {"type": ""}, "rawType": "toolCall"}  # an empty type is one
+    for metadata, expected in (({"raw": raw, "rawType": raw_type}, raw), (of_call, {"type": ""})):
+        tool = part(1, 0, {"part_type": "tool", "metadata": metadata})
+        [found] = rebuilt_content("", [tool], Role.ASSISTANT, RULES_PRESENT.assembly)
+        assert isinstance(found, Block)
+        assert found.document == expected

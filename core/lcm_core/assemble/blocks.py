@@ -158,12 +158,11 @@ def _read_as_text(value: Json) -> str:
 
 def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | NoValue:
     """What a part is sent as; `_NO_VALUE` for one that is not sent."""
-    if isinstance(part.raw, list):
-        return part.raw
-    if isinstance(part.raw, dict):
-        named = word(part.raw.get("type")) or part.raw_type
-        if named == "thinking" and isinstance(signed := part.raw.get("thinkingSignature"), str):
-            return _signed(part.raw, signed, rules, vouched=vouched)
+    if part.raw is not None:
+        own = part.block.get("type")
+        named = own if isinstance(own, str) else part.raw_type  # also an empty one
+        if named == "thinking" and isinstance(signed := part.block.get("thinkingSignature"), str):
+            return _signed(part.block, signed, rules, vouched=vouched)
         if named not in _TOOL_TYPES:
             return part.raw
     row = part.row
@@ -260,14 +259,14 @@ def _tool_name(part: Part) -> str | None:
 
 def _input(part: Part) -> Json | NoValue:
     """What a tool is called with; JSON in a text becomes a value. `_NO_VALUE` without any."""
-    given: Json = part.row.tool_input
+    given: Json | NoValue = part.row.tool_input
     if not given:
         given = part.block.get("arguments")
         if given is None:
-            given = part.block.get("input")
-    if isinstance(given, str) and given:
-        return _value_or(given, given)
-    return _NO_VALUE if given is None or given == "" else given
+            given = part.block.get("input", _NO_VALUE)  # null is an input
+    if isinstance(given, str):
+        return _value_or(given, given) if given else _NO_VALUE
+    return given
 
 
 #: How deep JSON in a row may be nested; to write it again takes a call for every level.
