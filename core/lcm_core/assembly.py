@@ -164,7 +164,8 @@ async def assemble_context(
     debt = await pending_debt(reader, conversation_id) if live and not can_compact else None
     tokens = max(debt or 0, _stored_tokens(basis.context, settings.budget))
     degraded = is_degraded(debt_pending=debt is not None, tokens=tokens, budget=settings.budget)
-    fork = await _fork_mark(reader, conversation_id, basis.rules) if live else None
+    follows = live and basis.rules.assembly.follows_forks
+    fork = await _fork_mark(reader, conversation_id, basis.rules) if follows else None
     held = None if live is None else tuple(live)
     around = replace(basis.around, live=held, degraded=degraded, fork=fork)
     return await asyncio.to_thread(replace(basis, around=around).assembled)

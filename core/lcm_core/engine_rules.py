@@ -80,6 +80,7 @@ class AssemblyRules:
     clamp: ClampRules | None  #: None: nothing is cut at the end
     counts_serialized: bool  #: the engine reports the size of whole messages as JSON
     weighs_results: bool  #: a tool's result by a measure of its own, where that is larger
+    follows_forks: bool  #: what a host holds of a fork alone is sent behind the context
     recall_cue: bool  #: what history says of identifiers in the prompt may stand before the context
     sends_static_policy: bool  #: the same system prompt addition always; else one that fits the summaries
 
@@ -350,6 +351,7 @@ def _assembly(marks: _Marks, estimator: Estimator) -> AssemblyRules:
         else None,
         counts_serialized=marks.retry_attempts,
         weighs_results=marks.prepared,
+        follows_forks=marks.retry_attempts and not marks.prepared,
         recall_cue=marks.retry_attempts,
         sends_static_policy=marks.active,
     )

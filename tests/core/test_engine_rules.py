@@ -67,10 +67,10 @@ TOLD_BY = {
     "lcm_migration_state": "name estimator tail_of_items opens_signatures",
     "conversation_compaction_telemetry": "name",
     "conversation_compaction_telemetry.last_observed_prompt_token_count": "name",
-    "conversation_compaction_maintenance": "name clamp counts_serialized recall_cue"
+    "conversation_compaction_maintenance": "name clamp counts_serialized follows_forks recall_cue"
     " omits_directives escapes has_trust strip_injected_context_tags notes_compactions",
-    "conversation_compaction_maintenance.retry_attempts": "name clamp counts_serialized recall_cue"
-    " omits_directives escapes has_trust strip_injected_context_tags",
+    "conversation_compaction_maintenance.retry_attempts": "name clamp counts_serialized follows_forks"
+    " recall_cue omits_directives escapes has_trust strip_injected_context_tags",
     "messages.identity_hash": "images_become_files loose_text",
     "messages.large_content": "name stubs_payloads has_prefix_target leaf_trigger sweeps_only"
     " shortens_references reads_structure",
@@ -114,6 +114,7 @@ def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None
         "names_sender",
         "clamp",
         "weighs_results",
+        "follows_forks",
     }
     assert RULES_PRESENT.is_migrated
     assert not engine_rules(Schema(tables)).is_migrated

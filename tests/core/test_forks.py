@@ -123,6 +123,10 @@ async def test_a_fork_of_which_a_part_was_left_out_is_sent_what_the_host_holds_o
         write(tmp_path / "lcm.db", mark)
         await engine.database.refresh()
         assert await said() == every[2:]
+        write(tmp_path / "lcm.db", "CREATE TABLE pending_compaction_batches (batch_id TEXT)")
+        await engine.database.refresh()
+        assert await said() == every  # the 1.x line reads no mark that an upgraded file kept
+        write(tmp_path / "lcm.db", "DROP TABLE pending_compaction_batches")
         write(tmp_path / "lcm.db", "DELETE FROM context_items")
         await engine.database.refresh()
         assert await said() == every[6:]
