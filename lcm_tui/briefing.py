@@ -62,7 +62,7 @@ def sweep_setting(session: Session, conversation: Conversation) -> CompactionSet
     return compaction_setting(
         session.database.schema,
         session.settings.engine,
-        session.zone,
+        session.engine_zone,
         session.budget,
         session_key=conversation.session_key,
     )
@@ -120,7 +120,7 @@ class BriefWork:
 
     def _rendering(self) -> Rendering:
         session = self.session
-        return draft_setting(session.database.schema, session.settings.engine, session.zone).rendering
+        return draft_setting(session.database.schema, session.settings.engine, session.engine_zone).rendering
 
     async def look(self) -> BriefOutlook:
         """How it stands; reads the files of keys and kept drafts at the first time."""

@@ -102,7 +102,7 @@ def key_text(author: Modelling) -> str:
 
 def setting_of(session: Session) -> DraftSetting:
     """How summaries of the open database are drafted."""
-    return draft_setting(session.database.schema, session.settings.engine, session.zone)
+    return draft_setting(session.database.schema, session.settings.engine, session.engine_zone)
 
 
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVarTuple, 
 
 from lcm_core.errors import LcmError
 from lcm_core.text import safe_line
+from lcm_core.times import zone_words
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -287,11 +288,13 @@ class CommandScreen(Screen[None], Still):
 
     def explained(self) -> str:
         """What the help says above the keys; in the past first what is not known of it."""
+        zone = self.session.zone
+        words = f"{self.HELP}\nTimes are shown and typed in {zone_words(zone)}.\n"
         if self.then is None or self.then.past.found is None:
-            return self.HELP
+            return words
         from lcm_tui.views.past import past_text
 
-        return f"{past_text(self.then.past.found, self.session.zone)}\n{self.HELP}"
+        return f"{past_text(self.then.past.found, zone)}\n{words}"
 
     def moved_in(self) -> Sequence[Widget]:
         """What takes the keys that move, the one with the keys first."""

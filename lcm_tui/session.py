@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -46,7 +46,9 @@ class Session:
         self.demo = demo
         self.remembered = remembered or Remembered(remembered_path(), {})
         self.budget = budget_for(settings)
-        self.zone = _zone(settings.engine.timezone.value)
+        self.engine_zone = settings.zone  #: in which the engine writes times
+        #: in which times are shown and typed
+        self.zone = settings.clock
         self.changed_at: datetime | None = None  #: when a change was last noticed, UTC
         self.backup_declined: date | None = None  #: the day on which no backup was wanted any more
         self.key_at = 0.0  #: when a key was last pressed, monotonic
@@ -159,15 +161,3 @@ async def _follow(database: Database) -> None:
 def budget_for(settings: Settings, asked: int | None = None) -> int:
     """The tokens that a context is measured against: those *asked* for, else what is configured."""
     return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
-
-
-def _zone(name: str | None) -> tzinfo | None:
-    """The zone in which times are shown; None is the machine's own."""
-    if not name:
-        return None
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # without a zone, no start pays for it
-
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        return None

@@ -14,17 +14,22 @@ from functools import lru_cache
 from typing import Final
 
 from lcm_core.blanks import BLANKS
+from lcm_core.errors import UsageError
 
 __all__ = [
     "age",
     "engine_label",
     "engine_moment",
     "format_local",
+    "format_zoned",
     "iso_z",
     "parse_utc",
     "sort_key",
     "span_of",
     "sql_utc",
+    "typed_moment",
+    "with_z",
+    "zone_words",
 ]
 
 _STAMP: Final = re.compile(
@@ -107,6 +112,12 @@ def iso_z(moment: datetime) -> str:
     return _in_utc(moment).strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{moment.microsecond // 1000:03d}Z"
 
 
+def with_z(stored: str) -> str:
+    """A stored time for programs: one without a zone is UTC, and says so."""
+    match = _STAMP.fullmatch(stored)
+    return f"{stored}Z" if match and match["minute"] and not match["zone"] else stored
+
+
 def sql_utc(moment: datetime) -> str:
     """``YYYY-MM-DD HH:MM:SS`` in UTC, as SQLite's ``datetime('now')`` writes it."""
     return _in_utc(moment).replace(tzinfo=None).isoformat(" ", "seconds")
@@ -119,6 +130,71 @@ def _in_utc(moment: datetime) -> datetime:
 def format_local(moment: datetime | None, zone: tzinfo | None = None) -> str:
     """``YYYY-MM-DD HH:MM:SS`` in *zone* (None: that of this machine); empty for None."""
     return _shifted(moment, zone).strftime("%Y-%m-%d %H:%M:%S").zfill(19) if moment else ""
+
+
+def format_zoned(moment: datetime | None, zone: tzinfo | None = None) -> str:
+    """The same with its zone, ``Z`` or ``±HH:MM``; `typed_moment` reads the same second in it everywhere."""
+    if moment is None:
+        return ""
+    local = _shifted(moment, zone)
+    if local.strftime("%z")[5:]:  # an offset of old, with seconds, which no stamp has
+        zone = UTC
+    return f"{format_local(moment, zone)}{_offset(_shifted(moment, zone))}"
+
+
+def zone_words(zone: tzinfo | None) -> str:
+    """What a zone is called for people: its name in the tz database, or the offset that holds here."""
+    if zone is not None:
+        return str(zone)
+    offset = _offset(datetime.now(UTC).astimezone())
+    return "UTC" if offset == "Z" else f"local time (UTC{offset})"
+
+
+def _offset(local: datetime) -> str:
+    """``Z`` in UTC, else ``±HH:MM``."""
+    written = local.strftime("%z")
+    return "Z" if local.tzname() == "UTC" else f"{written[:3]}:{written[3:5]}"
+
+
+def typed_moment(text: str, zone: tzinfo | None = None) -> datetime | None:
+    """The moment, in UTC, of a time that a person typed; None when it is no time.
+
+    Without a zone of its own it is one of *zone* (None: that of this machine), as it is shown; a date alone
+    is its first moment there (docs/decisions.md, "Times").
+
+    Raises:
+        UsageError: *zone* has that time twice, or skips it.
+    """
+    moment = parse_utc(text)
+    match = _STAMP.fullmatch(text.strip())
+    if moment is None or match is None or match["zone"]:
+        return moment
+    naive = moment.replace(tzinfo=None)
+    first, second = sorted(_in_zone(naive.replace(fold=fold), zone) for fold in (0, 1))
+    if first == second:
+        return first
+    occurs = _shifted(first, zone).replace(tzinfo=None, fold=0) == naive
+    if match["minute"] is None:
+        return first if occurs else second
+    earlier, later, named = format_zoned(first, zone), format_zoned(second, zone), zone_words(zone)
+    problem = (
+        f"occurs twice in {named}, because the clocks are set back"
+        if occurs
+        else f"does not exist in {named}, because the clocks are set forward"
+    )
+    raise UsageError(
+        f"{text.strip()} {problem}: type {earlier} or {later}.",
+        code="INVALID_TIME_FILTER",
+        details={"value": text},
+    )
+
+
+def _in_zone(naive: datetime, zone: tzinfo | None) -> datetime:
+    """A reading of a clock of *zone* in UTC; where the calendar ends, it is one of UTC."""
+    try:
+        return (naive.astimezone() if zone is None else naive.replace(tzinfo=zone)).astimezone(UTC)
+    except (OverflowError, OSError, ValueError):
+        return naive.replace(tzinfo=UTC, fold=0)
 
 
 def engine_label(moment: datetime, zone: tzinfo | None = None) -> str:
@@ -207,7 +283,7 @@ def age(then: datetime | None, now: datetime) -> str:
 
 def span_of(value: str) -> timedelta | None:
     """How long a text such as ``24h``, ``2w`` or ``last 3h`` says; None when it says nothing."""
-    match = re.fullmatch(r"(?:last +)?([0-9]{1,9})([smhdw])", value)
+    match = re.fullmatch(r"(?:last +)?([0-9]{1,9})([smhdw])", value.lower())
     try:
         return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])}) or None if match else None
     except OverflowError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lcm_core.errors import ExitCode, LcmError
 from lcm_core.settings import Json, JsonObject, Settings, SettingSource
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_zoned, parse_utc
 
 from lcm_tui.cli.failures import error_document
 from lcm_tui.cli.presentation import PROGRAM, Presentation
@@ -168,15 +168,15 @@ class Run:
 
     @property
     def zone(self) -> tzinfo | None:
-        """The zone in which people read times; None is that of this machine."""
-        name = self.settings.engine.timezone.value
-        if name is None:
-            return None
-        from zoneinfo import ZoneInfo
+        """The zone in which the engine writes times for people; None is that of this machine."""
+        return self.settings.zone
 
-        return ZoneInfo(name)
+    @property
+    def clock(self) -> tzinfo | None:
+        """The zone of shown times, and of typed ones that name none (docs/decisions.md, "Times")."""
+        return self.settings.clock
 
     def time(self, stored: str | None) -> str | None:
         """A stored time for people: in their zone, or as stored when it is none."""
         moment: datetime | None = parse_utc(stored)
-        return stored if moment is None else format_local(moment, self.zone)
+        return stored if moment is None else format_zoned(moment, self.clock)

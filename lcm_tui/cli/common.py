@@ -43,6 +43,9 @@ NoColor: TypeAlias = Annotated[bool, Option("--no-color", "No bold and dim text.
 Quiet: TypeAlias = Annotated[
     bool, Option("--quiet", "Print only errors; the exit code is the answer.", section=COMMON)
 ]
+Utc: TypeAlias = Annotated[
+    bool, Option("--utc", "Show times in UTC; typed ones that name no zone are UTC, too.", section=COMMON)
+]
 Verbose: TypeAlias = Annotated[
     bool,
     Option(
@@ -74,6 +77,7 @@ class CommonOptions:
     pretty: Pretty = False
     no_color: NoColor = False
     quiet: Quiet = False
+    utc: Utc = False
     verbose: Verbose = False
     allow_unknown_schema: AllowUnknownSchema = False
 
@@ -90,4 +94,5 @@ class CommonOptions:
             self.sessions,
             output_format=chosen,
             allow_unknown_schema=self.allow_unknown_schema,
+            utc=self.utc,
         )

@@ -44,8 +44,8 @@ class _Asked:
 def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp: bool) -> Answer:
     """How what two contexts send differs; the second may stand in another database."""
     here = run.settings.database.value
-    old = _Asked(first.side(run, clamp=clamp), here, first.past("at"))
-    new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b, second.past("at-b"))
+    old = _Asked(first.side(run, clamp=clamp), here, first.past(run, "at"))
+    new = _Asked(second.side(run, clamp=clamp), here if db_b is None else db_b, second.past(run, "at-b"))
     found = asyncio.run(_compared(run, old, new))
     blocks = list(comparison_blocks(run.time, found, old.name(beside=new), new.name(beside=old)))
     for side in (old, new):
@@ -65,9 +65,9 @@ class Wanted:
     rules: str | None
     at: str | None
 
-    def past(self, option: str) -> Past | None:
+    def past(self, run: Run, option: str) -> Past | None:
         """The point at which it is read; None: now."""
-        return None if self.at is None else Past(self.conversation_id, point_of(self.at, option))
+        return None if self.at is None else Past(self.conversation_id, point_of(run, self.at, option))
 
     def side(self, run: Run, *, clamp: bool) -> ComparedContext:
         """It, to be read."""

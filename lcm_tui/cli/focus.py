@@ -99,7 +99,7 @@ def list_briefs(run: Run, named: Selector) -> Answer:
 
     owner, entries = run.read(load)
     data: Document = {"conversationId": owner, "items": [entry_document(one) for one in entries]}
-    return run.answer("focus.list", data, briefs_blocks([_shown(one) for one in entries], run.zone))
+    return run.answer("focus.list", data, briefs_blocks([_shown(one) for one in entries], run.clock))
 
 
 def show_brief(run: Run, wanted: str) -> Answer:
@@ -112,7 +112,7 @@ def show_brief(run: Run, wanted: str) -> Answer:
 
     entry = run.read(load)
     document = {**entry_document(entry), "content": entry.brief.content}
-    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.zone))
+    return run.answer("focus.show", document, brief_blocks(_shown(entry), run.clock))
 
 
 def _shown(entry: BriefEntry) -> BriefEntry:

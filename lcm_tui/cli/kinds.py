@@ -10,7 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from lcm_core.blanks import BLANKS
 from lcm_core.budget import parse_budget
 from lcm_core.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.records import ConversationId
-from lcm_core.times import parse_utc, span_of
+from lcm_core.times import parse_utc, span_of, typed_moment
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -291,40 +291,38 @@ class FilePath(Kind[Path]):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """A time that was given for a list, in UTC, and as it was typed."""
+    """A time as it was typed."""
 
-    moment: datetime
     text: str
     as_engine: bool  #: typed as the engine's own command takes it
+    ago: datetime | None = None  #: in UTC; where how long ago was typed
+
+    def moment(self, zone: tzinfo | None) -> datetime:
+        """The time in UTC; without a zone of its own it is one of *zone*.
+
+        Raises:
+            UsageError: *zone* has that time twice, or skips it.
+        """
+        moment = self.ago or typed_moment(self.text, zone)
+        assert moment is not None, self.text  # its kind has read it
+        return moment
 
 
 #: What the engine's command takes for a time (docs/engine/command.md, "Selecting and filtering").
 _ENGINE_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_ENGINE_SPAN = re.compile("[0-9]+[smhdw]")
+_ENGINE_SPAN = re.compile("[0-9]+[smhdwSMHDW]")
 
 
-class ListTime(Kind[Stamp]):
-    """A time of a list's filter."""
+class Moment(Kind[Stamp]):
+    """A time."""
 
     def read(self, name: str, value: str) -> Stamp:
-        """The time."""
-        moment = parse_utc(value)
-        if moment is None:
-            raise invalid_time(name, "must be a time such as 2026-03-02T14:30:00Z", value)
-        return Stamp(moment, value, bool(_ENGINE_TIME.fullmatch(value)))
-
-
-class Moment(Kind[datetime]):
-    """A time, in UTC."""
-
-    def read(self, name: str, value: str) -> datetime:
-        """The time."""
-        moment = parse_utc(value)
-        if moment is None:
+        """The time as it was typed; which moment it is depends on the zone."""
+        if parse_utc(value) is None:
             raise invalid_time(name, "must be a time such as 2026-03-02 or 2026-03-02T14:30:00Z", value)
-        return moment
+        return Stamp(value, bool(_ENGINE_TIME.fullmatch(value)))
 
 
 class Period(Kind[tuple[Stamp, Stamp]]):
@@ -337,20 +335,17 @@ class Period(Kind[tuple[Stamp, Stamp]]):
             raise invalid_time(
                 name, "must be two times such as 2026-03-02T00:00:00Z..2026-03-09T00:00:00Z", value
             )
-        start, end = ListTime().read(name, first), ListTime().read(name, last)
-        if start.moment >= end.moment:
-            raise invalid_time(name, "must name the earlier time first", value)
-        return start, end
+        return Moment().read(name, first), Moment().read(name, last)
 
 
 class Recency(Kind[Stamp]):
     """How long ago: ``90s``, ``24h``, ``2w``."""
 
     def read(self, name: str, value: str) -> Stamp:
-        """The time that it was then, in UTC."""
+        """The time that it was then."""
         try:
             if (span := span_of(value)) is not None:
-                return Stamp(datetime.now(UTC) - span, value, bool(_ENGINE_SPAN.fullmatch(value)))
+                return Stamp(value, bool(_ENGINE_SPAN.fullmatch(value)), datetime.now(UTC) - span)
         except OverflowError:
             pass
         raise invalid_time(name, "must be a number and one of s, m, h, d, w, such as 24h", value)

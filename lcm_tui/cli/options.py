@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -19,7 +19,7 @@ from lcm_tui.cli.kinds import (
     ConversationOrSummary,
     Dollars,
     FilePath,
-    ListTime,
+    Moment,
     Period,
     Raw,
     Recency,
@@ -36,6 +36,8 @@ from lcm_tui.cli.kinds import (
 
 if TYPE_CHECKING:
     from lcm_core.store.listing import Window
+
+    from lcm_tui.cli.answer import Run
 
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
@@ -245,10 +247,10 @@ Cursor: TypeAlias = Annotated[
     ),
 ]
 After: TypeAlias = Annotated[
-    Stamp | None, Option("--after", "From this time on.", ListTime(), "TIME", section=FILTERS)
+    Stamp | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
 ]
 Before: TypeAlias = Annotated[
-    Stamp | None, Option("--before", "Before this time.", ListTime(), "TIME", section=FILTERS)
+    Stamp | None, Option("--before", "Before this time.", Moment(), "TIME", section=FILTERS)
 ]
 Between: TypeAlias = Annotated[
     tuple[Stamp, Stamp] | None,
@@ -313,28 +315,33 @@ class TimeOptions:
     between: Between = None
     recency: Since = None
 
-    def span(self) -> tuple[datetime | None, datetime | None]:
+    def span(self, zone: tzinfo | None) -> tuple[datetime | None, datetime | None]:
         """From when on, and until before when (docs/engine/command.md, "Selecting and filtering").
 
+        A time that names no zone is one of *zone*.
+
         Raises:
-            UsageError: two of them exclude each other.
+            UsageError: two of them exclude each other, or *zone* has a time twice or skips it.
         """
         if self.between is not None:
             for name, value in (("after", self.after), ("before", self.before), ("recency", self.recency)):
                 if value is not None:
                     raise invalid_time("between", f"cannot be combined with --{name}")
-            start, end = self.between
-            return start.moment, end.moment
+            start, end = (one.moment(zone) for one in self.between)
+            if start >= end:
+                typed = "..".join(one.text for one in self.between)
+                raise invalid_time("between", "must name the earlier time first", typed)
+            return start, end
         if self.recency is not None and self.after is not None:
             raise invalid_time("recency", "cannot be combined with --after")
         lower, name = (self.after, "after") if self.recency is None else (self.recency, "recency")
-        since = None if lower is None else lower.moment
-        until = None if self.before is None else self.before.moment
+        since = None if lower is None else lower.moment(zone)
+        until = None if self.before is None else self.before.moment(zone)
         if since is not None and until is not None and since >= until:
             raise invalid_time(name, "must begin earlier than --before", since.isoformat())
         return since, until
 
-    def check_as_engine(self) -> None:
+    def check_as_engine(self, zone: tzinfo | None) -> None:
         """Refuse what the engine's command does not take: a script has to name the zone of a time.
 
         Raises:
@@ -344,22 +351,24 @@ class TimeOptions:
         start, end = self.between or (None, None)
         for name, stamp in (*given.items(), ("between", start), ("between", end)):
             if stamp is not None and not stamp.as_engine:
-                example = "24h" if name == "recency" else iso_z(stamp.moment)
+                example = "24h" if name == "recency" else iso_z(stamp.moment(zone))
                 problem = f"must have the engine's form in JSON and its table, for example {example}"
                 raise invalid_time(name, problem, stamp.text)
 
 
 def window(
-    resource: str, page: PageOptions, times: TimeOptions = TimeOptions(), *, as_engine: bool = False
+    run: Run, resource: str, page: PageOptions, times: TimeOptions = TimeOptions(), *, as_engine: bool = False
 ) -> Window:
-    """The page and time that a list selects; *as_engine*: times only as the engine's command takes them."""
+    """The page and time that a list selects; *as_engine*: to programs, only times as the engine's command
+    takes them.
+    """
     from lcm_core.store.listing import Window
 
     from lcm_tui.cli import cursors
 
-    span = times.span()
-    if as_engine:
-        times.check_as_engine()
+    span = times.span(run.clock)
+    if as_engine and run.presentation.for_programs:
+        times.check_as_engine(run.clock)
     return Window(page.limit, cursors.decode(resource, page.cursor) if page.cursor else None, *span)
 
 

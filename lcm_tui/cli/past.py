@@ -25,13 +25,13 @@ from lcm_tui.cli.selecting import chosen
 from lcm_tui.views.past import since_blocks
 
 
-def point_of(written: str, option: str = "at") -> Point:
+def point_of(run: Run, written: str, option: str = "at") -> Point:
     """A point as it was typed.
 
     Raises:
         UsageError: it is none.
     """
-    point = parse_point(written)
+    point = parse_point(written, run.clock)
     if point is None:
         raise invalid(option, f"must be {FORMS}", written)
     return point
@@ -55,7 +55,7 @@ def run_over(run: Run, named: Selector, written: str) -> Run:
         UsageError: what was typed is no point.
         NotFoundError: no conversation has that session key.
     """
-    point = point_of(written)
+    point = point_of(run, written)
     return replace(run, past=Past(run.read(owner_of, named), point))
 
 

@@ -13,6 +13,7 @@ from lcm_core.javascript import Json
 from lcm_core.recall.asking import Asked, AskLimits, Inquiry
 from lcm_core.recall.documents import asked_document
 from lcm_core.recall.read import Passage
+from lcm_core.times import with_z
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, short
 from lcm_tui.mcp.arguments import Argument, Given, Text, Whole
@@ -82,6 +83,5 @@ def _lines(asked: Asked) -> list[str]:
 
 def _head(one: Passage) -> str:
     part = "" if one.complete and not one.start else ", a part of it"
-    return (
-        f"{short(one.citation)}, {one.kind} of conversation {one.conversation_id}, {short(one.at, 40)}{part}"
-    )
+    named = f"{short(one.citation)}, {one.kind} of conversation {one.conversation_id}"
+    return f"{named}, {short(with_z(one.at), 40)}{part}"

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from typing import Final
 
@@ -24,7 +24,7 @@ from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import file_state
 from lcm_core.store.searched import DocumentKind, Filter
-from lcm_core.times import iso_z, parse_utc, span_of
+from lcm_core.times import iso_z, span_of, typed_moment, with_z
 from lcm_core.wording import counted
 
 from lcm_tui.mcp.answers import ToolAnswer, answered, quoted, refused, short
@@ -189,7 +189,7 @@ async def _status(reader: Reader, memory: Memory, _: Given) -> ToolAnswer:
 async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     query = parse(given.text("query") or "", Mode(given.text("mode") or Mode.WORDS))
     scope = await scope_of(reader, memory.allowed, given.number("conversation"))
-    wanted = _filter(scope, memory.allowed, given)
+    wanted = _filter(scope, memory.allowed, given, memory.settings.zone)
     found = await reader.run(
         lambda rows: search(
             rows,
@@ -210,7 +210,7 @@ async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     return answered(scope.name, _found_lines(found), {**data, "hits": _short_hits(found)})
 
 
-def _filter(scope: Scope, allowed: Allowed, given: Given) -> Filter:
+def _filter(scope: Scope, allowed: Allowed, given: Given, zone: tzinfo | None) -> Filter:
     kind, role, tool = given.text("kind"), given.text("role"), given.text("tool")
     everything = allowed.everything and given.number("conversation") is None
     return Filter(
@@ -218,18 +218,18 @@ def _filter(scope: Scope, allowed: Allowed, given: Given) -> Filter:
         tuple(DocumentKind) if kind is None else (DocumentKind(kind),),
         () if role is None else (role,),
         () if tool is None else (tool,),
-        since=_moment(given, "since"),
-        before=_moment(given, "before"),
+        since=_moment(given, "since", zone),
+        before=_moment(given, "before", zone),
     )
 
 
-def _moment(given: Given, name: str) -> str | None:
+def _moment(given: Given, name: str, zone: tzinfo | None) -> str | None:
     text = given.text(name)
     if text is None:
         return None
     span = span_of(text)
     try:
-        moment = parse_utc(text) if span is None else datetime.now(UTC) - span
+        moment = typed_moment(text, zone) if span is None else datetime.now(UTC) - span
     except OverflowError:
         moment = None
     if moment is None:
@@ -271,8 +271,8 @@ def _hit_lines(hit: Hit) -> list[str]:
     over = f"; covered by {short(hit.way[-1])}" if hit.way and hit.way[-1] != hit.id else ""
     here = "; in the context" if hit.in_context else ""
     head = (
-        f"{short(hit.citation)}, {hit.kind} of conversation {hit.conversation_id}, {short(hit.at, 40)}, "
-        f"{hit.place}; found by {by}{over}{here}"
+        f"{short(hit.citation)}, {hit.kind} of conversation {hit.conversation_id}, "
+        f"{short(with_z(hit.at), 40)}, {hit.place}; found by {by}{over}{here}"
     )
     return ["", head, *quoted(f"{short(hit.label, 40)}: {short(hit.snippet, 600)}")]
 
@@ -299,7 +299,7 @@ async def _describe(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     }
     lines = [
         f"{short(cite(document))}, {document.kind} of conversation {document.conversation_id}, "
-        f"{short(document.at, 40)}, {len(whole):,} characters.",
+        f"{short(with_z(document.at), 40)}, {len(whole):,} characters.",
     ]
     if "@" in name:
         lines.append(f"The citation {short(name)}: {verdict}.")
@@ -341,7 +341,7 @@ async def _expand(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
         lines += [
             "",
             f"{short(one.citation)}, level {one.level}, {one.kind} of conversation {one.conversation_id}, "
-            f"{short(one.at, 40)}{part}",
+            f"{short(with_z(one.at), 40)}{part}",
             *quoted(f"{short(one.label, 40)}:"),
             *quoted(one.text),
         ]
@@ -409,7 +409,7 @@ async def _context(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
                 "type": "message" if item.summary_id is None else "summary",
                 "label": label,
                 "tokens": entry.tokens,
-                "at": entry.said_at,
+                "at": None if entry.said_at is None else with_z(entry.said_at),
                 "preview": preview,
                 "missing": entry.dangling,
             }
@@ -457,7 +457,10 @@ TOOLS: Final = (
             "kind": Text("Only of this kind.", words=tuple(DocumentKind)),
             "role": Text("Only messages of this role, such as user or assistant.", longest=100),
             "tool": Text("Only messages that call this tool.", longest=200),
-            "since": Text("Not before this time: in ISO, or a span up to now such as 7d or 3h.", longest=40),
+            "since": Text(
+                "Not before this time: in ISO (local without a zone), or a span such as 7d or 3h up to now.",
+                longest=40,
+            ),
             "before": Text("Before this time: in ISO, or a span up to now.", longest=40),
             "limit": Whole("Hits of a page.", 10, 1, 50),
             "cursor": _CURSOR,

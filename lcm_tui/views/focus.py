@@ -48,7 +48,7 @@ def briefs_blocks(entries: Sequence[BriefEntry], zone: tzinfo | None) -> list[Bl
             "*" if one.is_active else "",
             one.brief.brief_id,
             one.brief.status,
-            moment_text(one.brief.created_at, zone)[:16],
+            moment_text(one.brief.created_at, zone),
             one.brief.tokens,
             f"{one.effect.saved:,}" if one.effect.covered else None,
             state_words(one),

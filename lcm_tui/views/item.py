@@ -14,12 +14,12 @@ from lcm_core.store import messages, summaries
 from lcm_core.store.context import check_tokens, present_sources
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import MessageEntry
-from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_block
 
 from lcm_tui.session import Session
 from lcm_tui.views.context import kind_name
 from lcm_tui.views.message import message_name, parts_of
+from lcm_tui.views.units import moment_text
 from lcm_tui.widgets.spans import Span, depth_style, role_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 
@@ -130,7 +130,7 @@ def _tokens_field(stored: int, check: TokenCheck | None) -> Block:
 
 
 def _time(stored: str | None, session: Session) -> str:
-    return format_local(parse_utc(stored), session.zone) or stored or "–"
+    return moment_text(stored, session.zone)
 
 
 def _span(first: str | None, last: str | None, session: Session) -> str:
@@ -172,7 +172,7 @@ def _part(part: ContentPart) -> list[Block]:
 def _as_sent(data: ItemData, session: Session) -> Document:
     if data.summary is not None:
         found = data.summary
-        wrapped = wrap_summary(found.summary, found.content, data.sources, session.rules, session.zone)
+        wrapped = wrap_summary(found.summary, found.content, data.sources, session.rules, session.engine_zone)
         return (heading("role: user"), Block(wrapped))
     if data.message is None:
         return ()

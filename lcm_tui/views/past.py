@@ -10,7 +10,7 @@ from lcm_core.change.plan import Ref
 from lcm_core.past.point import Side
 from lcm_core.past.reading import Found
 from lcm_core.past.since import Since, since
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_zoned, parse_utc
 from lcm_core.wording import counted
 
 from lcm_tui.views.blocks import Block, Cell, Facts, Note, When
@@ -109,4 +109,4 @@ def past_text(found: Found, zone: tzinfo | None) -> str:
 
 
 def _when(zone: tzinfo | None) -> When:
-    return lambda stored: format_local(parse_utc(stored), zone) or stored
+    return lambda stored: format_zoned(parse_utc(stored), zone) or stored

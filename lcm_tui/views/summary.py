@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 from lcm_core.dag.markers import BrokenKind, is_capped
 from lcm_core.ingest.content import ContentPart
@@ -15,10 +15,11 @@ from lcm_core.store.messages import MessageEntry
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import SummaryEntry
 from lcm_core.text import clip, safe_line
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_local, format_zoned, parse_utc
 from lcm_core.tokens import estimate_utf16, estimate_weighted, estimator_of
 
 from lcm_tui.views.message import parts_of
+from lcm_tui.views.units import moment_text
 from lcm_tui.widgets.spans import Span, depth_style, role_style
 from lcm_tui.widgets.text import Block, Document, field, heading
 
@@ -173,8 +174,8 @@ def _moment(stored: Timestamp | None, zone: tzinfo | None) -> str | None:
     moment = parse_utc(stored)
     if moment is None:
         return f"{stored}  (not a time)"
-    shown, in_utc = format_local(moment, zone), format_local(moment, UTC)
-    return stored if shown == in_utc else f"{stored}  = {shown}"
+    shown = format_zoned(moment, zone)
+    return stored if shown.endswith("Z") else f"{shown}  (stored as {stored})"
 
 
 def _relatives(title: str, relatives: Iterable[Relative], zone: tzinfo | None) -> list[Block]:
@@ -247,7 +248,7 @@ def _files(stored: str) -> list[Block]:
 def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
     """Everything about a message: a headline, then its parts."""
     message = entry.message
-    said = format_local(parse_utc(message.created_at), zone) or message.created_at
+    said = moment_text(message.created_at, zone)
     blocks = [
         Block(
             spans=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from lcm_core.budget import parse_budget
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_zoned, parse_utc
 
 _BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -26,8 +26,8 @@ def tokens_text(tokens: int) -> str:
 
 
 def moment_text(stored: str | None, zone: tzinfo | None) -> str:
-    """A stored time in the zone that is shown; as it is written in the database where it cannot be read."""
-    return format_local(parse_utc(stored), zone) or stored or "–"
+    """A stored time with the zone that is shown; as it is written in the database where it cannot be read."""
+    return format_zoned(parse_utc(stored), zone) or stored or "–"
 
 
 def budget_problem(text: str) -> str | None:

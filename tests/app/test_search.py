@@ -432,15 +432,15 @@ async def test_a_word_is_three_keys_away_from_a_dialog(before: str, database_cop
 
 def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
     now = datetime(2026, 3, 9, tzinfo=UTC)
-    asked = parse_narrowing(" s  #12 7d ", now)
+    asked = parse_narrowing(" s  #12 7d ", UTC, now)
     assert asked.text == "s #12 7d"
     assert asked.filter.kinds == (DocumentKind.SUMMARY,)
     assert asked.filter.conversations == (12,)
     assert (asked.filter.since, asked.filter.before) == ("2026-03-02T00:00:00.000Z", None)
-    assert parse_narrowing("mess  last  3h 2", now).filter.since == "2026-03-08T21:00:00.000Z"
-    between = parse_narrowing("2026-03-01..2026-03-02", now).filter
+    assert parse_narrowing("mess  last  3h 2", UTC, now).filter.since == "2026-03-08T21:00:00.000Z"
+    between = parse_narrowing("2026-03-01..2026-03-02", UTC, now).filter
     assert (between.since, between.before) == ("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z")
-    assert parse_narrowing("").filter.kinds == tuple(DocumentKind)
+    assert parse_narrowing("", UTC).filter.kinds == tuple(DocumentKind)
     for wrong in (
         "..",
         "7x",
@@ -454,4 +454,4 @@ def test_what_a_search_is_narrowed_to_is_read_from_words() -> None:
         "2026-03-09..2026-03-02",
     ):
         with pytest.raises(UsageError):
-            parse_narrowing(wrong, now)
+            parse_narrowing(wrong, UTC, now)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.times import iso_z, parse_utc
+from lcm_core.times import iso_z, parse_utc, typed_moment
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
@@ -41,15 +41,21 @@ class Point:
 FORMS: Final = "before:OPERATION_ID, after:OPERATION_ID or a time such as 2026-03-02T10:00:00Z"
 
 
-def parse_point(written: str) -> Point | None:
-    """What was typed as a point; an operation alone means right before it. None: it is no point."""
+def parse_point(written: str, zone: tzinfo | None) -> Point | None:
+    """What was typed as a point; an operation alone means right before it. None: it is no point.
+
+    A time that names no zone is one of *zone* (None: that of this machine).
+
+    Raises:
+        UsageError: *zone* has that time twice, or skips it.
+    """
     side, colon, name = written.partition(":")
     if colon and side in (Side.BEFORE, Side.AFTER):
         if name.strip():
             return Point(name.strip(), Side(side))
     elif written.startswith("op_"):
         return Point(written)
-    elif (when := parse_utc(written)) is not None:
+    elif (when := typed_moment(written, zone)) is not None:
         return Point(when=when)
     return None
 

@@ -14,6 +14,7 @@ from lcm_core.recall.find import Found, Hit
 from lcm_core.recall.levels import Level
 from lcm_core.recall.read import Passage, Verdict, cite
 from lcm_core.store.searched import Document
+from lcm_core.times import with_z
 
 if TYPE_CHECKING:  # searching asks no model
     from lcm_core.recall.asking import Asked
@@ -54,7 +55,7 @@ def _hit_document(hit: Hit) -> dict[str, Json]:
         "kind": str(hit.kind),
         "conversationId": hit.conversation_id,
         "label": hit.label,
-        "at": hit.at,
+        "at": with_z(hit.at),
         "place": hit.place,
         "snippet": hit.snippet,
         "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
@@ -74,7 +75,7 @@ def described_document(name: str, verdict: Verdict, document: Document) -> dict[
         "kind": str(document.kind),
         "conversationId": document.conversation_id,
         "label": document.label,
-        "at": document.at,
+        "at": with_z(document.at),
         "texts": [{"place": place, "text": text} for place, text in document.texts],
     }
 
@@ -86,7 +87,7 @@ def passage_document(one: Passage) -> dict[str, Json]:
         "kind": str(one.kind),
         "conversationId": one.conversation_id,
         "label": one.label,
-        "at": one.at,
+        "at": with_z(one.at),
         "level": one.level,
         "tokens": one.tokens,
         "start": one.start,

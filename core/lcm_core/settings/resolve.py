@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from pathlib import Path, PurePath
 from typing import TypeVar
 
@@ -88,6 +89,7 @@ class Options:
     budget: int | None = None  #: tokens
     output_format: OutputFormat | None = None
     allow_unknown_schema: bool = False
+    utc: bool = False  #: times are shown and typed in UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Settings:
     agents: Sourced[tuple[str, ...]]  #: ids of the host's agents
     context_engine: str | None  #: the plugin that fills ``plugins.slots.contextEngine``
     user_config_file: Sourced[Path]  #: our own ``config.toml``
+    utc: bool  #: whether times are shown in UTC, whatever the engine's zone is
     engine: EngineSettings
     summary: SummarySettings
     budget: Sourced[int | None]  #: tokens; None: the user named none
@@ -129,6 +132,21 @@ class Settings:
         """What of the configuration is there and could not be read: what is shown may not be what applies."""
         kinds = (Problem.UNREADABLE_FILE, Problem.UNREAD_VALUE)
         return tuple(note.message for note in self.diagnostics if note.problem in kinds)
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The zone in which the engine writes times for people; None: that of this machine."""
+        name = self.engine.timezone.value
+        if not name:
+            return None
+        from zoneinfo import ZoneInfo  # without a zone, no start pays for it
+
+        return ZoneInfo(name)
+
+    @property
+    def clock(self) -> tzinfo | None:
+        """The zone of shown times, and of typed ones that name none (docs/decisions.md, "Times")."""
+        return UTC if self.utc else self.zone
 
     @property
     def knows_state_dir(self) -> bool:
@@ -196,6 +214,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
         else Sourced(_DEFAULT_AGENTS),
         context_engine=host.context_engine,
         user_config_file=user_file,
+        utc=options.utc,
         engine=engine,
         summary=read_summary(environ, user.summary, engine, notes),
         budget=_own(

@@ -241,4 +241,4 @@ def snapshots(run: Run, *, conversation: Owner, paged: options.PageOptions, show
     named = options.Selector(conversation, None)
     if show is not None:
         return context_snapshots.show(run, named, show)
-    return context_snapshots.snapshots(run, named, options.window("snapshots", paged))
+    return context_snapshots.snapshots(run, named, options.window(run, "snapshots", paged))

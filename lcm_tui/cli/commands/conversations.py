@@ -16,7 +16,7 @@ def list_(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -
     """List all conversations, including archived ones, last updated first."""
     from lcm_tui.cli import conversations
 
-    window = options.window("conversations", paged, times, as_engine=run.presentation.for_programs)
+    window = options.window(run, "conversations", paged, times, as_engine=True)
     return conversations.list_(run, window)
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, command
-from lcm_tui.cli.kinds import Moment
+from lcm_tui.cli.kinds import Moment, Stamp
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 At: TypeAlias = Annotated[
-    datetime | None,
+    Stamp | None,
     Option("--at", "Time for ages and leases (default: now).", Moment(), "TIME"),
 ]
 ShowPrepared: TypeAlias = Annotated[
@@ -56,4 +55,5 @@ def engine(
             f"--show-prepared needs a conversation: {options.by_what('engine')}.",
             details={"option": "show-prepared"},
         )
-    return engine.engine(run, named, at, show_prepared=show_prepared)
+    when = None if at is None else at.moment(run.clock)
+    return engine.engine(run, named, when, show_prepared=show_prepared)

@@ -28,7 +28,7 @@ def list_(
     from lcm_tui.cli import files
 
     named = conversation.selector("files.list")
-    return files.list_(run, named, options.window("files", paged, times))
+    return files.list_(run, named, options.window(run, "files", paged, times))
 
 
 @command("files show", examples=("files show file_b7b54f0887584669 --content",))

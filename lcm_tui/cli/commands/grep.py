@@ -146,7 +146,7 @@ def grep(
         tuple(dict.fromkeys(scope.tool)),
         tuple(dict.fromkeys(scope.kind)),
         scope.depth,
-        *times.span(),
+        *times.span(run.clock),
         limit,
         cursor,
         None if scope.context is None else scope.context == "in",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.kinds import Moment, Text, WholeNumber
+from lcm_tui.cli.kinds import Moment, Stamp, Text, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -29,7 +28,7 @@ Keep: TypeAlias = Annotated[
     int | None, Option("--keep-newest", "Keep the newest N operations.", WholeNumber(0), "N")
 ]
 Older: TypeAlias = Annotated[
-    datetime | None, Option("--before", "Only operations from before this time.", Moment(), "TIME")
+    Stamp | None, Option("--before", "Only operations from before this time.", Moment(), "TIME")
 ]
 Last: TypeAlias = Annotated[
     bool,
@@ -77,7 +76,7 @@ def list_(
     from lcm_tui.cli import history
 
     wanted = conversation.selector("history.list")
-    return history.list_(run, wanted, options.window("history", paged), unfold=unfold)
+    return history.list_(run, wanted, options.window(run, "history", paged), unfold=unfold)
 
 
 @command("history show", examples=("history show op_4c4b", "history show op_4c4b --context-before"))
@@ -133,4 +132,4 @@ def prune(
             "`history prune` needs --before TIME, --keep-newest N or a conversation.",
             details={"command": "history.prune"},
         )
-    return history.prune(run, named, before, keep, flags)
+    return history.prune(run, named, None if before is None else before.moment(run.clock), keep, flags)

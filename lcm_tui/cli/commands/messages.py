@@ -49,7 +49,7 @@ def list_(
     from lcm_tui.cli import messages
 
     named = conversation.selector("messages.list")
-    window = options.window("messages", paged, times, as_engine=run.presentation.for_programs)
+    window = options.window(run, "messages", paged, times, as_engine=True)
     return messages.list_(run, named, window, tuple(dict.fromkeys(role)), include_content=include_content)
 
 

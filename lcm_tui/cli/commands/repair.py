@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_core.errors import UsageError
@@ -10,7 +9,7 @@ from lcm_core.errors import UsageError
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, command
 from lcm_tui.cli.drafting_options import DraftFlags
-from lcm_tui.cli.kinds import Moment, WholeNumber, Words
+from lcm_tui.cli.kinds import Moment, Stamp, WholeNumber, Words
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -32,7 +31,7 @@ BadKinds: TypeAlias = Annotated[
     ),
 ]
 Since: TypeAlias = Annotated[
-    datetime | None, Option("--since", "Only summaries made since this time.", Moment(), "TIME")
+    Stamp | None, Option("--since", "Only summaries made since this time.", Moment(), "TIME")
 ]
 Most: TypeAlias = Annotated[
     int | None, Option("--limit", "Maximum number of summaries, sources first.", WholeNumber(1), "N")
@@ -69,5 +68,6 @@ def repair(
     from lcm_tui.cli.drafting import run_drafts
     from lcm_tui.cli.repair import Search
 
-    search = Search.of(named, target.summaries, kinds, since, limit, contaminated=contaminated)
+    made = None if since is None else since.moment(run.clock)
+    search = Search.of(named, target.summaries, kinds, made, limit, contaminated=contaminated)
     return run_drafts(run, "repair", search.select, flags)

@@ -54,7 +54,7 @@ def list_(
     """List the sessions of the host, newest first."""
     from lcm_tui.cli import sessions
 
-    window = options.window("sessions", paged, times)
+    window = options.window(run, "sessions", paged, times)
     return sessions.list_(run, window, agent=agent, session_key=session_key, storage=storage, current=current)
 
 

@@ -39,7 +39,7 @@ def list_(
     named = conversation.selector("summaries.list", needed=past.at is not None)
     run = run_at(run, named, past)
     filters = summaries.Filters(depth, kind, include_content)
-    window = options.window("summaries", paged, times, as_engine=run.presentation.for_programs)
+    window = options.window(run, "summaries", paged, times, as_engine=True)
     return summaries.list_(run, named, window, filters)
 
 

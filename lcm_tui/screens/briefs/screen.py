@@ -137,7 +137,7 @@ the context: the passes are shown with their cost, and belong to the same batch.
 
     async def _measure(self, data: Briefs) -> None:
         """Read what is around the briefs: a walk below every summary of the context."""
-        owner, zone = self.conversation.conversation_id, self.session.zone
+        owner, zone = self.conversation.conversation_id, self.session.engine_zone
         found = await self.session.read(measure_briefs, owner, data.briefs, zone=zone)
         self._list(data.measured(found))
         self._find = ""  # the facts above the text have grown: its matches are on other lines

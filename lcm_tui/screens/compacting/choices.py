@@ -115,7 +115,7 @@ class CompactionChoices:
         return compaction_setting(
             session.database.schema,
             rules,
-            session.zone,
+            session.engine_zone,
             self.budget,
             tail=self.tail,
             session_key=self._session_key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from lcm_core.assemble.compare import ContextDiff
@@ -37,7 +38,7 @@ async def load_comparison(session: Session, left: Side, right: Side) -> ContextD
         for side in (left, right)
     ]
     one, other = await _as_then(session, left, one), await _as_then(session, right, other)
-    return await session.read(snapshots.read_comparison, one, other, session.zone)
+    return await session.read(snapshots.read_comparison, one, other, session.engine_zone)
 
 
 async def _as_then(session: Session, side: Side, wanted: ComparedContext) -> ComparedContext:
@@ -47,11 +48,11 @@ async def _as_then(session: Session, side: Side, wanted: ComparedContext) -> Com
     from lcm_core.past.point import parse_point
     from lcm_core.snapshots import read_sides
 
-    point = parse_point(side.at)
+    point = parse_point(side.at, UTC)
     assert point is not None
     then = PastSession(session, side.conversation_id, point)
     try:
-        [assembled] = await then.read(read_sides, [wanted], session.zone)
+        [assembled] = await then.read(read_sides, [wanted], session.engine_zone)
     finally:
         await then.close()
     return replace(wanted, assembled=assembled)

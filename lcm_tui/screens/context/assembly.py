@@ -151,7 +151,7 @@ class Assembly:
         ):
             changes, session = self.changes, self._desk.session
             read = await session.read(
-                assembly_basis, self._conversation_id, settings, zone=session.zone, known=basis
+                assembly_basis, self._conversation_id, settings, zone=session.engine_zone, known=basis
             )
             self._basis, self.read_at = read, changes
             if read == basis and settings == self._made_for and self.problem is None:

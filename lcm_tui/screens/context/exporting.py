@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import tzinfo
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +69,7 @@ def export_actions(
     async def compare() -> None:
         other = step(assembly.budget, -1)
         smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
-        then = screen.then
+        then, zone = screen.then, screen.session.zone
         offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
         at = "" if then is None else then.past.point.text
         here = Side(
@@ -78,7 +79,7 @@ def export_actions(
         def check(text: str) -> str | None:
             try:
                 if text.strip().casefold() != OPENED:  # which is known when the context is assembled
-                    comparison(text.strip() or offered, here, None)
+                    comparison(text.strip() or offered, here, None, zone)
             except UsageError as error:
                 return error.message
             return None
@@ -86,12 +87,12 @@ def export_actions(
         label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
         wanted = await screen.ask(label, check=check)
         if wanted is not None and (first := await assembly.ready()) is not None:
-            screen.open(comparison(wanted.strip() or offered, here, first))
+            screen.open(comparison(wanted.strip() or offered, here, first, zone))
 
     return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
 
 
-def comparison(wanted: str, here: Side, first: Ledger | None) -> places.Comparison:
+def comparison(wanted: str, here: Side, first: Ledger | None, zone: tzinfo | None) -> places.Comparison:
     """What is compared with what when *wanted* is typed on a context.
 
     *first*: its assembly as it was when the screen was opened; None: nobody asks for that.
@@ -107,7 +108,7 @@ def comparison(wanted: str, here: Side, first: Ledger | None) -> places.Comparis
         return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)
     if wanted.casefold() == NOW and here.at:
         return places.Comparison(here, here._replace(when=NOW, at=""))
-    if (point := parse_point(wanted)) is not None and point.text != here.at:
+    if (point := parse_point(wanted, zone)) is not None and point.text != here.at:
         return places.Comparison(here._replace(when=point.text, at=point.text), here)
     if wanted.casefold() == NO_PROMPT and here.prompt:
         return places.Comparison(here._replace(when="", prompt=""), here)

@@ -191,7 +191,7 @@ class ItemList(LineView[RowKey]):
             select=self._wanted,
             limit=None if self.was_read or self._wanted else FIRST,
             overlay=self._overlay,
-            zone=session.zone,
+            zone=session.engine_zone,
         )
 
     def show(self, data: Fetched) -> None:

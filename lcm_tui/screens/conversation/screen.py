@@ -7,15 +7,15 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from lcm_core.errors import UsageError
 from lcm_core.records import Conversation
 from lcm_core.store import conversations as store_of_all
 from lcm_core.store import messages as store
 from lcm_core.store.growth import growth_of
-from lcm_core.times import iso_z, parse_utc
+from lcm_core.times import iso_z, typed_moment, zone_words
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -211,7 +211,8 @@ D compares the conversation with the Codex session that it was held in, if the h
         text: str | None = ""
         problem = ""
         while True:
-            label = "jump to: seq (120), message id (m4711), or time (2026-03-02 10:00)"
+            zone = zone_words(self.session.zone)
+            label = f"jump to: seq (120), message id (m4711), or time (2026-03-02 10:00, {zone})"
             text = await self.ask(label, text or "", check=self._jump_problem, problem=problem)
             if text is None or not text.strip():
                 return
@@ -223,8 +224,11 @@ D compares the conversation with the Codex session that it was held in, if the h
 
     def _jump_problem(self, text: str) -> str | None:
         text = text.strip()
-        if not text or _NUMBER.fullmatch(text) or moment_of(text, self.session.zone):
-            return None
+        try:
+            if not text or _NUMBER.fullmatch(text) or typed_moment(text, self.session.zone):
+                return None
+        except UsageError as error:
+            return error.message
         return f"“{text}” is no seq, message id or time: write 120, m4711 or 2026-03-02 10:00."
 
     async def _seq_at(self, text: str) -> int | None:
@@ -232,7 +236,7 @@ D compares the conversation with the Codex session that it was held in, if the h
         conversation_id = self.conversation.conversation_id
         number = _NUMBER.fullmatch(text)
         if number is None:
-            moment = moment_of(text, self.session.zone)
+            moment = typed_moment(text, self.session.zone)
             assert moment is not None  # else the prompt is still open
             return await self.session.read(store.seq_at_time, conversation_id, iso_z(moment))
         if number[1]:
@@ -242,12 +246,3 @@ D compares the conversation with the Codex session that it was held in, if the h
 
 #: A seq, or with `m` the id of a message; more digits than SQLite counts with are neither.
 _NUMBER: Final = re.compile(r"(m?)#?(-?\d{1,18})", re.ASCII)
-
-
-def moment_of(text: str, zone: tzinfo | None) -> datetime | None:
-    """A time that was typed: in *zone* (None: that of this machine), unless it names one itself."""
-    moment = parse_utc(text)
-    if moment is None or re.search(r"([Zz]|[+-]\d\d:?\d\d)$", text):
-        return moment
-    naive = moment.replace(tzinfo=None)
-    return naive.replace(tzinfo=zone) if zone is not None else naive.astimezone()

@@ -158,7 +158,7 @@ class OperationList(ListPane[str]):
         when = when_of(line.newest, self.zone)
         return {
             "sign": sign,
-            "when": Span(when if self._shared else when[:MINUTE], "dim"),
+            "when": Span(when[: SECOND if self._shared else MINUTE], "dim"),
             "conversation": Span("" if line.owner is None else str(line.owner)),
             "tokens": Span(f"{line.tokens:+,}" if line.tokens else "0"),
             "rows": Span(f"{line.rows:,}", "dim"),

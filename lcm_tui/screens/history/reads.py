@@ -11,7 +11,7 @@ from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
 from lcm_core.change.undo import undone_by
 from lcm_core.store.database import Reader
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_zoned, parse_utc
 
 from lcm_tui.views.history import HistoryLine, ListedOperation
 
@@ -67,4 +67,4 @@ async def load_operation(reader: Reader, one: Operation) -> tuple[tuple[Edit, ..
 
 def when_of(one: Operation, zone: tzinfo | None) -> str:
     """When an operation was committed, in the zone that is shown."""
-    return format_local(parse_utc(one.created_at), zone) or one.created_at
+    return format_zoned(parse_utc(one.created_at), zone) or one.created_at

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -15,6 +17,7 @@ from lcm_core.recall.live import search_live
 from lcm_core.recall.settings import recall_settings
 from lcm_core.recall.terms import parse
 from lcm_core.text import safe_line
+from lcm_core.times import zone_words
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -269,14 +272,14 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     async def _narrow(self) -> None:
         """Ask what is searched: kinds, a conversation, a time; nothing is everything."""
         text = await self.ask(
-            "Search only in (summaries 3 7d; empty: everything)",
+            f"Search only in (summaries 3 7d; empty: everything; times: {zone_words(self.session.zone)})",
             self._narrowing.text,
-            check=_problem_of,
+            check=partial(_problem_of, self.session.zone),
             explained=NARROWING,
         )
         if text is None:
             return
-        self._narrowing = parse_narrowing(text)
+        self._narrowing = parse_narrowing(text, self.session.zone)
         self.say_where()
         self._search()
 
@@ -375,10 +378,10 @@ without search tables gets a private index while you type; lcm-tui grep --forget
             self.query_input.focus()
 
 
-def _problem_of(text: str) -> str | None:
+def _problem_of(zone: tzinfo | None, text: str) -> str | None:
     """What is wrong with what a search shall be narrowed to."""
     try:
-        parse_narrowing(text)
+        parse_narrowing(text, zone)
     except UsageError as error:
         return error.message
     return None

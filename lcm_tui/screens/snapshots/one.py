@@ -100,7 +100,7 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
 
     async def fetch(self) -> Rebuilt:
         """Put it together from what stands now."""
-        return await self.session.read(load_snapshot, self.one, self.session.zone)
+        return await self.session.read(load_snapshot, self.one, self.session.engine_zone)
 
     def show(self, data: Rebuilt) -> None:
         """Show it; the cursor stays on its message."""

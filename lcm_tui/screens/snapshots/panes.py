@@ -144,7 +144,7 @@ class SnapshotList(ListPane[str]):
         one = self.by_id[key]
         common = {
             "mark": Span(MARK if key in self.marks else " ", "ok"),
-            "time": Span(when_of(one, self.zone)),
+            "time": Span(when_of(one, self.zone)[:19]),
             "id": Span(key, "key"),
         }
         if isinstance(one, DamagedSnapshot):

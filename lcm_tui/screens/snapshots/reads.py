@@ -13,7 +13,7 @@ from lcm_core.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.assemblies import DamagedSnapshot, Snapshot, snapshot_page
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Window
-from lcm_core.times import format_local, parse_utc
+from lcm_core.times import format_zoned, parse_utc
 
 #: Snapshots that are read; an engine keeps 20 of a conversation unless its host says otherwise.
 MOST: Final = 500
@@ -46,4 +46,4 @@ async def load_snapshot(reader: Reader, one: Snapshot, zone: tzinfo | None) -> R
 
 def when_of(one: Listed, zone: tzinfo | None) -> str:
     """When it was sent, in the zone that is shown; of a damaged one whatever stands there."""
-    return format_local(parse_utc(one.created_at), zone) or one.created_at
+    return format_zoned(parse_utc(one.created_at), zone) or one.created_at
