@@ -127,6 +127,8 @@ class CompactionRules:
     outlives_refusal: bool  #: a refused key ends a phase of a sweep; else it ends the operation
     endless_depth: bool  #: a negative depth of what is condensed by itself is no limit, not none
     writes_events: bool  #: a message is stored for each pass
+    compacts_current_turn: bool  #: after an overflow, finished tool calls behind the newest user message
+    reports_stored: bool  #: an operation that ends early reports what the database holds
     sweeps_only: bool  #: the engine by itself makes no leaf pass of its own
     context_threshold: float
     leaf_min_fanout: int
@@ -369,6 +371,8 @@ def _compaction(marks: _Marks) -> CompactionRules:
         outlives_refusal=marks.active,
         endless_depth=marks.active,
         writes_events=not marks.active,
+        compacts_current_turn=marks.whole_turns,
+        reports_stored=marks.whole_turns,
         sweeps_only=marks.large_content,
         context_threshold=0.75,
         leaf_min_fanout=8,

@@ -23,6 +23,7 @@ from lcm_core.operations.compaction.run import (
     PassDone,
     Runner,
     compaction_setting,
+    reason_of,
     refuse_fallback,
 )
 from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult
@@ -62,6 +63,7 @@ class CompactWork:
     adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
+    current_turn: bool = False  #: finished tool calls of the current turn may go
     spending: CallBudget | None = None  #: what it shares with other work of the same run; None: its own
 
     def forecast(self) -> ShownCompaction:
@@ -89,6 +91,7 @@ class CompactWork:
             rules=self.rules,
             session_key=session_key,
             model=model,
+            current_turn=self.current_turn,
         )
         rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
         return replace(setting, rendering=rendering)
@@ -199,6 +202,8 @@ class CompactWork:
             **compact_report.document(shown),
             "tokens": {"before": shown.forecast.tokens_before, "after": after, "afterIsAssumed": False},
             "applied": done.failed is None,
+            "compacted": bool(done.made),
+            "reason": reason_of(len(done.made), done.result, done.failed),
             "batch": done.batch or None,
             "made": [compact_report.step_document(step) for step in done.made],
             "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),

@@ -25,6 +25,7 @@ def document(shown: ShownCompaction) -> Document:
             "fromOrdinal": seen.tail_from,
             "tokens": seen.tail_tokens,
         },
+        "currentTurn": shown.setting.takes_current_turn,
         "leafChunkTokens": bounds.leaf_chunk_tokens,
         "tokens": {"before": seen.tokens_before, "after": seen.tokens_after, "afterIsAssumed": True},
         "passes": [_pass_document(one) for one in seen.passes],

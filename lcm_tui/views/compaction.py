@@ -61,6 +61,7 @@ def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
             f"{seen.tail_tokens:,} tokens"
             + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
         ),
+        *([("Current turn", "finished tool calls too")] if setting.takes_current_turn else []),
         (
             "Compaction threshold",
             f"{rules.compaction.threshold(setting.budget):,} tokens",

@@ -31,6 +31,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.change.support import context_of, dump
+from tests.conftest import DatabaseFactory
 from tests.databases import value
 from tests.operations.compacting import start_database
 
@@ -367,3 +368,24 @@ async def test_a_backup_is_offered_before_the_first_call(
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, BackupOffer))
         await pilot.press("n")
         await made(pilot, screen, 1)
+
+
+async def test_engines_from_1_1_on_offer_the_current_turn(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    path = database_copy("1.1.0-shapes")
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "2")
+    async with open_app(path, size=NARROW) as pilot:
+        await settled(pilot)
+        first = pilot.app.screen
+        assert isinstance(first, ConversationsScreen)
+        assert first.list.table.select(1)
+        await pilot.press("C")
+        await wait_for_text(pilot, "No pass: the pane says why.")
+        await pilot.press("1")
+        await wait_for_text(pilot, "mode: sweep, current turn too", "1 leaf     message 12 to 15")
+        await pilot.press("A")
+        screen = pilot.app.screen
+        assert isinstance(screen, CompactingScreen)
+        await made(pilot, screen, 1)
+    assert sources(path)[-1] == [12, 13, 14, 15]

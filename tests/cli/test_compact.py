@@ -128,6 +128,10 @@ def test_a_failure_keeps_what_was_made(database: Path, monkeypatch: pytest.Monke
     document = json.loads(done.out)
     assert (done.code, document["ok"], len(document["data"]["made"])) == (10, False, 2)
     assert document["error"]["message"] == "The server did not answer in time."
+    assert (document["data"]["compacted"], document["data"]["reason"]) == (
+        True,
+        "compaction failed after partial progress",
+    )
     assert value(database, "SELECT count(*) FROM summaries") == 2
 
 
@@ -158,6 +162,7 @@ def test_a_key_that_is_refused_halfway_ends_it_and_says_what_the_engine_would_do
     done = run("compact", 1, "--db", database, *SMALL, mode, "--apply", "--yes", "--json")
     document = json.loads(done.out)
     assert (document["error"]["code"], len(document["data"]["made"]), len(calls)) == ("PROVIDER_AUTH", 2, 3)
+    assert document["data"]["reason"] == "provider auth failure after partial compaction"
     assert ("The engine itself would continue" in document["error"]["message"]) is goes_on
 
 
@@ -198,6 +203,8 @@ def test_a_pass_for_which_a_model_said_nothing_is_told_of_as_a_cut(
         (("--leaf", "--sweep"), "sweep"),
         (("--single-root", "--until-under", "9k"), "sweep"),
         (("--if-due", "--single-root"), "if-due"),
+        (("--if-due", "--current-turn"), "current-turn"),
+        (("--leaf", "--current-turn"), "current-turn"),
         (("--tail", "-1"), "tail"),
         (("--rules", "0.2"), "rules"),
         (("--chunk", "0"), "chunk"),
@@ -209,6 +216,33 @@ def test_a_pass_for_which_a_model_said_nothing_is_told_of_as_a_cut(
 def test_options_that_do_not_fit(database: Path, arguments: tuple[str, ...], option: str) -> None:
     done = run("compact", 1, "--db", database, "--json", *arguments)
     assert (done.code, done.error["details"]["option"]) == (2, option)
+
+
+def test_finished_tool_calls_of_the_current_turn_are_compacted_when_asked_for(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("1.1.0-shapes")
+    small = ("--tail", 2, "--chunk", 400)
+    before = dump(path)
+    assert compact(path, *small)["passes"] == []
+    data = compact(path, *small, "--current-turn")
+    assert [one["sources"] for one in data["passes"]] == [[12, 13, 14, 15]]
+    assert data["currentTurn"] is True
+    assert (
+        "Current turn          finished tool calls too"
+        in run("compact", 1, "--db", path, *small, "--current-turn").out
+    )
+    done = compact(path, *small, "--current-turn", "--apply", "--yes")
+    assert (done["compacted"], done["reason"], len(done["made"])) == (True, None, 1)
+    assert run("history", "undo", "--batch", done["batch"], "--apply", "--yes", "--db", path).code == 0
+    assert dump(path) == before
+
+
+def test_an_engine_before_1_1_never_compacts_the_current_turn(database: Path) -> None:
+    done = run("compact", 1, "--db", database, "--current-turn", "--json")
+    assert (done.code, done.error["code"]) == (9, "NOT_IN_THESE_RULES")
+    assert "add --rules 1.1" in done.error["message"]
+    assert compact(database, *SMALL, "--current-turn", "--rules", "1.1")["rules"] == "1.1"
 
 
 def test_warns_of_a_host_that_is_at_it(database: Path) -> None:

@@ -45,6 +45,10 @@ SMALL = replace(EngineSettings(), large_file_token_threshold=Sourced(2000, Setti
 WHOLE = replace(SMALL, bootstrap_max_tokens=Sourced(10**9, SettingSource.ENVIRONMENT))
 
 
+async def gist(request: SummaryRequest) -> SummaryReply:
+    return SummaryReply("What was done, in short.", "a-model")
+
+
 async def opened(path: Path, **more: Any) -> Engine:
     more = {"large_files": path.parent / "lcm-files", "clock": lambda: NOW, **more}
     return await Engine.open(path, **more)
@@ -724,3 +728,19 @@ async def test_an_engine_that_is_not_wanted_any_more_closes_what_it_opened(
     await asyncio.to_thread(go_on.wait, 10)
     await asyncio.sleep(0.2)
     assert [one.name for one in tmp_path.iterdir()] == ["lcm.db"]
+
+
+async def test_after_an_overflow_finished_tool_calls_of_the_current_turn_are_compacted(
+    database_copy: DatabaseFactory,
+) -> None:
+    """Of a file of 1.1; the schema of before it knows no such thing."""
+    small = replace(
+        EngineSettings(),
+        fresh_tail_count=Sourced(2, SettingSource.ENVIRONMENT),
+        leaf_chunk_tokens=Sourced(150, SettingSource.ENVIRONMENT),
+    )
+    session = Session("?", "agent:main:overflow")
+    async with await opened(database_copy("1.1.0-shapes"), settings=small) as engine:
+        assert (await engine.compact(session, gist, budget=4_000, force=True)).made == 0
+        assert (await engine.compact(session, gist, budget=4_000, overflowed=True)).leaves == 2
+        assert (await engine.compact(session, gist, budget=4_000, overflowed=True)).made == 0

@@ -364,10 +364,14 @@ class Engine:
         force: bool = False,
         zone: tzinfo | None = None,
         model: RuntimeModel = UNKNOWN_MODEL,
+        overflowed: bool = False,
     ) -> Runner[T]:
         """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
 
-        *model* is the one that the session runs on: the operator's thresholds may depend on it.
+        *model* is the one that the session runs on: the operator's thresholds may depend on it. *overflowed*:
+        the model refused the context as too long, and all of the host's transcript is stored; then the
+        operation is forced, and from 1.1 on takes finished tool calls of the current turn too
+        (docs/engine/compaction.md, "Current turn").
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
         The runner says what was made; its ``batch`` is what takes it back. *zone* as for `assemble`.
@@ -386,7 +390,8 @@ class Engine:
             session_key=session.session_key,
             model=model,
         )
-        passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force))
+        setting = replace(setting, current_turn=overflowed)
+        passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force or overflowed))
         runner: Runner[T] = Runner(
             self.database, conversation_id, setting, summarizer, passes, now=self._clock
         )

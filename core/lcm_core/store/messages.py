@@ -391,6 +391,24 @@ async def contents_of(reader: Reader, message_ids: Sequence[MessageId]) -> dict[
     return {MessageId(row["message_id"]): row["content"] or "" for row in rows}
 
 
+#: A message's id and role, and of one of its parts the type, tool call id and metadata.
+RowOfTool = tuple[int, str, str | None, str | None, str | None]
+
+
+async def tool_rows(reader: Reader, message_ids: Sequence[MessageId]) -> list[RowOfTool]:
+    """Some messages with what their parts say of tools, part by part; one without parts is there once."""
+    if not reader.schema.has("message_parts", "tool_call_id"):
+        return []
+    rows = await reader.rows_in(
+        """SELECT m.message_id, CAST(m.role AS TEXT), CAST(p.part_type AS TEXT), CAST(p.tool_call_id AS TEXT),
+        CASE WHEN p.tool_call_id IS NULL THEN CAST(p.metadata AS TEXT) END
+        FROM messages AS m LEFT JOIN message_parts AS p ON p.message_id = m.message_id
+        WHERE m.message_id IN (?*) ORDER BY m.message_id, p.ordinal""",
+        message_ids,
+    )
+    return [(key, role or "", *part) for key, role, *part in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class UncalledPart:
     """A part that may be of a tool and has no tool call id in its column."""

@@ -25,6 +25,13 @@ SingleRoot: TypeAlias = Annotated[
     bool, Option("--single-root", "Condense to one summary before the fresh tail.")
 ]
 IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine itself would compact now.")]
+CurrentTurn: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--current-turn",
+        "Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
+    ),
+]
 NoFallback: TypeAlias = Annotated[
     bool, Option("--no-fallback", "Stop if no model gave a shorter text; never truncate.")
 ]
@@ -44,6 +51,7 @@ def compact(
     tail: options.Tail = None,
     chunk: options.Chunk = None,
     if_due: IfDue = False,
+    current_turn: CurrentTurn = False,
     no_fallback: NoFallback = False,
     rules: options.RuleSet = None,
     sql: NoSql = False,
@@ -66,6 +74,11 @@ def compact(
         raise UsageError(
             "--if-due requires --leaf or --sweep: the engine runs nothing else.",
             details={"option": "if-due"},
+        )
+    if current_turn and (leaf or single_root or if_due):
+        raise UsageError(
+            "--current-turn requires a forced --sweep or --until-under: the engine does it in no other way.",
+            details={"option": "current-turn"},
         )
     named = conversation.selector("compact")
     from lcm_core.operations.compaction.run import Mode, operation_of
@@ -93,6 +106,7 @@ def compact(
         no_fallback,
         rules=rules,
         target=until_under,
+        current_turn=current_turn,
     )
     shown = work.forecast()
     if not flags.apply or not shown.forecast.passes:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from lcm_core.budget import parse_budget, step
+from lcm_core.engine_rules import engine_rules
 from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting
 
 from lcm_tui.changes.change import Choice
@@ -18,8 +19,11 @@ from lcm_tui.frame import CommandScreen
 from lcm_tui.views.units import budget_problem
 from lcm_tui.widgets.spans import Line, Span
 
+#: A sweep that takes finished tool calls of the current turn besides (docs/engine/compaction.md).
+CURRENT_TURN: Final = "sweep, current turn too"
 MODES: Final = {
     "sweep": Mode.SWEEP,
+    CURRENT_TURN: Mode.SWEEP,
     "one leaf": Mode.ONE_LEAF,
     "leaf, then condense": Mode.LEAF,
     "until under": Mode.UNTIL_UNDER,
@@ -119,6 +123,7 @@ class CompactionChoices:
             self.budget,
             tail=self.tail,
             session_key=self._session_key,
+            current_turn=self.mode.value == CURRENT_TURN,
         )
 
     def line(self) -> Line:
@@ -149,6 +154,9 @@ class CompactionChoices:
 
     def _turn_mode(self) -> None:
         self.mode.turn()
+        rules = engine_rules(self._screen.session.database.schema).compaction
+        if self.mode.value == CURRENT_TURN and not rules.compacts_current_turn:
+            self.mode.turn()
         self.renew()
 
     def _turn_target(self) -> None:

@@ -60,8 +60,9 @@ What the engine would compact here, pass by pass, before any model is called. Ea
 its sources, their stored tokens, and its expected length. ~ marks estimates: later passes depend on the
 length of earlier drafts. Leaving costs nothing.
 
-Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one leaf,
-one leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
+Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one that
+also takes finished tool calls of the current turn, as engines from 1.1 on do after an overflow, one leaf, one
+leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
 Accept: every draft, ask for each one, or stop when no model gave a shorter text instead of truncating it. =
 sets a target size, in tokens (40k) or as a share of the budget (60%); # how many of the newest messages to
 protect; B, + and - change the budget.
@@ -87,7 +88,8 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             "accept-rest": ("Run all", "Run every remaining pass, and accept the waiting draft."),
             "choice-1": (
                 "Mode",
-                "Change the mode: sweep, one leaf, leaf then condense, until under, single root.",
+                "Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
+                "single root.",
             ),
             "choice-2": ("Target", "Change the target size, as a share of the budget."),
             "choice-3": ("Accept", "Change how drafts are accepted: all, ask each, stop on truncation."),

@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lcm_core.change.preview import STOP_THE_HOST
+from lcm_core.checks.tools import tool_part
 from lcm_core.dag.previous import joined
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.selection import WeighedContext, compact_ordinals
+from lcm_core.operations.compaction.selection import (
+    TurnMessage,
+    WeighedContext,
+    compact_ordinals,
+    newest_user,
+)
 from lcm_core.operations.compaction.sweep import Pass
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.context import compaction_rows
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.messages import contents_of
+from lcm_core.store.messages import RowOfTool, contents_of, tool_rows
 from lcm_core.store.rows import rows_by
 from lcm_core.store.state import MAINTENANCE, active_batches, cache_telemetry
 from lcm_core.summarize.source import (
@@ -86,7 +92,25 @@ async def load_for_compaction(
         list(tokens),
         compact_ordinals(ordinals),
     )
+    user = newest_user(context) if rendering.rules.compaction.compacts_current_turn else None
+    if user is not None:
+        behind = [MessageId(ref) for ref in refs[user + 1 :] if isinstance(ref, int)]
+        context.turn = _turn(await tool_rows(reader, behind))
     return LoadedContext(conversation_id, context)
+
+
+def _turn(rows: Iterable[RowOfTool]) -> dict[int, TurnMessage]:
+    """What messages have to do with tools, by id."""
+    found: dict[int, TurnMessage] = {}
+    for message_id, role, part_type, call_id, metadata in rows:
+        ids = found[message_id].ids if message_id in found else ()
+        tool = None if part_type is None else tool_part(role, part_type, call_id, metadata)
+        if role == "assistant" and part_type in ("tool", "agent"):
+            ids += ("" if tool is None else tool.call_id,)
+        elif role == "tool" and tool is not None:
+            ids += (tool.call_id,)
+        found[message_id] = TurnMessage(role, ids)
+    return found
 
 
 async def _texts(

@@ -21,6 +21,7 @@ from lcm_core.change.errors import StalePlanError
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
+from lcm_core.errors import LcmError, RefusedError
 from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.plans import (
     HostCompactsError,
@@ -39,6 +40,8 @@ from lcm_core.operations.compaction.sweep import (
     PassMoved,
     PassRefused,
     PassSkipped,
+    Result,
+    UnderResult,
 )
 from lcm_core.operations.rows import new_summary_id
 from lcm_core.records import ConversationId
@@ -76,19 +79,30 @@ class CompactionSetting:
     leaf_chunk_tokens: int | None = None  #: likewise
     #: whether the threshold that a debt has noted is still one that this configuration makes
     noted_holds: Callable[[NotedThreshold], bool] = field(default=lambda _: True, compare=False)
+    #: finished tool calls of the current turn may go, as after an overflow, where the rules know that
+    current_turn: bool = False
+
+    @property
+    def takes_current_turn(self) -> bool:
+        """Whether they do."""
+        return self.current_turn and self.rendering.rules.compaction.compacts_current_turn
 
     def bounds(self) -> Bounds:
         """The numbers by which chunks are selected."""
         own, rules = self.fresh_tail_count or 0, self.rendering.rules
         chunk = self.leaf_chunk_tokens or 0
+        tail = own if own > 0 else rules.tail.fresh_tail_count
         return Bounds(
-            own if own > 0 else rules.tail.fresh_tail_count,
+            max(1, tail) if self.takes_current_turn else tail,
             chunk if chunk > 0 else rules.compaction.leaf_chunk_tokens,
         )
 
     def compaction(self, loaded: LoadedContext, clock: Callable[[], int]) -> Compaction:
         """The passes on a context that has been read."""
-        return Compaction(loaded.context, self.rendering.rules, self.budget, clock, self.bounds())
+        rules, bounds = self.rendering.rules, self.bounds()
+        return Compaction(
+            loaded.context, rules, self.budget, clock, bounds, current_turn=self.takes_current_turn
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +328,17 @@ def compaction_setting(
     rules: str | None = None,
     session_key: str | None = None,
     model: RuntimeModel = UNKNOWN_MODEL,
+    current_turn: bool = False,
 ) -> CompactionSetting:
     """How a database of this schema is compacted under a *budget* of tokens.
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
     engine by name, None of the one that left the schema. Which of the operator's rules about thresholds
-    holds, *session_key* and *model* decide (docs/engine/thresholds.md).
+    holds, *session_key* and *model* decide (docs/engine/thresholds.md). *current_turn*: finished tool calls
+    of the current turn may go (docs/engine/compaction.md, "Current turn").
+
+    Raises:
+        RefusedError: *current_turn* is wanted by rules that do not know it.
     """
     wanted = settings_for_session(engine, session_key, model)
     found = configured(engine_rules(schema, rules), wanted)
@@ -334,7 +353,26 @@ def compaction_setting(
         session_key=session_key,
         model=model,
     )
-    return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds)
+    if current_turn and not found.compaction.compacts_current_turn:
+        raise RefusedError(
+            f"The engine of this database ({found.name}) never compacts the current turn: omit "
+            "--current-turn, or add --rules 1.1 to compact as the engine of 1.1 would.",
+            code="NOT_IN_THESE_RULES",
+        )
+    return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds, current_turn=current_turn)
+
+
+def reason_of(made: int, result: object, failed: LcmError | None) -> str | None:
+    """Why a forced operation of *made* passes did not do all, in the words of engines from 1.1 on.
+
+    docs/engine/compaction.md, "What is answered"; *failed*: what ended it.
+    """
+    refused = isinstance(result, Result | UnderResult) and result.auth_failure
+    if refused or isinstance(failed, ProviderAuthError):
+        return "provider auth failure after partial compaction" if made else "provider auth failure"
+    if failed is not None:
+        return "compaction failed after partial progress" if made else "compaction failed"
+    return None if made else "no compaction progress"
 
 
 async def refuse_fallback(draft: PassDraft) -> PassDraft:

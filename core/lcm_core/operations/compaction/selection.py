@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -24,6 +25,13 @@ class WeighedItem(NamedTuple):
     ordinal: int | None = None  #: None: one more than that of the item before
 
 
+class TurnMessage(NamedTuple):
+    """What a message of the current turn has to do with tools."""
+
+    role: str  #: as stored
+    ids: tuple[str, ...]  #: that an assistant calls, or a tool message answers; '': one without an id
+
+
 @dataclass(slots=True)
 class WeighedContext:
     """The items of a context with what selection weighs; a pass replaces a run of them by a summary.
@@ -40,6 +48,8 @@ class WeighedContext:
     blank: list[bool]
     stored: list[int]  #: ``token_count`` of each
     ordinals: Sequence[int]  #: a range where none is missing, as in nearly every context
+    #: the messages behind the newest of the user, by id; empty where no engine looks at them
+    turn: Mapping[int, TurnMessage] = field(default_factory=dict)
     tokens: int = field(init=False)  #: the stored total
 
     def __post_init__(self) -> None:
@@ -75,12 +85,14 @@ class WeighedContext:
 
     def copy(self) -> Self:
         """The same, to be changed."""
-        return self._of_columns((column[:] for column in self._columns), self.ordinals)
+        copied = self._of_columns((column[:] for column in self._columns), self.ordinals)
+        copied.turn = self.turn
+        return copied
 
     def adopt(self, other: WeighedContext) -> None:
         """Take over a context that was read again."""
         self.refs, self.weights, self.users, self.depths, self.sound, self.blank, self.stored = other._columns
-        self.ordinals, self.tokens = other.ordinals, other.tokens
+        self.ordinals, self.tokens, self.turn = other.ordinals, other.tokens, other.turn
 
     def replace(self, run: range, summary: WeighedItem) -> None:
         """A summary takes the place of a run, and the whole context is numbered from 0."""
@@ -158,6 +170,100 @@ def leaf_chunk(context: WeighedContext, tail: int, limit: int, above: int | None
         if spent >= limit:
             break
     return range(first, end)
+
+
+def newest_user(context: WeighedContext) -> int | None:
+    """The index of the newest raw message of the user."""
+    found = (at for at in range(len(context) - 1, -1, -1) if context.users[at] and context.is_message(at))
+    return next(found, None)
+
+
+def tool_chunk(context: WeighedContext, bounds: Bounds, rules: TailRules, above: int | None = None) -> range:
+    """The oldest finished tool calls of the current turn that may be compacted; maybe empty.
+
+    Groups of an assistant's calls with all their results, of at most the tokens of a leaf chunk together, the
+    first in any case; docs/engine/compaction.md, "Current turn". *above* as in `leaf_chunk`.
+    """
+    user = newest_user(context)
+    if user is None:
+        return range(0)
+    end = _recovery_tail(context, user, bounds.fresh_tail_count, rules.fresh_tail_max_tokens)
+    calls = Counter(
+        call
+        for at in range(user + 1, len(context))
+        if (message := _turn_message(context, at)) is not None and message.role == "assistant"
+        for call in message.ids
+    )
+    chunk, spent, at = range(0), 0, user + 1
+    while at < end and spent < bounds.leaf_chunk_tokens:
+        if isinstance(context.refs[at], str) or _is_plain_assistant(_turn_message(context, at)):
+            at += 1
+            continue
+        group = _tool_group(context, at, end, calls)
+        if not group:
+            break
+        at = group.stop
+        if above is not None and context.ordinals[group.start] <= above:
+            continue
+        weight = sum(context.weights[group.start : group.stop])
+        if not chunk:
+            chunk, spent = group, weight
+        elif (
+            chunk.stop == group.start
+            and _touch(context, chunk.stop)
+            and (spent + weight <= bounds.leaf_chunk_tokens)
+        ):
+            chunk, spent = range(chunk.start, group.stop), spent + weight
+        else:
+            break
+    return chunk
+
+
+def _recovery_tail(context: WeighedContext, user: int, count: int, most: int | None) -> int:
+    """The index from which on the current turn is left alone: its newest messages, at least one."""
+    end, counted, spent = len(context), 0, 0
+    for at in range(len(context) - 1, user, -1):
+        if not context.is_message(at):
+            continue
+        spent += context.weights[at]
+        if counted and (counted >= count or (most is not None and spent > most)):
+            break
+        end, counted = at, counted + 1
+    return end
+
+
+def _tool_group(context: WeighedContext, first: int, end: int, calls: Mapping[str, int]) -> range:
+    """An assistant's calls and the messages right behind it with all their results; else empty."""
+    message = _turn_message(context, first)
+    if message is None or message.role != "assistant":
+        return range(0)
+    still_open = set(message.ids)
+    if "" in still_open or any(calls[call] != 1 for call in message.ids):
+        return range(0)
+    at = first + 1
+    while still_open:
+        result = _turn_message(context, at) if at < end else None
+        if result is None or result.role != "tool" or not result.ids:
+            return range(0)
+        if not still_open.issuperset(result.ids):
+            return range(0)
+        still_open.difference_update(result.ids)
+        at += 1
+    return range(first, at)
+
+
+def _turn_message(context: WeighedContext, at: int) -> TurnMessage | None:
+    ref = context.refs[at]
+    return context.turn.get(ref) if isinstance(ref, int) and context.is_message(at) else None
+
+
+def _is_plain_assistant(message: TurnMessage | None) -> bool:
+    return message is not None and message.role == "assistant" and not message.ids
+
+
+def _touch(context: WeighedContext, at: int) -> bool:
+    """Whether an item follows the one before it without a gap in the ordinals."""
+    return context.ordinals[at] == context.ordinals[at - 1] + 1
 
 
 def raw_tokens(context: WeighedContext, tail: int) -> int:

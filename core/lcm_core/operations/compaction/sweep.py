@@ -87,6 +87,7 @@ class UnderResult:
     rounds: int
     final_tokens: int
     auth_failure: bool = False
+    acted: bool = False  #: a summary was stored
 
 
 Passes = Generator[Pass, Outcome, Result]
@@ -194,6 +195,7 @@ class Compaction:
     budget: int  #: tokens of the model's context
     clock: Clock
     bounds: Bounds
+    current_turn: bool = False  #: recovery from an overflow: finished tool calls of the current turn go too
 
     def _run(self, deadline: int | None = None) -> _Running:
         return _Running(self.context, self.rules, self.bounds, self.clock, deadline)
@@ -300,6 +302,8 @@ class Compaction:
         made: str | None = None
         while not run.ended():
             chunk = selection.leaf_chunk(self.context, run.tail(), self.bounds.leaf_chunk_tokens, skipped)
+            if not chunk and self.current_turn:
+                chunk = selection.tool_chunk(self.context, self.bounds, self.rules.tail, skipped)
             if not chunk or run.ended():
                 return
             last = self.context.ordinals[chunk.stop - 1]
@@ -422,22 +426,27 @@ class Compaction:
 
         docs/engine/compaction.md, "Until under"; *observed*: tokens of the prompt as a host saw it.
         """
-        target = target if target is not None and target > 0 else self.budget
+        goal = self.rules.compaction.threshold(self.budget) if self.current_turn else self.budget
+        target = target if target is not None and target > 0 else goal
+        acted = False
         last = max(self.context.tokens, observed)
         if last < target:
             return UnderResult(True, 0, last)
+        reports_stored = self.rules.compaction.reports_stored
         bounded = self.rules.compaction.bounded
         deadline = self.clock() + self.rules.compaction.compact_until_under_deadline_ms
         for number in range(1, self.rules.compaction.max_rounds + 1):
             if bounded and number > 1 and self.clock() >= deadline:
-                return UnderResult(False, number - 1, last)
+                return UnderResult(False, number - 1, last, acted=acted)
             result = yield from self.sweep(deadline=deadline)
             after = result.tokens_after
+            acted = acted or result.acted
             if result.auth_failure or result.halted:
-                return UnderResult(False, number, after, result.auth_failure)
+                left = self.context.tokens if reports_stored else after
+                return UnderResult(False, number, left, result.auth_failure, acted)
             if after <= target:
-                return UnderResult(True, number, after)
+                return UnderResult(True, number, after, acted=acted)
             if not result.acted or after >= last:
-                return UnderResult(False, number, after)
+                return UnderResult(False, number, after, acted=acted)
             last = after
-        return UnderResult(last <= target, self.rules.compaction.max_rounds, last)
+        return UnderResult(last <= target, self.rules.compaction.max_rounds, last, acted=acted)
