@@ -68,6 +68,7 @@ def list_(
         {
             "total": len(wanted),
             "items": [_listed(one, held.get(one), known) for one in items],
+            "checkpoints": listing.checkpoints,
             "problems": _passed_over(listing),
         },
         [_table(run, items, held, known), *_not_read(listing)],
@@ -160,8 +161,11 @@ def _passed_over(listing: HostListing) -> list[Json]:
 
 def _not_read(listing: HostListing) -> list[Block]:
     lines = [Note(one.sentence) for one in listing.problems[:_PROBLEMS]]
-    rest = len(listing.problems) - len(lines)
-    return [*lines, *([Note(f"and {rest:,} more places")] if rest > 0 else [])]
+    if (rest := len(listing.problems) - len(lines)) > 0:
+        lines.append(Note(f"and {rest:,} more places"))
+    if listing.checkpoints:
+        lines.append(Note(f"{counted(listing.checkpoints, 'checkpoint')} left out."))
+    return [*lines]
 
 
 def _table(

@@ -81,7 +81,7 @@ def verbose(settings: Settings) -> Iterator[None]:
 
 
 def with_unread(unread: Sequence[str], presentation: Presentation, call: Callable[[], Outcome]) -> Outcome:
-    """Run a command and say once what of the configuration was *unread*: before it, in JSON with its answer."""
+    """Run a command and say once what of the configuration was *unread*: first, in JSON with its answer."""
     said = " ".join(unread)
     if not presentation.for_programs:
         _say(said)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from lcm_core.errors import CancelledError
-from lcm_core.host.listing import FilePlace, HostSession, list_sessions, unknown_to
+from lcm_core.host.listing import FilePlace, HostSession, Storage, find_session, list_sessions, unknown_to
 from lcm_core.ingest.jsonl import HEAD_BYTES
 from lcm_core.ingest.sessions import (
     DiskSession,
     SessionState,
     find_sessions,
 )
+from lcm_core.operations.backfill import find_transcript
 
 from tests.databases import reading
 
@@ -222,14 +223,113 @@ def test_links_that_leave_the_folder_are_not_followed(tmp_path: Path) -> None:
     (home / "other").mkdir()
     (home / "other" / "sessions").symlink_to(tmp_path / "outside" / "sessions")
     listing = find_sessions(home)
-    assert [session.path.name for session in listing.sessions] == ["a.jsonl", "b.jsonl"]
+    assert [session.path.name for session in listing.sessions] == ["a.jsonl"]
     assert [str(problem.path.relative_to(home)) for problem in listing.problems] == [
+        "agent/sessions/b.jsonl",
         "agent/sessions/c.jsonl",
         "agent/sessions/d.jsonl",
         "agent/sessions/e.jsonl",
         "linked",
         "other/sessions",
     ]
+
+
+CHECKPOINT = "{}.checkpoint.0d9f1c6e-1111-4222-8333-94444444444{}.jsonl"
+#: Files of session `a` in the order of their times, newest first; the index's entry; files that count; keys.
+SEVERAL: dict[str, tuple[list[str], object, list[str], list[str | None]]] = {
+    "newer checkpoints": (
+        [CHECKPOINT.format("a", 1), CHECKPOINT.format("a", 2), "a.jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "/x/a.jsonl"}},
+        ["a.jsonl"],
+        ["k"],
+    ),
+    "checkpoints alone": ([CHECKPOINT.format("a", 1)], {}, [], []),
+    "a checkpoint that the index names": (
+        ["a.jsonl", CHECKPOINT.format("a", 1)],
+        {"k": {"sessionId": "a", "sessionFile": CHECKPOINT.format("a", 1)}},
+        [CHECKPOINT.format("a", 1)],
+        ["k"],
+    ),
+    "a newer conflicted copy": (
+        ["a (conflicted copy).jsonl", "a.sync-conflict-20260302-090000-ABC.jsonl", "a.jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "C:\\x\\a.jsonl"}},
+        ["a.jsonl"],
+        ["k"],
+    ),
+    "a copy without an index": (["a copy.jsonl", "a.jsonl"], {}, ["a.jsonl"], [None]),
+    "copies alone": (["a 2.jsonl", "a 3.jsonl"], {}, ["a 2.jsonl"], [None]),
+    "an index without names of files": (
+        ["a (1).jsonl", "a.jsonl"],
+        {"k": {"sessionId": "a"}},
+        ["a.jsonl"],
+        ["k"],
+    ),
+    "the index names a copy": (
+        ["a.jsonl", "a (1).jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "a (1).jsonl"}},
+        ["a (1).jsonl"],
+        ["k"],
+    ),
+    "a topic that the index names": (
+        ["a.jsonl", "a-topic-12.jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "a-topic-12.jsonl"}},
+        ["a-topic-12.jsonl"],
+        ["k"],
+    ),
+    "a newer topic that it does not name": (
+        ["a-topic-12.jsonl", "a.jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "a.jsonl"}},
+        ["a.jsonl"],
+        ["k"],
+    ),
+    "two topics that it names": (
+        ["a-topic-1.jsonl", "a.jsonl", "a-topic-2.jsonl"],
+        {
+            "k1": {"sessionId": "a", "sessionFile": "a-topic-1.jsonl"},
+            "k2": {"sessionId": "a", "sessionFile": "a-topic-2.jsonl"},
+        },
+        ["a-topic-1.jsonl", "a-topic-2.jsonl"],
+        ["k1", "k2"],
+    ),
+    "topics without an index": (
+        ["a-topic-1.jsonl", "a-topic-2.jsonl", "a.jsonl", "a (1).jsonl"],
+        {},
+        ["a-topic-1.jsonl", "a-topic-2.jsonl", "a.jsonl"],
+        [None, None, None],
+    ),
+    "a file of the index that is not there": (
+        ["a.jsonl", "a (1).jsonl"],
+        {"k": {"sessionId": "a", "sessionFile": "/elsewhere/gone.jsonl"}},
+        ["a.jsonl"],
+        ["k"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "index", "counting", "keys"), SEVERAL.values(), ids=SEVERAL)
+def test_of_several_files_of_a_session_that_of_the_index_counts(
+    files: list[str], index: object, counting: list[str], keys: list[str | None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "agents" / "main" / "sessions"
+    for age, name in enumerate(files):
+        write(folder / name, header("a") + "{}\n" * age, 1_000_000 - age)
+    write(folder / "a.jsonl.reset.2026-03-02T09-00-00.000Z", header("a"), 2_000_000)
+    write(folder / "sessions.json", json.dumps(index))
+    listing = find_sessions(tmp_path / "agents")
+    live = [one for one in listing.sessions if one.state is SessionState.LIVE]
+    assert [one.path.name for one in live] == counting
+    assert [one.session_key for one in live] == keys
+    assert listing.checkpoints == sum(".checkpoint." in name for name in files if name not in counting)
+    left = {name for name in files if name not in counting and ".checkpoint." not in name}
+    assert {problem.path.name for problem in listing.problems} == left
+    assert all(problem.is_remark and "session a" in problem.sentence for problem in listing.problems)
+    of_host = list_sessions(tmp_path / "agents")
+    assert [disk_of(one).path.name for one in of_host.sessions if one.storage is Storage.JSONL] == counting
+    assert of_host.checkpoints == listing.checkpoints
+    if counting:
+        assert find_transcript(tmp_path / "agents", "main", "a").path.name in counting
+    if len(counting) == 1:
+        assert disk_of(find_session(of_host, "a")).path.name == counting[0]
 
 
 def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:

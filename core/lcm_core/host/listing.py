@@ -129,6 +129,7 @@ class HostListing:
     problems: tuple[SessionProblem, ...]
     read: Mapping[Path, _ReadDatabase] = field(default_factory=dict, compare=False)  #: by database
     files: SessionIndex = field(default_factory=SessionIndex, compare=False)
+    checkpoints: int = 0  #: files with copies of sessions as they were, which are left out
 
 
 def list_sessions(
@@ -164,7 +165,7 @@ def list_sessions(
     for session in (*_of_files(listed.sessions, found, keys), *_imported(folder, found)):
         _take(found, session)
     in_order = tuple(sorted(found.values(), key=_newest_first))
-    return HostListing(in_order, tuple(problems), read, listed.index)
+    return HostListing(in_order, tuple(problems), read, listed.index, listed.checkpoints)
 
 
 def _read_database(database: Path, root: Path, state: FileState | None) -> _ReadDatabase:
@@ -206,7 +207,10 @@ def find_session(listing: HostListing, session_id: str, agent: str | None = None
         NotFoundError: there is none, or several agents have one.
     """
     of_agent = [one for one in listing.sessions if agent in (None, one.agent)]
-    found = [one for one in of_agent if one.session_id == session_id]
+    found = [one for one in of_agent if session_id == one.session_id or session_id in _names_of(one)]
+    first = min((_ORDER.index(one.storage) for one in found), default=None)
+    found = [one for one in found if _ORDER.index(one.storage) == first]
+    found = [one for one in found if one.session_id == session_id] or found
     found = found or [one for one in of_agent if session_id and one.session_id.startswith(session_id)]
     if len(found) == 1:
         return found[0]

@@ -1,8 +1,8 @@
 """The session files of a host on disk, found without reading more than the first line of each.
 
-Layout: docs/host.md, "Session files". Nothing is opened that leaves the folder through a symbolic link,
-nothing is opened twice while its size and time stay the same, and what cannot be read is reported beside the
-rest.
+Layout: docs/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves the
+folder through a symbolic link, nothing is opened twice while its size and time stay the same, and what cannot
+be read is reported beside the rest.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -43,6 +43,8 @@ _FILE_NAME = re.compile(
     r"(?P<stem>.+?)\.jsonl(?:\.(?P<state>reset|deleted)\.(?P<stamp>.+?))?(?P<packed>\.zst|\.gz)?", re.DOTALL
 )
 _TOPIC = re.compile(r"(?P<id>.+)-topic-(?P<topic>\d+)", re.DOTALL)
+#: The stem of a copy that the host keeps of a session as it was.
+_CHECKPOINT = re.compile(r".+\.checkpoint\.[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.DOTALL)
 
 
 class SessionState(StrEnum):
@@ -128,6 +130,7 @@ class SessionListing:
     index: SessionIndex
     opened: int  #: files whose content was read for this listing
     databases: tuple[Path, ...] = ()  #: OpenClaw's own, whose sessions are not listed
+    checkpoints: int = 0  #: copies of sessions as they were, which are left out
 
 
 def find_sessions(
@@ -169,6 +172,7 @@ class _Finder:
         self.headers: dict[str, tuple[_Stamp, TranscriptHeader | None]] = {}
         self.registries: dict[str, tuple[_Stamp, _Registry]] = {}
         self.opened = 0
+        self.checkpoints = 0
 
     def find(self) -> SessionListing:
         entries = {} if is_host_store(self.folder) else self._entries(self.folder)
@@ -191,10 +195,11 @@ class _Finder:
             index=SessionIndex(self.headers, self.registries),
             opened=self.opened,
             databases=host_databases(self.folder),
+            checkpoints=self.checkpoints,
         )
 
-    def _problem(self, path: Path, reason: str) -> None:
-        self.problems.append(SessionProblem(path, reason))
+    def _problem(self, path: Path, reason: str, *, is_remark: bool = False) -> None:
+        self.problems.append(SessionProblem(path, reason, is_remark))
 
     def _inside(self, path: Path) -> bool:
         """Whether the path stays in the folder when its links are followed; reported when it does not."""
@@ -229,12 +234,16 @@ class _Finder:
 
     def _list(self, folder: Path, entries: Mapping[str, os.stat_result], agent: str | None) -> None:
         registry = self._registry(folder, entries)
+        live: dict[str, list[tuple[int, DiskSession]]] = {}
         for name, status in entries.items():
             check_cancelled(self.cancelled)
             matched = _FILE_NAME.fullmatch(name)
             if matched is None or stat.S_ISDIR(status.st_mode):
                 continue
             path = folder / name
+            if _CHECKPOINT.fullmatch(matched["stem"]) and name not in registry.by_file:
+                self.checkpoints += 1
+                continue
             if not stat.S_ISREG(status.st_mode):
                 self._problem(path, "This is not a regular file and was not opened.")
                 continue
@@ -242,7 +251,7 @@ class _Finder:
             header = None if packed else self._header(path, status)
             session_id = header.session_id if header and header.session_id else None
             session_id, stem = session_id or matched["stem"], matched["stem"]
-            key = _key(registry, name, session_id, entries)
+            key = registry.by_file.get(name)
             session = DiskSession(
                 agent=agent or _agent_in(key),
                 session_id=session_id,
@@ -255,7 +264,41 @@ class _Finder:
                 packed=packed,
                 header=header,
             )
-            self.sessions.append((status.st_mtime_ns, session))
+            if session.state is SessionState.LIVE:
+                live.setdefault(session_id, []).append((status.st_mtime_ns, session))
+            else:
+                self._add(session, status.st_mtime_ns, _key_of_id(registry, session, entries))
+        for several in live.values():
+            self._add_one_of(several, registry, entries)
+
+    def _add(self, session: DiskSession, modified_ns: int, key: str | None) -> None:
+        key = session.session_key or key
+        agent = session.agent or _agent_in(key)
+        self.sessions.append((modified_ns, replace(session, session_key=key, agent=agent)))
+
+    def _add_one_of(
+        self,
+        several: Sequence[tuple[int, DiskSession]],
+        registry: _Registry,
+        entries: Mapping[str, os.stat_result],
+    ) -> None:
+        """Take the files that count of the live ones with one session id, and say which do not."""
+        ordered = sorted(several, key=lambda each: (_rank(each[1]), -each[0], each[1].path.name))
+        named = [each for each in ordered if each[1].session_key is not None]
+        kept = named or [each for each in ordered if _is_own_name(each[1])] or ordered[:1]
+        kept = list({each[1].stem: each for each in reversed(kept)}.values())[::-1]
+        first = kept[0][1]
+        for modified_ns, session in kept:
+            key = _key_of_id(registry, session, entries) if session is first else None
+            self._add(session, modified_ns, key)
+        why = "the index names" if named else "counts"
+        for _, session in ordered:
+            if all(session is not one for _, one in kept):
+                self._problem(
+                    session.path,
+                    f"This is another file of session {session.session_id}: {why} {first.path.name}.",
+                    is_remark=True,
+                )
 
     def _header(self, path: Path, status: os.stat_result) -> TranscriptHeader | None:
         stamp, key = _Stamp(status.st_size, status.st_mtime_ns), os.fspath(path)
@@ -330,14 +373,22 @@ def _base_name(entry: JsonObject) -> str | None:
     return re.split(r"[/\\]", stored)[-1] or None if stored else None
 
 
-def _key(
-    registry: _Registry, name: str, session_id: str, present: Mapping[str, os.stat_result]
+def _key_of_id(
+    registry: _Registry, session: DiskSession, present: Mapping[str, os.stat_result]
 ) -> str | None:
-    """The key of a file: by its name, else by its id when the entry's own file is not there."""
-    if name in registry.by_file:
-        return registry.by_file[name]
-    key, file_name = registry.by_id.get(session_id, (None, None))
+    """The key of a file by its session id, when the entry's own file is not there."""
+    key, file_name = registry.by_id.get(session.session_id, (None, None))
     return None if file_name in present else key
+
+
+def _is_own_name(session: DiskSession) -> bool:
+    """Whether the host itself names files so: by the session's id, with the thread of a topic or without."""
+    return session.stem == session.session_id or session.topic is not None
+
+
+def _rank(session: DiskSession) -> tuple[bool, bool]:
+    """Of the files of one session: the one with the id's name before topics, plain before packed ones."""
+    return session.stem != session.session_id, session.packed
 
 
 def _agent_of(folder: Path) -> str | None:

@@ -114,7 +114,7 @@ def find_transcript(sessions: Path, agent: str, session_id: str) -> DiskSession:
     listed = [one for one in listing.sessions if one.agent == agent]
     found = [one for one in listed if wanted in (one.session_id, one.stem, one.path.name)]
     # A topic's own name says more than the id that its file shares with others.
-    found.sort(key=lambda one: (one.stem != wanted, one.state is not SessionState.LIVE))
+    found.sort(key=lambda one: (one.state is not SessionState.LIVE, one.stem != wanted))
     if found:
         return found[0]
     known = ", ".join(one.stem for one in listed[:_NAMED])
