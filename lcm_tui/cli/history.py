@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lcm_core.change.codec import encode_edits
 from lcm_core.change.forgetting import prunable, prune_history
-from lcm_core.change.journal import Operation, beginning, edits_of, get, operations
+from lcm_core.change.journal import DamagedRecordError, Operation, beginning, edits_of, get, operations
 from lcm_core.change.plan import Edit, Plan
 from lcm_core.change.undo import (
     latest,
@@ -111,7 +111,10 @@ def show(run: Run, wanted: str) -> Answer:
         "redoable": not found.effective and found.why_not is None,
         "whyNot": found.why_not,
     }
-    return run.answer("history.show", data, operation_blocks(run.time, found))
+    told = run.answer("history.show", data, operation_blocks(run.time, found))
+    if found.damaged is None:
+        return told
+    return replace(told, exit_code=found.damaged.exit_code, failed=found.damaged)
 
 
 def show_context(run: Run, wanted: str) -> Answer:
@@ -128,14 +131,16 @@ async def _named_operation(reader: Reader, wanted: str) -> Operation:
 async def _load(reader: Reader, wanted: str) -> ShownOperation:
     operation = await reader.run(get, await operation_beginning(reader, wanted))
     edits: Sequence[Edit] | None = None
-    by, why_not = operation.undone_by, None
+    by, why_not, damaged = operation.undone_by, None, None
     try:
         edits = await reader.run(edits_of, operation)
         by = await undone_by(reader, operation.id)
         await (plan_undo if by is None else plan_redo)(reader, operation.id)
+    except DamagedRecordError as error:
+        why_not, damaged = error.message, error if edits is None else None
     except RefusedError as error:
         why_not = error.message
-    return ShownOperation(operation, edits, by, why_not)
+    return ShownOperation(operation, edits, by, why_not, damaged)
 
 
 async def operation_beginning(reader: Reader, wanted: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.change.journal import BRIEF_BATCH, Operation
+from lcm_core.change.journal import BRIEF_BATCH, DamagedRecordError, Operation
 from lcm_core.change.plan import Edit, title_of_several
 from lcm_core.change.preview import words_of
 from lcm_core.change.verify import Step
@@ -171,6 +171,7 @@ class ShownOperation:
     edits: Sequence[Edit] | None  #: None: they cannot be read
     undone_by: str | None  #: what undoes it now; None: it is in effect
     why_not: str | None  #: why it can be neither undone nor redone
+    damaged: DamagedRecordError | None  #: its record is not one that a commit wrote
 
     @property
     def effective(self) -> bool:

@@ -14,6 +14,7 @@ from lcm_core.change.codec import CodecError, inflate
 from lcm_core.change.commit import commit
 from lcm_core.change.exports import Export, export_folder, read_export, remove_export, write_export
 from lcm_core.change.forgetting import prune_history
+from lcm_core.change.journal import DamagedRecordError
 from lcm_core.errors import RefusedError
 from lcm_core.private_files import make_private, roots
 
@@ -155,7 +156,7 @@ def test_bytes_that_stand_for_too_many_are_refused(database_copy):
     done = commit(path, plan_of(update(path, "messages", "message_id", 5, content="changed")))
     for stored in ("5", "1.5", "'x'", "x''"):
         run(path, f"UPDATE lcm_tui_operations SET resolution = {stored}")
-        with pytest.raises(RefusedError, match="cannot be read"):
+        with pytest.raises(DamagedRecordError, match="cannot be read"):
             undo(path, done.id)
     assert value(path, "SELECT content FROM messages WHERE message_id = 5") == "changed"
 

@@ -15,7 +15,7 @@ from lcm_core.change import exports
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import DiskFullError, StalePlanError, WouldBreakError
 from lcm_core.change.forgetting import prune_history
-from lcm_core.change.journal import Operation, edits_of, get, operations
+from lcm_core.change.journal import DamagedRecordError, Operation, edits_of, get, operations
 from lcm_core.change.plan import Plan, Symbol, SymbolKind, insertion
 from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
@@ -429,7 +429,7 @@ def test_a_damaged_record_is_refused_in_a_sentence(database_copy):
     for name, content in (("edits", "x'00'"), ("edits", "'text'"), ("resolution", "x'00'")):
         old = value(path, f"SELECT {name} FROM lcm_tui_operations")
         run(path, f"UPDATE lcm_tui_operations SET {name} = {content}")
-        with pytest.raises(RefusedError, match="cannot be read"):
+        with pytest.raises(DamagedRecordError, match=rf"{first.id} \(row 1\) cannot be read"):
             undo(path, first.id)
         run(path, f"UPDATE lcm_tui_operations SET {name} = x'{old.hex()}'")
     run(path, "UPDATE lcm_tui_operations SET row_counts = 'x', removed_findings = '3'")

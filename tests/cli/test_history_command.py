@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -207,11 +208,14 @@ def test_why_an_operation_cannot_be_undone_is_shown(path: Path):
 def test_an_operation_whose_record_is_damaged_is_still_shown(path: Path):
     operation = dissolve(path)
     change_behind(path, "UPDATE lcm_tui_operations SET edits = x'00'")
-    data = history(path, "show", operation, "--json").data
-    assert (data["edits"], data["undoable"]) == (None, False)
-    assert "history of this database is damaged" in data["whyNot"]
+    shown = history(path, "show", operation, "--json")
+    assert shown.code == 5
+    document = json.loads(shown.out)
+    assert (document["ok"], document["error"]["details"]["operationId"]) == (False, operation)
+    assert (document["data"]["edits"], document["data"]["undoable"]) == (None, False)
+    assert "history of this database is damaged" in document["data"]["whyNot"]
     assert "damaged" in history(path, "show", operation).out
-    assert history(path, "undo", operation, "--apply", "--yes").code == 9
+    assert history(path, "undo", operation, "--apply", "--yes").code == 5
 
 
 # -- undo and redo -----------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from lcm_core.change.plan import (
+    CONTEXT,
+    KEYS,
     Cell,
     Cells,
     Edit,
@@ -21,8 +23,10 @@ from lcm_core.change.plan import (
     SymbolKind,
     insertion,
     renumbering,
+    touched_rows,
 )
 from lcm_core.store.connecting import SqlValue
+from lcm_core.store.typed import GREATEST, LEAST
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -50,7 +54,9 @@ def decode_edits(values: Json) -> tuple[Edit, ...]:
     """
     try:
         return tuple(_read_edit(_object(value)) for value in _array(values))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except KeyError as error:
+        raise CodecError(f"not a list of edits: there is no {error}") from error
+    except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"not a list of edits: {error}") from error
 
 
@@ -176,10 +182,10 @@ def _item(item: Item | None) -> Json:
 def _read_edit(value: dict[str, Json]) -> Edit:
     match value["edit"]:
         case "insert":
-            return insertion(str(value["table"]), _read_cells(value["row"]))
+            return insertion(_text(value["table"]), _read_cells(value["row"]))
         case "update" | "delete" as name:
             return RowChange(
-                str(value["table"]),
+                _text(value["table"]),
                 _read_cells(value["key"]),
                 _read_cells(value["before"]),
                 _read_cells(value["after"]) if name == "update" else None,
@@ -212,20 +218,18 @@ def _read_move(value: dict[str, Json]) -> Move:
 
 
 def _read_cells(value: Json) -> Cells:
-    found = _object(value)
-    if _NESTED.isdisjoint(map(type, found.values())):  # as most rows
-        return Cells.of(cast(Mapping[str, Cell], found))
-    return Cells.of({name: _read_cell(cell) for name, cell in found.items()})
-
-
-#: What stands for a value that JSON cannot hold, or for none.
-_NESTED: Final = frozenset({dict, list})
+    return Cells.of({_text(name): _read_cell(cell) for name, cell in _object(value).items()})
 
 
 def _read_cell(value: Json) -> Cell:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        _integer(int(value))
+        return value
     if isinstance(value, dict):
         if "$new" in value:
-            return Symbol(str(value["$new"]), SymbolKind(str(value["of"])))
+            return Symbol(_text(value["$new"]), SymbolKind(str(value["of"])))
         if "$blob" in value:
             return base64.b64decode(str(value["$blob"]), validate=True)
         if "$text" in value:
@@ -280,4 +284,67 @@ def _array(value: Json) -> list[Json]:
 def _integer(value: Json) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise CodecError("a number was expected")
+    if not LEAST <= value <= GREATEST:
+        raise CodecError("a number has more than 64 bits")
     return value
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise CodecError("a text was expected")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError as error:
+        raise CodecError("a text is not valid Unicode") from error
+    return value
+
+
+# -- what only a commit can have made --------------------------------------------------------------------
+
+
+def check_committed(edits: Iterable[Edit]) -> None:
+    """Hold edits to what every commit of ours leaves: known places, whole keys, no symbols.
+
+    Raises:
+        CodecError: nothing of ours made one of them.
+    """
+    for edit in edits:
+        if any(row.has_symbols for _, _, row in touched_rows(edit)):
+            raise CodecError("a value is not known")
+        if isinstance(edit, Splice):
+            _check_splice(edit)
+        else:
+            _check_row(edit)
+
+
+def _check_row(edit: RowChange) -> None:
+    key = edit.key.as_dict()
+    if edit.table == CONTEXT:
+        raise CodecError("items of a context change by splices only")
+    if not key or not set(KEYS.get(edit.table, ())) <= set(key) or edit.key.has_symbols:
+        raise CodecError(f"a row of {edit.table} is named by {', '.join(key) or 'nothing'}")
+    if edit.before is None:
+        return
+    if any(name in edit.before and edit.before[name] != value for name, value in key.items()):
+        raise CodecError(f"a row of {edit.table} is named by a key that it does not have")
+    if edit.after is None and not set(key) <= set(edit.before.columns):
+        raise CodecError(f"a row of {edit.table} that goes is not whole")
+    if edit.after is not None and edit.after.columns != edit.before.columns:
+        raise CodecError(f"a row of {edit.table} changes, and not all of it is known")
+
+
+def _check_splice(edit: Splice) -> None:
+    owner = edit.conversation_id
+    items = [one for one in (edit.after, edit.before, *(move.item for move in edit.moves)) if one is not None]
+    if isinstance(owner, Symbol) or any(isinstance(item.ref, Symbol) for item in items):
+        raise CodecError("a value is not known")
+    if any(not 0 <= item.occurrence < max(item.copies, 1) for item in items) or min(edit.copies) < 0:
+        raise CodecError("an item of a context is counted wrongly")
+    for row in (*edit.removed, *edit.inserted):
+        if not _ITEM.issubset(row.columns):
+            raise CodecError("an item of a context has no ordinal or no id")
+        if type(row["ordinal"]) is not int or row["conversation_id"] != owner:
+            raise CodecError(f"an item is not in the context of conversation {owner}")
+
+
+_ITEM: Final = frozenset({"conversation_id", "ordinal", "message_id", "summary_id"})

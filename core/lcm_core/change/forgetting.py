@@ -86,7 +86,7 @@ def _concerns(
         return True
     try:
         edits = edits_of(writer, operation)
-    except RefusedError:  # what cannot be read any more may hold anything
+    except LcmError:  # what cannot be read any more may hold anything
         return operation.conversation_id is None
     return any(
         name in named and value in named[name]

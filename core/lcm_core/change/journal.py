@@ -18,10 +18,11 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from lcm_core.change.codec import (
     CodecError,
+    check_committed,
     decode_edits,
     decode_values,
     encode_edits,
@@ -34,11 +35,12 @@ from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.exports import Export, read_export
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import Edit, RowCount, Values, substitute
-from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.errors import DatabaseError, NotFoundError, RefusedError
 from lcm_core.records import Timestamp
 from lcm_core.store.connecting import Row, Rows, SqlValue
 from lcm_core.store.schema import JOURNAL
 from lcm_core.store.typed import GREATEST, LEAST, number, text
+from lcm_core.text import clip, safe_line
 
 TABLE = JOURNAL
 #: Operations that `operations` gives at a time.
@@ -76,6 +78,22 @@ class JournalRow:
     values: tuple[SqlValue, ...] = field(repr=False)
     table_exists: bool  #: else it is to be made
 
+
+class DamagedRecordError(DatabaseError):
+    """The row of an operation is not one that a commit wrote: it can be neither shown nor undone."""
+
+    default_code: ClassVar[str] = "HISTORY_DAMAGED"
+
+    def __init__(self, operation: Operation, why: str) -> None:
+        super().__init__(
+            f"The history of this database is damaged: operation {operation.id} (row {operation.place}) "
+            f"cannot be read ({clip(safe_line(why), _WHY)}). Nothing was changed; `lcm-tui history list` "
+            "shows the other operations.",
+            details={"operationId": operation.id, "row": operation.place},
+        )
+
+
+_WHY: Final = 160
 
 #: How the id of a batch begins that ends with a focus brief: so it shows where it ended before.
 BRIEF_BATCH: Final = "batch_brief_"
@@ -197,19 +215,19 @@ def edits_of(db: Rows, operation: Operation) -> tuple[Edit, ...]:
     """What an operation did, as it was committed: whole rows, real ids. Reads its export if it has one.
 
     Raises:
-        RefusedError: its edits cannot be read any more.
+        DamagedRecordError: its row is not one that a commit wrote.
+        RefusedError: the row or its export is gone.
     """
     rows = db.rows(f"SELECT edits, resolution FROM {TABLE} WHERE id = ?", (operation.id,))
     if not rows:
         raise RefusedError(f"Operation {operation.id} is no longer in the history. Nothing was changed.")
     packed = read_export(operation.export) if operation.export else rows[0]["edits"]
     try:
-        return _resolved(unpack(packed), rows[0]["resolution"])
+        edits = _resolved(unpack(packed), rows[0]["resolution"])
+        check_committed(edits)
     except (CodecError, TypeError) as error:
-        raise RefusedError(
-            f"The history of this database is damaged: operation {operation.id} cannot be read ({error}). "
-            "Nothing was changed."
-        ) from error
+        raise DamagedRecordError(operation, str(error)) from error
+    return edits
 
 
 def of_batch(db: Rows, batch: str) -> list[Operation]:
