@@ -38,7 +38,7 @@ from lcm_core.ingest.parts import StoredPart
 from lcm_core.ingest.payloads import Payload, payload_path, remove_payloads, write_payloads
 from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
-from lcm_core.operations.rows import context_item, delete, in_context_order, listing_of, update
+from lcm_core.operations.rows import context_item, delete, forget, in_context_order, listing_of, update
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
@@ -57,7 +57,7 @@ from lcm_core.store.ingested import (
     turn_before,
 )
 from lcm_core.store.ownership import values_taken
-from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.rows import StoredRow, referring_columns, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.times import sql_utc
 from lcm_core.wording import counted
@@ -538,6 +538,10 @@ async def _deletions(reader: Reader, conversation_id: ConversationId, ids: list[
         if item["message_id"] in gone:
             place = Place(listing.refs.index(ref_of(item)), (), 0)
             edits.append(carry_out(listing, conversation_id, place, [item], ()).splice)
+    for one in await referring_columns(reader, "messages"):
+        if one.table not in ("context_items", "message_parts"):
+            rows = await rows_by(reader, one.table, one.column, ids)
+            edits += forget(one.table, one.column, rows) if one.forgets else delete(one.table, rows)
     for table in ("message_parts", "messages"):
         edits += delete(table, await rows_by(reader, table, "message_id", ids))
     return edits

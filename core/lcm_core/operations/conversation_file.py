@@ -27,7 +27,7 @@ import platformdirs
 from lcm_core import __version__
 from lcm_core.change.codec import CodecError, decode_values, encode_values
 from lcm_core.change.errors import DiskFullError
-from lcm_core.change.plan import Edit, touched_rows, value_of
+from lcm_core.change.plan import Edit, RowChange, touched_rows, value_of
 from lcm_core.errors import FileMissingError, NotFoundError, RefusedError
 from lcm_core.ingest.jsonl import open_regular
 from lcm_core.operations.prune import deletion_pieces
@@ -183,8 +183,11 @@ def _plain(text: str | None) -> str | None:
 
 
 def _rows(edits: Iterable[Edit]) -> Iterator[tuple[str, FileRow]]:
-    for table, _, row in (one for edit in edits for one in touched_rows(edit)):
-        yield table, {name: value_of(value) for name, value in row.values}
+    """The rows that some edits delete; one that only loses a reference is another conversation's."""
+    for edit in edits:
+        if not isinstance(edit, RowChange) or edit.after is None:
+            for table, _, row in touched_rows(edit):
+                yield table, {name: value_of(value) for name, value in row.values}
 
 
 def _placed(part: Path, wanted: Path) -> Path:

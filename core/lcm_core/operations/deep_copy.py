@@ -31,8 +31,9 @@ from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
-from lcm_core.store.ownership import UNIQUE_COLUMNS, values_taken
+from lcm_core.store.ownership import UNIQUE_COLUMNS, entries_noted, values_taken
 from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.state import GAPS, REPLAY_KEYS
 from lcm_core.times import parse_utc
 from lcm_core.wording import phrase
 
@@ -298,6 +299,8 @@ class DeepCopy:
     files: Mapping[str, StoredRow]
     renamed: Renamed  #: files
     once: Mapping[str, frozenset[str]]  #: values that the target has, by column
+    entries: Mapping[str, Sequence[StoredRow]]  #: what is noted of the copied entries, by table
+    half_gaps: int  #: gaps of which one side alone is copied
 
     @classmethod
     async def begin(cls, reader: Reader, whole: Subtree, target: ConversationId, session_id: str) -> DeepCopy:
@@ -322,6 +325,7 @@ class DeepCopy:
             files,
             new_ids(files),
             once,
+            *await _entries_to_copy(reader, whole, target),
         )
 
     async def edits(self, reader: Reader) -> list[Edit]:
@@ -330,7 +334,7 @@ class DeepCopy:
         for ids in pages(list(self.messages), BATCH):
             parts = await rows_by(reader, "message_parts", "message_id", ids)
             found += await asyncio.to_thread(list, self._parts(parts))
-        return found + await asyncio.to_thread(list, chain(self._summaries(), self._lines()))
+        return found + await asyncio.to_thread(list, chain(self._summaries(), self._lines(), self._entries()))
 
     def _files(self) -> Iterator[Edit]:
         for file, row in self.files.items():
@@ -384,6 +388,20 @@ class DeepCopy:
                 "summary_parents", row, summary_id=self.ids[summary], parent_summary_id=self.ids[source]
             )
 
+    def _entries(self) -> Iterator[Edit]:
+        for row in self.entries[REPLAY_KEYS]:
+            if row["transcript_entry_id"] not in self.once["transcript_entry_id"]:
+                yield _insert(REPLAY_KEYS, row, conversation_id=self.target)
+        for number, row in enumerate(self.entries[GAPS], 1):
+            yield _insert(
+                GAPS,
+                row,
+                gap_id=Symbol(f"gap:{number}", SymbolKind.ID),
+                conversation_id=self.target,
+                prev_message_id=self.messages[_number(row, "prev_message_id")],
+                next_message_id=self.messages[_number(row, "next_message_id")],
+            )
+
     def oddities(self) -> frozenset[str]:
         """What is odd in the source and does no harm: the copy has it too."""
         return frozenset(self._key(str(check), *names) for check, *names in self.whole.oddities())
@@ -401,6 +419,29 @@ class DeepCopy:
             if held:
                 words = f"lose the {column}, for a message of conversation {self.target} has the same one"
                 yield phrase(len(held), "copied message", None, words)
+        if self.half_gaps:
+            words = "are not copied: only one side of them is"
+            yield phrase(self.half_gaps, "transcript gap", None, words)
+
+
+async def _entries_to_copy(
+    reader: Reader, whole: Subtree, target: ConversationId
+) -> tuple[Mapping[str, Sequence[StoredRow]], int]:
+    """What the source has noted of entries that are copied and the target has not; and the halves of gaps."""
+    keys: list[StoredRow] = []
+    gaps: list[StoredRow] = []
+    halves = 0
+    held = {row.get("transcript_entry_id") for row in whole.messages.values()} - {None}
+    for owner in {ConversationId(_number(row, "conversation_id")) for row in whole.messages.values()}:
+        there = await entries_noted(reader, target, REPLAY_KEYS)
+        noted = await entries_noted(reader, owner, REPLAY_KEYS)
+        keys += (row for key, row in noted.items() if key[0] in held and key not in there)
+        there = await entries_noted(reader, target, GAPS)
+        for key, row in (await entries_noted(reader, owner, GAPS)).items():
+            sides = sum(row[name] in whole.messages for name in ("prev_message_id", "next_message_id"))
+            halves += sides == 1
+            gaps += [row] if sides == 2 and key not in there else []
+    return {REPLAY_KEYS: keys, GAPS: gaps}, halves
 
 
 def _insert(table: str, row: Mapping[str, SqlValue], **changed: SqlValue | Symbol) -> RowChange:

@@ -6,20 +6,20 @@ is to be kept in the DAG. Several nodes can be dissolved at once: some levels do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lcm_core.change.place import Listing, splice_at
-from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Splice, deletion, key_of
+from lcm_core.change.plan import Cells, Edit, Plan, Splice, deletion
 from lcm_core.errors import RefusedError
-from lcm_core.operations.rows import context_item, delete, delete_ended, over_budget
+from lcm_core.operations.rows import context_item, delete, delete_ended, forget, over_budget
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow, referring_columns, rows_by
+from lcm_core.store.rows import referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.store.state import batches_naming
 from lcm_core.times import sql_utc
@@ -307,18 +307,10 @@ async def _purge(reader: Reader, node: _Node) -> list[Edit]:
         rows = await rows_by(reader, reference.table, reference.column, [summary_id])
         if reference.on_delete == "CASCADE":
             edits += delete(reference.table, rows)
-        elif reference.on_delete == "SET NULL":
-            edits += _forgets(reference.table, reference.column, rows)
+        elif reference.forgets:
+            edits += forget(reference.table, reference.column, rows)
         elif rows:
             raise RefusedError(
                 f"Table {reference.table} refers to summary {summary_id}: it cannot be purged."
             )
     return [*edits, deletion("summaries", node.row)]
-
-
-def _forgets(table: str, column: str, rows: Iterable[StoredRow]) -> list[Edit]:
-    found = [Cells.of(row) for row in rows]
-    return [
-        RowChange(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
-        for row in found
-    ]

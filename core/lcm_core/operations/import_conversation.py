@@ -23,7 +23,19 @@ from lcm_core.change.breaks import context_key, line_key, summary_key
 from lcm_core.change.journal import new_batch_id, operations
 from lcm_core.change.lock_time import row_seconds
 from lcm_core.change.place import Listing, Place, carry_out
-from lcm_core.change.plan import Cell, Cells, Edit, Plan, RowChange, Splice, insertion, ref_of, touched_rows
+from lcm_core.change.plan import (
+    Cell,
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    Splice,
+    Symbol,
+    SymbolKind,
+    insertion,
+    ref_of,
+    touched_rows,
+)
 from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.ingest.stored import new_file_id
@@ -32,9 +44,11 @@ from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
 from lcm_core.operations.rows import new_summary_id, update
 from lcm_core.records import Edge, SummaryId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import ids_taken, rows_by
 from lcm_core.store.schema import Schema
+from lcm_core.store.state import GAPS
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.times import iso_z
 from lcm_core.wording import counted, phrase
@@ -73,6 +87,8 @@ _KEYS: Final[Mapping[str, tuple[str, _NewId]]] = {
     "large_files": ("file_id", new_file_id),
     "focus_briefs": ("brief_id", lambda: f"focus_{secrets.token_hex(8)}"),
 }
+#: Columns that name a message; where it is not in the file, the last two name none, as if it were deleted.
+_MESSAGES: Final = ("message_id", "prev_message_id", "next_message_id")
 #: Columns by the table whose rows they name.
 _NAMES: Final[Mapping[str, str]] = {
     "summary_id": "summaries",
@@ -199,6 +215,7 @@ class _Importing:
     said: list[str] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)  #: values of columns that are not there
     stray: int = 0  #: rows that refer to what is not in the file
+    gaps: frozenset[SqlValue] = frozenset()  #: ids of gaps that are taken here
 
     @classmethod
     async def begin(cls, reader: Reader, file: ConversationFile) -> _Importing:
@@ -224,7 +241,8 @@ class _Importing:
             names = [row[column] for row in file.rows.get(table, ())]
             used = await ids_taken(reader, table, column, names)
             ids[table] = {one: new() if one in used else str(one) for one in names}
-        made = cls(file, columns, owner, messages, ids)
+        gaps = [row["gap_id"] for row in file.rows.get(GAPS, ())]
+        made = cls(file, columns, owner, messages, ids, gaps=await ids_taken(reader, GAPS, "gap_id", gaps))
         if there:
             made.said.append(f"Conversation {number} already exists here, so the import gets a new number")
         if taken:
@@ -346,8 +364,10 @@ class _Importing:
                     self.lost[name] = self.lost.get(name, 0) + 1
             elif column == "conversation_id":
                 found[column] = self.owner
-            elif column == "message_id":
+            elif column in _MESSAGES:
                 found[column] = self.messages.get(row[column])
+            elif column == "gap_id" and value in self.gaps:
+                found[column] = Symbol(f"gap:{value!r}", SymbolKind.ID)
             elif column in _NAMES:
                 found[column] = self.ids[_NAMES[column]].get(row[column])
             else:

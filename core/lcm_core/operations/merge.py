@@ -31,9 +31,15 @@ from lcm_core.store.briefs import active_brief
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import SessionMember, get_conversation, records_archiving, shared_sessions
 from lcm_core.store.database import Reader
-from lcm_core.store.ownership import UNIQUE_COLUMNS, message_seqs, unique_values
+from lcm_core.store.ownership import (
+    UNIQUE_COLUMNS,
+    UNIQUE_ENTRIES,
+    entries_noted,
+    message_seqs,
+    unique_values,
+)
 from lcm_core.store.rows import owned_keys, owning_tables, rows_by
-from lcm_core.store.state import MAINTENANCE
+from lcm_core.store.state import CURSORS, MAINTENANCE
 from lcm_core.times import iso_z, parse_utc, sql_utc
 from lcm_core.wording import counted, phrase
 
@@ -107,7 +113,8 @@ async def plan_merge(
         )
         edits += await merging.edits(reader)
         allows |= merging.allows()
-        warnings += [*_unsure(split), *merging.warnings(), *await _seen(reader, split, budget)]
+        warnings += [*_unsure(split), *merging.warnings(), *await _cursors(reader, split)]
+        warnings += await _seen(reader, split, budget)
     first = next(iter(chosen.values()))
     return Plan(
         kind="merge",
@@ -204,6 +211,15 @@ def _unsure(split: SplitSession) -> list[str]:
     ]
 
 
+async def _cursors(reader: Reader, split: SplitSession) -> list[str]:
+    """How far the engine has read the transcripts of the older conversations is lost with them."""
+    older = await rows_by(reader, CURSORS, "conversation_id", [one.id for one in split.older])
+    if not older:
+        return []
+    words = f"go with the older conversation; conversation {split.active.id} keeps its own place"
+    return [phrase(len(older), "transcript cursor", None, words)]
+
+
 async def _seen(reader: Reader, split: SplitSession, budget: int | None) -> list[str]:
     """What of the merged context the model would not see."""
     brief = await active_brief(reader, split.active.id)
@@ -296,6 +312,8 @@ class _MergeEdits:
 
     async def _rows_of(self, reader: Reader, table: str) -> list[Edit]:
         """A note about a conversation is deleted with it; any other row moves to the target."""
+        if table in UNIQUE_ENTRIES:
+            return await self._entries_of(reader, table)
         key = KEYS.get(table, ())
         moved = {"conversation_id": self.target}
         found: list[Edit] = []
@@ -310,6 +328,18 @@ class _MergeEdits:
                     found.append(deletion(table, row))
                 else:
                     found.append(RowChange(table, row, Cells.of(here), Cells.of(moved)))
+        return found
+
+    async def _entries_of(self, reader: Reader, table: str) -> list[Edit]:
+        """What is noted of entries moves with them; what a newer conversation has noted too stays."""
+        known = set(await entries_noted(reader, self.target, table))
+        found: list[Edit] = []
+        for owner in reversed(self.older):
+            rows = await entries_noted(reader, owner, table)
+            for entries, row in rows.items():
+                moved = update(table, row, {"conversation_id": self.target})
+                found.append(deletion(table, Cells.of(row)) if entries in known else moved)
+            known.update(rows)
         return found
 
     async def _briefs(self, reader: Reader) -> list[Edit]:

@@ -39,9 +39,10 @@ from lcm_core.change.plan import (
 )
 from lcm_core.errors import RefusedError
 from lcm_core.operations.cleaners import Cleaned, Cleaning, cleaned
-from lcm_core.operations.rows import in_context_order, listing_of, pages, refuse_active, update
+from lcm_core.operations.rows import forget, in_context_order, listing_of, pages, refuse_active, update
 from lcm_core.paths import resolve_transcript
 from lcm_core.records import Conversation, ConversationId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import sidecar
@@ -315,7 +316,7 @@ PIECE_CHARACTERS: Final = 1_000_000
 PAGE: Final = 400
 
 #: Rows that are deleted with one summary or message, by its id.
-_ByOwner = dict[object, list[RowChange]]
+_ByOwner = dict[object, list[Edit]]
 
 
 @dataclass(slots=True)
@@ -380,9 +381,14 @@ async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
         yield [*(_delete("focus_brief_sources", row) for row in sources), _delete("focus_briefs", brief)]
     owning = [table for table in owning_tables(reader) if table not in _IN_ORDER]
     gone: set[tuple[str, Cells]] = set()  # rows of these that went with a summary or a message
+    for table in [one for one in owning if one in await _forgetting(reader)]:
+        # Such a row would lose what it names before it went itself.
+        for row in await rows_by(reader, table, "conversation_id", [conversation_id]):
+            yield [_delete(table, row)]
+        owning.remove(table)
     own = frozenset(brief["brief_id"] for brief in briefs)
     async for unit in _summaries_and_messages(reader, conversation_id, own):
-        gone.update((edit.table, edit.key) for edit in unit if edit.table in owning)
+        gone.update((edit.table, edit.key) for edit in deletions(unit) if edit.table in owning)
         yield unit
     for table in owning:
         rows = await rows_by(reader, table, "conversation_id", [conversation_id])
@@ -395,9 +401,9 @@ async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
 
 async def _summaries_and_messages(
     reader: Reader, conversation_id: ConversationId, briefs: frozenset[object]
-) -> AsyncIterator[Sequence[RowChange]]:
+) -> AsyncIterator[Sequence[Edit]]:
     in_turn, on_cycles = await consumers_first(reader, conversation_id)
-    owned = _Owned(frozenset([*in_turn, *on_cycles]), briefs)
+    owned = _Owned(conversation_id, frozenset([*in_turn, *on_cycles]), briefs)
     for ids in pages(in_turn, PAGE):
         for unit in await _summaries(reader, ids, owned):
             yield unit
@@ -438,11 +444,12 @@ def _context(rows: Sequence[StoredRow]) -> Iterator[Splice]:
 class _Owned:
     """What refers to rows of the conversation and is deleted in its own turn."""
 
+    conversation_id: ConversationId
     summaries: frozenset[object]
     briefs: frozenset[object]
 
 
-async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[RowChange]]:
+async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[Sequence[Edit]]:
     """Each summary with its lines to what it was made from, and with lines that lead from nowhere to it."""
     rows = {row["summary_id"]: row for row in await rows_by(reader, "summaries", "summary_id", ids)}
     lines: _ByOwner = {}
@@ -454,30 +461,41 @@ async def _summaries(reader: Reader, ids: Sequence[str], owned: _Owned) -> list[
     covered = await rows_by(reader, "focus_brief_sources", "summary_id", ids)
     stray = [row for row in covered if row["brief_id"] not in owned.briefs]
     _collect(lines, "focus_brief_sources", "summary_id", stray)
-    for table, column in await _others(reader, "summaries"):
-        _collect(lines, table, column, await rows_by(reader, table, column, ids))
+    await _collect_others(reader, lines, "summaries", ids, owned)
     return [[*lines.get(summary, ()), _delete("summaries", rows[summary])] for summary in ids]
 
 
-async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[RowChange]]:
+async def _messages(reader: Reader, ids: Sequence[int], owned: _Owned) -> list[Sequence[Edit]]:
     """Each message with its parts, and with links that lead from nowhere to it."""
     rows = {row["message_id"]: row for row in await rows_by(reader, "messages", "message_id", ids)}
     lines: _ByOwner = {}
     links = await rows_by(reader, "summary_messages", "message_id", ids)
     stray = [row for row in links if row["summary_id"] not in owned.summaries]
     _collect(lines, "summary_messages", "message_id", stray)
-    for table, column in await _others(reader, "messages"):
-        _collect(lines, table, column, await rows_by(reader, table, column, ids))
+    await _collect_others(reader, lines, "messages", ids, owned)
     return [[*lines.get(message, ()), _delete("messages", rows[message])] for message in ids]
 
 
-async def _others(reader: Reader, target: str) -> list[tuple[str, str]]:
-    """Tables whose rows are deleted with a row of *target*, also those that are not known here."""
-    return [
-        (one.table, one.column)
-        for one in await referring_columns(reader, target)
-        if one.table not in _LINES and one.table != target
-    ]
+async def _collect_others(
+    reader: Reader, found: _ByOwner, target: str, ids: Sequence[SqlValue], owned: _Owned
+) -> None:
+    """Rows that go with some of *target*, or stay without what they name; also of tables not known here."""
+    for one in await referring_columns(reader, target):
+        if one.table in _LINES or one.table == target:
+            continue
+        rows = await rows_by(reader, one.table, one.column, ids)
+        if one.forgets:  # those of the conversation went before
+            rows = [row for row in rows if row.get("conversation_id") != owned.conversation_id]
+            for row, edit in zip(rows, forget(one.table, one.column, rows), strict=True):
+                found.setdefault(row[one.column], []).append(edit)
+        else:
+            _collect(found, one.table, one.column, rows)
+
+
+async def _forgetting(reader: Reader) -> frozenset[str]:
+    """Tables whose rows stay without what they name when a summary or a message is deleted."""
+    referring = [await referring_columns(reader, target) for target in ("summaries", "messages")]
+    return frozenset(one.table for found in referring for one in found if one.forgets)
 
 
 def _collect(found: _ByOwner, table: str, column: str, rows: Iterable[StoredRow]) -> None:

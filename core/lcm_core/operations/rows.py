@@ -36,6 +36,15 @@ def delete(table: str, rows: Iterable[StoredRow]) -> list[Edit]:
     return [deletion(table, Cells.of(row)) for row in rows]
 
 
+def forget(table: str, column: str, rows: Iterable[StoredRow]) -> list[Edit]:
+    """The rows without what a column names: what it named goes."""
+    found = (Cells.of(row) for row in rows)
+    return [
+        RowChange(table, key_of(table, row), Cells.of({column: row[column]}), Cells.of({column: None}))
+        for row in found
+    ]
+
+
 def update(table: str, row: Mapping[str, Cell], wanted: Mapping[str, Cell]) -> RowChange:
     """Other values in a row, which holds its key: those of columns that it has and that differ."""
     after = {name: value for name, value in wanted.items() if name in row and row[name] != value}

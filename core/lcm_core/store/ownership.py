@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.records import ConversationId, MessageId
+from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.store.rows import StoredRow
+from lcm_core.store.rows import StoredRow, rows_by
+from lcm_core.store.state import GAPS, REPLAY_KEYS
 
 #: Columns of ``messages`` that hold a value once in a conversation (docs/format.md, "Indexes").
 UNIQUE_COLUMNS = ("transcript_entry_id", "stable_event_key")
+#: The same of tables whose rows are about entries of a conversation's transcript (docs/engine/cursors.md).
+UNIQUE_ENTRIES: Final[Mapping[str, tuple[str, ...]]] = {
+    REPLAY_KEYS: ("transcript_entry_id",),
+    GAPS: ("first_entry_id", "last_entry_id"),
+}
 
 
 async def values_taken(
@@ -66,6 +73,14 @@ async def unique_values(
         conversation_id,
     )
     return [(MessageId(row[0]), str(row[1])) for row in rows]
+
+
+async def entries_noted(
+    reader: Reader, conversation_id: ConversationId, table: str
+) -> dict[tuple[SqlValue, ...], StoredRow]:
+    """The rows of one of `UNIQUE_ENTRIES` for a conversation, by the entries that they are about."""
+    rows = await rows_by(reader, table, "conversation_id", [conversation_id])
+    return {tuple(row[name] for name in UNIQUE_ENTRIES[table]): row for row in rows}
 
 
 # -- what refers to them -------------------------------------------------------------------------------

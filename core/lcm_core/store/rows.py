@@ -23,6 +23,11 @@ class ReferringColumn:
     column: str
     on_delete: str  #: CASCADE, RESTRICT, SET NULL ...
 
+    @property
+    def forgets(self) -> bool:
+        """Whether the row stays without the reference when what it names is deleted."""
+        return self.on_delete == "SET NULL"
+
 
 async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlValue]) -> list[StoredRow]:
     """The whole rows of a table whose *column* holds one of *keys*; none where the table is absent."""

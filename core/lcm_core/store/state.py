@@ -24,6 +24,11 @@ StateRow = Mapping[str, SqlValue]
 TELEMETRY = "conversation_compaction_telemetry"
 MAINTENANCE = "conversation_compaction_maintenance"
 BOOTSTRAP = "conversation_bootstrap_state"
+#: What the engine notes of the host's transcript since it reads it by a cursor: how far, what it saw of each
+#: user's entry, and what it never stored (docs/engine/cursors.md).
+CURSORS: Final = "conversation_transcript_cursors"
+REPLAY_KEYS: Final = "transcript_user_replay_keys"
+GAPS: Final = "conversation_transcript_gaps"
 #: The column of MAINTENANCE that grows by one with every write but the first.
 REVISION: Final = "maintenance_revision"
 
