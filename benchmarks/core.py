@@ -32,7 +32,8 @@ from lcm_core.engine import Engine
 from lcm_core.operations.appending import Session
 from lcm_core.operations.compaction.forecast import forecast_passes
 from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.operations.compaction.run import Mode, compaction_setting, operation_of
+from lcm_core.operations.compaction.run import compaction_setting
+from lcm_core.operations.compaction.sweep import Mode, operation_of
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.records import ConversationId, SummaryId
 from lcm_core.settings.engine import EngineSettings

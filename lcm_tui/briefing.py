@@ -28,7 +28,8 @@ from lcm_core.operations.briefing import (
 )
 from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
 from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting, operation_of
+from lcm_core.operations.compaction.run import CompactionSetting, compaction_setting
+from lcm_core.operations.compaction.sweep import Mode, operation_of
 from lcm_core.operations.drafting.draft import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,

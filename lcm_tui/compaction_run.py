@@ -15,15 +15,8 @@ from typing import Any
 from lcm_core.change.journal import new_batch_id
 from lcm_core.errors import LcmError
 from lcm_core.operations.compaction.plans import PassDraft
-from lcm_core.operations.compaction.run import (
-    CompactionSetting,
-    Mode,
-    PassDone,
-    Runner,
-    operation_of,
-    refuse_fallback,
-)
-from lcm_core.operations.compaction.sweep import Outcome, PassMade, PassMoved, PassRefused
+from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner, refuse_fallback
+from lcm_core.operations.compaction.sweep import Mode, Outcome, PassMade, PassMoved, PassRefused, operation_of
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from lcm_core.summarize.request import NO_USAGE, Summarizer, Usage

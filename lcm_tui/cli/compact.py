@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lcm_core.engine_rules import EngineRules
-from lcm_core.errors import CancelledError, LcmError
+from lcm_core.errors import CancelledError, LcmError, RefusedError
 from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
 from lcm_core.operations.compaction.reading import (
     LoadedContext,
@@ -23,10 +23,9 @@ from lcm_core.operations.compaction.run import (
     PassDone,
     Runner,
     compaction_setting,
-    reason_of,
     refuse_fallback,
 )
-from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult
+from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult, reason_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.summarize.cost import CallBudget
@@ -80,7 +79,11 @@ class CompactWork:
     def setting(
         self, schema: Schema, session_key: str | None = None, model: RuntimeModel = UNKNOWN_MODEL
     ) -> CompactionSetting:
-        """How a session of a database of this schema is compacted by these options."""
+        """How a session of a database of this schema is compacted by these options.
+
+        Raises:
+            RefusedError: the rules know nothing of the current turn, which was asked for.
+        """
         setting = compaction_setting(
             schema,
             self.run.settings.engine,
@@ -91,10 +94,16 @@ class CompactWork:
             rules=self.rules,
             session_key=session_key,
             model=model,
-            current_turn=self.current_turn,
         )
-        rendering = replace(setting.rendering, rules=self.adjust(setting.rendering.rules))
-        return replace(setting, rendering=rendering)
+        rules = self.adjust(setting.rendering.rules)
+        if self.current_turn and not rules.compaction.compacts_current_turn:
+            raise RefusedError(
+                f"The engine of this database ({rules.name}) never compacts the current turn: omit "
+                "--current-turn, or add --rules 1.1 to compact as the engine of 1.1 would.",
+                code="NOT_IN_THESE_RULES",
+            )
+        rendering = replace(setting.rendering, rules=rules)
+        return replace(setting, rendering=rendering, current_turn=self.current_turn)
 
     def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> ShownCompaction:
         """What would be done to a context, also to one that nobody has written yet."""

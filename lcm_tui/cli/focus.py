@@ -27,7 +27,7 @@ from lcm_core.operations.briefing import (
     text_of,
     write_draft,
 )
-from lcm_core.operations.compaction.run import Mode, operation_of
+from lcm_core.operations.compaction.sweep import Mode, operation_of
 from lcm_core.operations.drafting.draft import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,

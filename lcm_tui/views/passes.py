@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from lcm_core.operations.compaction.forecast import CompactionForecast, ForecastPass
 from lcm_core.operations.compaction.plans import PassDraft
-from lcm_core.operations.compaction.run import CompactionSetting, Mode
-from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped
+from lcm_core.operations.compaction.run import CompactionSetting
+from lcm_core.operations.compaction.sweep import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.retention import Retention
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.compaction.run import Mode
+from lcm_core.operations.compaction.sweep import Mode
 from lcm_core.store.database import Database
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
 from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest

@@ -81,7 +81,7 @@ def compact(
             details={"option": "current-turn"},
         )
     named = conversation.selector("compact")
-    from lcm_core.operations.compaction.run import Mode, operation_of
+    from lcm_core.operations.compaction.sweep import Mode, operation_of
 
     from lcm_tui.cli.compact import CompactWork
     from lcm_tui.cli.modelling import modelling

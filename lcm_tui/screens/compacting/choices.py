@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from lcm_core.budget import parse_budget, step
 from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.run import CompactionSetting, Mode, compaction_setting
+from lcm_core.operations.compaction.run import CompactionSetting, compaction_setting
+from lcm_core.operations.compaction.sweep import Mode
 
 from lcm_tui.changes.change import Choice
 from lcm_tui.commands import Action
@@ -116,15 +117,15 @@ class CompactionChoices:
         """How the database is compacted."""
         session = self._screen.session
         rules = session.settings.engine
-        return compaction_setting(
+        setting = compaction_setting(
             session.database.schema,
             rules,
             session.engine_zone,
             self.budget,
             tail=self.tail,
             session_key=self._session_key,
-            current_turn=self.mode.value == CURRENT_TURN,
         )
+        return replace(setting, current_turn=self.mode.value == CURRENT_TURN)
 
     def line(self) -> Line:
         """The choices, each with its key."""

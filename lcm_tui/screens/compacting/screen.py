@@ -13,7 +13,8 @@ from lcm_core.errors import LcmError
 from lcm_core.operations.compaction.forecast import forecast_passes
 from lcm_core.operations.compaction.plans import PassDraft
 from lcm_core.operations.compaction.reading import read_source
-from lcm_core.operations.compaction.run import CompactionSetting, Mode, operation_of
+from lcm_core.operations.compaction.run import CompactionSetting
+from lcm_core.operations.compaction.sweep import Mode, operation_of
 from lcm_core.records import Conversation
 from lcm_core.summarize.models.writer import SummaryWriter
 from lcm_core.summarize.retention import Retention, measure, read_retention_source

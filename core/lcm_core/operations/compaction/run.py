@@ -11,9 +11,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from enum import StrEnum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.connection import check_writable
@@ -21,7 +20,6 @@ from lcm_core.change.errors import StalePlanError
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.engine_rules import configured, engine_rules
-from lcm_core.errors import LcmError, RefusedError
 from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.plans import (
     HostCompactsError,
@@ -40,8 +38,6 @@ from lcm_core.operations.compaction.sweep import (
     PassMoved,
     PassRefused,
     PassSkipped,
-    Result,
-    UnderResult,
 )
 from lcm_core.operations.rows import new_summary_id
 from lcm_core.records import ConversationId
@@ -284,39 +280,6 @@ class Runner(Generic[T]):
 # -- what an operator asks for --------------------------------------------------------------------------
 
 
-class Mode(StrEnum):
-    """An operation by the name that people and programs give it."""
-
-    ONE_LEAF = "one-leaf"  #: a leaf pass and nothing after it
-    LEAF = "leaf"  #: a leaf pass, and what the engine condenses after it by itself
-    SWEEP = "sweep"
-    UNTIL_UNDER = "until-under"
-    SINGLE_ROOT = "single-root"
-
-
-def operation_of(mode: Mode, *, target: int | None = None, if_due: bool = False) -> Operation[Any]:
-    """The passes of a mode.
-
-    *target*: tokens for `Mode.UNTIL_UNDER`, None the budget; *if_due*: nothing unless the engine would
-    compact by itself, for leaf and sweep.
-    """
-
-    def passes(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
-        match mode:
-            case Mode.ONE_LEAF:
-                return compaction.leaf(force=not if_due, incremental=False)
-            case Mode.LEAF:
-                return compaction.leaf(force=not if_due)
-            case Mode.SWEEP:
-                return compaction.sweep(force=not if_due)
-            case Mode.UNTIL_UNDER:
-                return compaction.until_under(target)
-            case Mode.SINGLE_ROOT:
-                return compaction.single_root()
-
-    return passes
-
-
 def compaction_setting(
     schema: Schema,
     engine: EngineSettings,
@@ -328,17 +291,12 @@ def compaction_setting(
     rules: str | None = None,
     session_key: str | None = None,
     model: RuntimeModel = UNKNOWN_MODEL,
-    current_turn: bool = False,
 ) -> CompactionSetting:
     """How a database of this schema is compacted under a *budget* of tokens.
 
     *tail* (messages) and *chunk* (tokens) take the place of what is configured; *rules* are those of an
     engine by name, None of the one that left the schema. Which of the operator's rules about thresholds
-    holds, *session_key* and *model* decide (docs/engine/thresholds.md). *current_turn*: finished tool calls
-    of the current turn may go (docs/engine/compaction.md, "Current turn").
-
-    Raises:
-        RefusedError: *current_turn* is wanted by rules that do not know it.
+    holds, *session_key* and *model* decide (docs/engine/thresholds.md).
     """
     wanted = settings_for_session(engine, session_key, model)
     found = configured(engine_rules(schema, rules), wanted)
@@ -353,26 +311,7 @@ def compaction_setting(
         session_key=session_key,
         model=model,
     )
-    if current_turn and not found.compaction.compacts_current_turn:
-        raise RefusedError(
-            f"The engine of this database ({found.name}) never compacts the current turn: omit "
-            "--current-turn, or add --rules 1.1 to compact as the engine of 1.1 would.",
-            code="NOT_IN_THESE_RULES",
-        )
-    return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds, current_turn=current_turn)
-
-
-def reason_of(made: int, result: object, failed: LcmError | None) -> str | None:
-    """Why a forced operation of *made* passes did not do all, in the words of engines from 1.1 on.
-
-    docs/engine/compaction.md, "What is answered"; *failed*: what ended it.
-    """
-    refused = isinstance(result, Result | UnderResult) and result.auth_failure
-    if refused or isinstance(failed, ProviderAuthError):
-        return "provider auth failure after partial compaction" if made else "provider auth failure"
-    if failed is not None:
-        return "compaction failed after partial progress" if made else "compaction failed"
-    return None if made else "no compaction progress"
+    return CompactionSetting(Rendering(found, zone), budget, noted_holds=holds)
 
 
 async def refuse_fallback(draft: PassDraft) -> PassDraft:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
 
 from lcm_core.engine_rules import EngineRules
+from lcm_core.errors import LcmError
 from lcm_core.operations.compaction import selection
 from lcm_core.operations.compaction.selection import Bounds, WeighedContext
 from lcm_core.summarize.escalate import Level
+from lcm_core.summarize.request import ProviderAuthError
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,19 @@ class UnderResult:
     final_tokens: int
     auth_failure: bool = False
     acted: bool = False  #: a summary was stored
+
+
+def reason_of(made: int, result: object, failed: LcmError | None) -> str | None:
+    """Why a forced operation of *made* passes did not do all, in the words of engines from 1.1 on.
+
+    docs/engine/compaction.md, "What is answered"; *failed*: what ended it.
+    """
+    refused = isinstance(result, Result | UnderResult) and result.auth_failure
+    if refused or isinstance(failed, ProviderAuthError):
+        return "provider auth failure after partial compaction" if made else "provider auth failure"
+    if failed is not None:
+        return "compaction failed after partial progress" if made else "compaction failed"
+    return None if made else "no compaction progress"
 
 
 Passes = Generator[Pass, Outcome, Result]
@@ -450,3 +467,41 @@ class Compaction:
                 return UnderResult(False, number, after, acted=acted)
             last = after
         return UnderResult(last <= target, self.rules.compaction.max_rounds, last, acted=acted)
+
+
+# -- what an operator asks for --------------------------------------------------------------------------
+
+
+class Mode(StrEnum):
+    """An operation by the name that people and programs give it."""
+
+    ONE_LEAF = "one-leaf"  #: a leaf pass and nothing after it
+    LEAF = "leaf"  #: a leaf pass, and what the engine condenses after it by itself
+    SWEEP = "sweep"
+    UNTIL_UNDER = "until-under"
+    SINGLE_ROOT = "single-root"
+
+
+def operation_of(
+    mode: Mode, *, target: int | None = None, if_due: bool = False
+) -> Callable[[Compaction], Generator[Pass, Outcome, Any]]:
+    """The passes of a mode.
+
+    *target*: tokens for `Mode.UNTIL_UNDER`, None the budget; *if_due*: nothing unless the engine would
+    compact by itself, for leaf and sweep.
+    """
+
+    def passes(compaction: Compaction) -> Generator[Pass, Outcome, Any]:
+        match mode:
+            case Mode.ONE_LEAF:
+                return compaction.leaf(force=not if_due, incremental=False)
+            case Mode.LEAF:
+                return compaction.leaf(force=not if_due)
+            case Mode.SWEEP:
+                return compaction.sweep(force=not if_due)
+            case Mode.UNTIL_UNDER:
+                return compaction.until_under(target)
+            case Mode.SINGLE_ROOT:
+                return compaction.single_root()
+
+    return passes
