@@ -21,6 +21,7 @@ from lcm_core.assemble.resolve import (
     LoadedMessage,
     ResolvedItem,
     UnreadItems,
+    references,
     resolve_brief,
     resolve_items,
     stub,
@@ -44,7 +45,9 @@ from lcm_core.store.context import (
     tool_rows_before,
 )
 from lcm_core.store.database import Reader
+from lcm_core.store.files import files_by_id
 from lcm_core.store.state import cache_telemetry, fork_source, pending_debt
+from lcm_core.store.walks import summaries_above
 
 #: Items that are read at once, at the least.
 PAGE: Final = 200
@@ -279,6 +282,7 @@ async def _load_resolved(
             break
         missing, average = settings.budget - tokens, max(1.0, tokens / max(1, len(context.items)))
     context = await with_turn_answers(reader, conversation_id, context, rules)
+    context = await _with_account(reader, context)
     items = tuple(sorted((*brief, *context.items), key=lambda item: item.ordinal)) if brief else context.items
     return replace(context, items=items)
 
@@ -292,6 +296,25 @@ async def with_turn_answers(
         return context
     user, summaries = found
     return with_answers(context, await tool_history(reader, conversation_id, summaries, user))
+
+
+async def _with_account(reader: Reader, context: ContextMessages) -> ContextMessages:
+    """The same context with what is asked of it when it is known what is sent."""
+    origins = [item.sent.origin for item in context.items]
+    here = frozenset(one.summary_id for one in origins if one.summary_id is not None)
+    raw = [one.message_id for one in origins if one.message_id is not None]
+    above = await summaries_above(reader, raw) if here else {}
+    named = references(context)
+    files = await files_by_id(reader, list({one for ids in named.values() for one in ids}))
+    return replace(
+        context,
+        above={one: over & here for one, over in above.items() if over & here},
+        pasted={
+            ordinal: known
+            for ordinal, ids in named.items()
+            if (known := tuple([files[one] for one in ids if one in files]))
+        },
+    )
 
 
 def _tail(context: ContextMessages, settings: AssemblySettings, rules: EngineRules) -> Tail:

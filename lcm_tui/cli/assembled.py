@@ -114,6 +114,23 @@ def _document(found: ShownAssembly) -> Document:
             "firstOrdinal": one.unread.first_ordinal,
             "lastOrdinal": one.unread.last_ordinal,
         },
+        "unseen": {
+            "messages": one.unseen.messages,
+            "tokens": sum(one.unseen.tokens.values()),
+            "ordinals": sorted(one.unseen.tokens),
+            "unread": one.unseen.unread,
+        },
+        "pasted": [
+            {
+                "ordinal": ordinal,
+                "fileId": file.file_id,
+                "fileName": file.file_name,
+                "mimeType": file.mime_type,
+                "byteSize": file.byte_size,
+            }
+            for ordinal, files in sorted(one.pasted.items())
+            for file in files
+        ],
         "repairs": [
             {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
         ],

@@ -31,10 +31,14 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
         ("System prompt", f"addition: {one.system.kind}"),
     ]
+    if one.unseen.messages:
+        facts.insert(6, ("In no summary", _unseen(one)))
     yield Facts(facts)
     yield _messages_table(one)
     if one.evicted:
         yield _evicted_table(one)
+    if one.pasted:
+        yield _pasted_table(one)
     if one.repairs:
         rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
         columns = (Column("Ordinal", right=True), Column("Call"), Column("Repair", grows=True))
@@ -81,6 +85,29 @@ def _context(one: Assembly) -> str:
     meta = one.metadata
     summaries = counted(meta.summaries, "summary")
     return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message')})"
+
+
+def _unseen(one: Assembly) -> str:
+    """What the model sees in no form."""
+    tokens = f"{sum(one.unseen.tokens.values()):,} tokens"
+    older = f" and {one.unseen.unread:,} older, not read" if one.unseen.unread else ""
+    read = f"{counted(len(one.unseen.tokens), 'message')} left out ({tokens}){older}"
+    return f"{read}: neither sent nor in a summary that is sent"
+
+
+def _pasted_table(one: Assembly) -> Table:
+    columns = (
+        Column("Ordinal", right=True),
+        Column("File"),
+        Column("Bytes", right=True),
+        Column("Name", grows=True),
+    )
+    rows = [
+        (ordinal, file.file_id, file.byte_size, file.file_name)
+        for ordinal, files in sorted(one.pasted.items())
+        for file in files
+    ]
+    return Table(columns, rows, "Pasted by a user; a note is sent in its place")
 
 
 def _debt(one: Assembly) -> str:

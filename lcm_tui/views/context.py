@@ -232,9 +232,8 @@ def same_fate(one: ItemOutcome | None, other: ItemOutcome | None) -> bool:
     """Whether two fates of an item look alike in its row, whichever message it is."""
     if one is None or other is None:
         return one is other
-    return (one.step, one.repairs, bool(one.score)) == (other.step, other.repairs, bool(other.score)) and (
-        one.step is not None or one.tokens == other.tokens
-    )
+    looks, other_looks = ((fate.step, fate.repairs, bool(fate.score), fate.pasted) for fate in (one, other))
+    return looks == other_looks and (one.step is not None or one.tokens == other.tokens)
 
 
 def repairs_text(fate: ItemOutcome | None) -> str:
@@ -273,6 +272,9 @@ def _preview(
         return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
     if mended := repairs_text(fate):
         return Span(f"{mended} · {text}", "warn")
+    if fate is not None and fate.pasted:
+        hidden = sum(file.byte_size or 0 for file in fate.pasted)
+        return Span(f"a note for {hidden:,} pasted bytes · {text}", "warn")
     style: StyleName = "brief" if known.is_covered(item) else "text" if entry else "dim"
     return Span(text, style)
 

@@ -14,6 +14,7 @@ from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
 from lcm_core.assemble.result import Assembled, AssemblyStep, SentSource
 from lcm_core.javascript import stringify
 from lcm_core.operations.compaction.distance import Distance
+from lcm_core.records import LargeFile
 from lcm_core.text import cell_width, clip, preview, safe_line
 from lcm_core.wording import counted
 
@@ -77,9 +78,29 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
     repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
     rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
-    needed = [*begin, long, *repaired]
+    unseen: list[Line] = [(Span(text, "warn"),)] if (text := unseen_text(one)) else []
+    pasted: list[Line] = [(Span(text, "warn"),)] if (text := pasted_text(one)) else []
+    needed = [*begin, long, *unseen, *repaired, *pasted]
     left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short
-    return fitted([*begin, left_out, *repaired, *rest], width)
+    return fitted([*begin, left_out, *unseen, *repaired, *pasted, *rest], width)
+
+
+def unseen_text(one: Assembled) -> str:
+    """How many messages the model sees in no form; empty: none."""
+    return f"{counted(one.unseen.messages, 'message')} in no summary" if one.unseen.messages else ""
+
+
+def pasted_text(one: Assembled) -> str:
+    """How many messages are sent with a note in place of what a user pasted; empty: none."""
+    return f"{counted(len(one.pasted), 'paste')} as a note" if one.pasted else ""
+
+
+def pasted_names(files: Sequence[LargeFile]) -> str:
+    """What a user pasted, as the note in its place names it."""
+    return ", ".join(
+        f"{file.file_name or 'a text without a name'} ({file.byte_size or 0:,} bytes, {file.file_id})"
+        for file in files
+    )
 
 
 def _left_out(ledger: Ledger) -> tuple[Line, Line]:
@@ -175,7 +196,8 @@ def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, widt
     """
     if fate is not None and fate.step is not None:
         begin = "" if ordinal is None else f"ordinal {ordinal} · "
-        said = f"{begin}{why_text(fate.step, fate.why)}"
+        unseen = "; no summary covers it" if fate.unseen else ""
+        said = f"{begin}{why_text(fate.step, fate.why)}{unseen}"
         return (Span(f" {clip(said, width - 1)}", "warn"),)
     reasons, one = _reasons(ledger), ledger.assembled
     if not reasons:
@@ -213,6 +235,13 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
         told = f"{fate.tokens:,} tokens"
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
         yield field("not sent", f"{why_text(fate.step, fate.why)}{weighs}", "warn", width=FIELD)
+    if fate.unseen:
+        yield field(
+            "", "no summary that is sent covers it: the model sees it in no form", "warn", width=FIELD
+        )
+    if fate.pasted:
+        words = f"only a note is sent, not what the user pasted: {pasted_names(fate.pasted)}"
+        yield field("pasted", words, "warn", width=FIELD)
     if fate.score is not None:
         kept = "ranked above items that match less or are older"
         if not fate.sent:
@@ -332,6 +361,9 @@ def message_document(ledger: Ledger, at: int) -> Document:
     if message.call_id is not None:
         error = ", an error" if message.is_error else ""
         blocks.append(field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD))
+    if files := ledger.pasted_in(message):
+        words = f"only this note is sent, not what the user pasted: {pasted_names(files)}"
+        blocks.append(field("pasted", words, "warn", FIELD))
     adjusted = ledger.repairs_of(message)
     blocks += [field("repaired", str(repair.what), "warn", width=FIELD) for repair in adjusted]
     if origin.kind is OriginKind.SYNTHETIC:
@@ -405,6 +437,9 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
 def _steps(ledger: Ledger) -> Iterator[Block]:
     if not ledger.assembled.evicted_items:
         yield Block("nothing")
+    if unseen := ledger.assembled.unseen.messages:
+        words = f"{counted(unseen, 'message')}: no summary that is sent covers them"
+        yield field("in no summary", words, "warn", width=14)
     for step in AssemblyStep:
         if count := ledger.left_out.get(step):
             yield field(step.words, counted(count, "item"), width=14)

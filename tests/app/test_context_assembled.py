@@ -38,6 +38,7 @@ from tests.app.support import (
 )
 from tests.app.test_context import changed, open_sound_app
 from tests.conftest import DatabaseFactory
+from tests.databases import run
 
 
 async def assembled(pilot: Pilot[int], number: int) -> ContextScreen:
@@ -121,7 +122,7 @@ async def test_why_an_item_is_left_out_is_said_above_the_list_and_on_its_own_scr
         await pilot.press("end", "enter")
         await wait_for_text(pilot, "not sent hard limit: an answer cannot come last", "budget   1,500 tokens")
         await pilot.press("escape", "m")
-        await wait_for_text(pilot, "hard limit: whole messages weigh 3,079 tokens as JSON, more than 1,500")
+        await wait_for_text(pilot, "hard limit: whole messages weigh 3,079 tokens as sent, more than 1,500")
 
 
 @pytest.mark.long
@@ -339,3 +340,23 @@ def test_every_step_has_a_word_for_the_column():
 )
 def test_the_nearer_cause_of_a_compaction_is_named(distance: Distance, said: str):
     assert text_of(distance_line(distance)) == said
+
+
+async def test_what_is_in_no_summary_and_what_is_a_note_is_said(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "10")
+    path = database_copy("1.1.0-upgraded")
+    run(path, "UPDATE context_items SET message_id = 192 WHERE conversation_id = 3 AND ordinal = 27")
+    async with open_app(path, size=WIDE) as pilot:
+        await assembled(pilot, 3)
+        await pilot.press("B", *"4000", "enter")
+        await wait_for_text(pilot, "6 messages in no summary", "1 paste as a note")
+        await pilot.press("home", "down", "down", "down")
+        await wait_for_text(pilot, "more than 3,600; no summary covers it")
+        await pilot.press("end")
+        await wait_for_text(
+            pilot, "a note for 20,061 pasted b", "only a note is sent, not what the user pasted"
+        )
+        await pilot.press("m", "end")
+        await wait_for_text(pilot, "only this note is sent, not what the user pasted")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import run
+from tests.databases import run as change
 from tests.support import recorded
 
 DatabaseFactory = Callable[[str], Path]
@@ -144,3 +145,52 @@ def test_every_conversation_of_every_version_can_be_assembled(version: str, data
         most = max(2_000, data["freshTail"]["tokens"] + 1_000)
         assert data["totals"]["estimatedTokens"] <= most
         assert data["metadata"]["contextItemCount"] <= one["contextItems"]
+
+
+@pytest.fixture
+def with_paste(database_copy: DatabaseFactory) -> Path:
+    """A file in which the newest item of conversation 3's context is a note for a file that a user pasted."""
+    path = database_copy("1.1.0-upgraded")
+    change(path, "UPDATE context_items SET message_id = 192 WHERE conversation_id = 3 AND ordinal = 27")
+    return path
+
+
+def test_what_the_model_sees_in_no_form_and_what_is_a_note_is_said(with_paste: Path):
+    asked = ("context", "show", "3", "--assembled", "--budget", "4000", "--db", with_paste)
+    text = run(*asked).out
+    assert "6 messages left out (777 tokens): neither sent nor in a summary that is sent" in text
+    assert "Pasted by a user; a note is sent in its place" in text
+    assert "file_0d4e9cd9791444c6  20,061  export-dcdd.json" in text
+    data = run(*asked, "--json").data
+    assert data["unseen"] == {"messages": 6, "tokens": 777, "ordinals": [2, 3, 4, 5, 6, 7], "unread": 0}
+    assert data["pasted"] == [
+        {
+            "ordinal": 27,
+            "fileId": "file_0d4e9cd9791444c6",
+            "fileName": "export-dcdd.json",
+            "mimeType": "application/json",
+            "byteSize": 20_061,
+        }
+    ]
+    assert data["finalClamp"] == {"limit": 3_600, "messages": 7, "tokens": 3_753, "applied": True}
+    whole = run("context", "show", "5", "--assembled", "--db", with_paste, "--json").data
+    assert (whole["unseen"]["messages"], whole["pasted"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "limit", "messages", "tokens"),
+    [
+        ("0.15", 1_500, 10, 1_088),
+        ("1.0-beta", 1_350, 6, 613),
+        ("1.0", 1_350, 6, 613),
+        ("1.1", 1_350, 8, 1_286),
+    ],
+)
+def test_rules_that_are_asked_for_decide_the_last_cut(
+    rules: str, limit: int, messages: int, tokens: int, database_file: DatabaseFactory
+):
+    path = database_file("1.1.0-upgraded")
+    asked = ("context", "show", "7", "--assembled", "--budget", "1500", "--rules", rules)
+    data = run(*asked, "--db", path, "--json").data
+    assert (data["rules"], data["finalClamp"]["limit"]) == (rules, limit)
+    assert (len(data["messages"]), data["totals"]["sentTokens"]) == (messages, tokens)

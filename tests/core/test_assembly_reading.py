@@ -51,7 +51,7 @@ async def read(path: Path, number: int, budget: int, **settings: Any) -> tuple[A
 
 
 @pytest.mark.parametrize(
-    ("version", "number", "most"), [("0.1.2", 1, 5), ("0.3.0", 1, 5), ("0.8.2", 1, 6), ("0.15.3", 1, 7)]
+    ("version", "number", "most"), [("0.1.2", 1, 6), ("0.3.0", 1, 6), ("0.8.2", 1, 7), ("0.15.3", 1, 8)]
 )
 async def test_a_usual_context_takes_few_statements(
     version: str, number: int, most: int, database_file: DatabaseFactory
@@ -287,3 +287,74 @@ async def test_every_stored_message_is_rebuilt_to_what_was_counted(
         found = await database.read(rebuilt)
     differing = [item for item in found if item.tokens != item.stored_tokens]
     assert (len(found), len(differing)) == REBUILT[version]
+
+
+async def test_what_is_neither_sent_nor_in_a_summary_that_is_sent_is_said(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    found, _ = await read(path, 3, 1_500, fresh_tail_count=10, clamp=True)
+    sent = {one.origin.message_id for one in found.messages}
+    raw = value(path, "SELECT group_concat(message_id) FROM context_items WHERE conversation_id = 3")
+    gone = {int(one) for one in raw.split(",")} - sent
+    assert found.unseen.messages == len(gone) > 5
+    assert found.unseen.unread == 0
+    lost = [one for one in found.evicted if one.ordinal in found.unseen.tokens]
+    assert {one.origin.message_id for one in lost if one.origin} == gone
+    assert sum(found.unseen.tokens.values()) == sum(one.tokens for one in lost)
+    one = lost[0].origin
+    assert one is not None
+    # A summary of the context was made from it, too: it counts as seen where that summary is sent.
+    link = f"INSERT INTO summary_messages VALUES ('sum_c6b4721207b8f215', {one.message_id}, 99)"
+    run(path, link)
+    small, large = [(await read(path, 3, tokens, fresh_tail_count=2))[0] for tokens in (1_500, 2**20)]
+    assert "sum_c6b4721207b8f215" not in {message.origin.summary_id for message in small.messages}
+    assert lost[0].ordinal in small.unseen.tokens
+    assert large.unseen.messages == 0
+    above = (await basis_of(path, 3)).context.above
+    assert above == {one.message_id: {"sum_c6b4721207b8f215"}}
+
+
+async def basis_of(path: Path, number: int) -> AssemblyBasis:
+    async with await Database.open(path) as database:
+        return await database.read(assembly_basis, ConversationId(number), AssemblySettings(2**20), zone=UTC)
+
+
+async def test_older_messages_that_were_not_read_are_seen_in_no_form(long_conversation: Path):
+    found, _ = await read(long_conversation, 99, 5_000, fresh_tail_count=4)
+    assert found.unread is not None
+    assert found.unseen.unread == found.unread.items == CONTEXT - 200
+    assert found.unseen.messages == CONTEXT - len(found.messages)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (
+            "see [LCM File: file_00000000000000aa | a.txt | text/plain | 90,000 bytes]\n\nExploration",
+            1,
+        ),
+        ("[LCM Raw Payload: FILE_00000000000000AA | role=user | reason=large_raw_message | 9 bytes]", 1),
+        ("[User image: user-image.png (image/png, 49 bytes) | LCM file: file_00000000000000aa]", 1),
+        ("看 [LCM File: file_00000000000000aa | a] [LCM File: file_00000000000000ab | b]", 2),
+        ("what is file_00000000000000aa?", 0),
+        ("[LCM File: file_00000000000000ff | somebody wrote this]", 0),
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "assistant"])
+async def test_a_note_in_place_of_what_a_user_pasted_is_known(
+    said: str, named: int, role: str, database_copy: DatabaseFactory
+):
+    path = database_copy("0.15.3")
+    with building(path) as rows:
+        rows.conversation(99)
+        rows.message(99, "go", message_id=90_000)
+        rows.message(99, said, role=role, message_id=90_001)
+    for name in ("aa", "ab"):
+        run(
+            path,
+            f"""INSERT INTO large_files (file_id, conversation_id, file_name, byte_size, storage_uri)
+            VALUES ('file_00000000000000{name}', 99, 'a.txt', 90000, '/x')""",
+        )
+    found, _ = await read(path, 99, 128_000)
+    files = [file.file_id for held in found.pasted.values() for file in held]
+    assert len(files) == (named if role == "user" else 0)
+    assert set(found.pasted) <= {1}

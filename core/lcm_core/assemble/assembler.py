@@ -25,6 +25,7 @@ from lcm_core.assemble.result import (
     LastCut,
     Metadata,
     SentSource,
+    Unseen,
     cut_off,
     dropped,
     left_out,
@@ -32,6 +33,7 @@ from lcm_core.assemble.result import (
     shares,
     system_addition,
     tail_report,
+    unseen,
 )
 from lcm_core.engine_rules import EngineRules
 from lcm_core.tokens import estimate
@@ -118,6 +120,12 @@ def assemble(
         metadata=_metadata(context, choice.tail, around, fallback, reported),
         rules=rules.name,
         prompt_scores=choice.fill.scores,
+        unseen=unseen(evicted, sent, context) if fallback.messages is None else Unseen(),
+        pasted={
+            ordinal: context.pasted[ordinal]
+            for message in sent
+            if (ordinal := message.origin.ordinal) is not None and ordinal in context.pasted
+        },
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lcm_core.assemble.message import Origin, OriginKind, SentMessage
 from lcm_core.assemble.repair import Repair
 from lcm_core.assemble.result import Assembled, AssemblyStep, Evicted
+from lcm_core.records import LargeFile
 
 #: A message among those that are sent: what it represents, its id, and which of several of the same it is.
 #: Stable from one assembly to the next, and for items that of the list of items, too.
@@ -27,6 +28,8 @@ class ItemOutcome:
     repairs: tuple[Repair, ...] = ()
     read: bool = True  #: False: it is so old that it cannot fit, and was not even read
     score: float | None = None  #: the share of its words that the prompt names; None: no prompt chose it
+    unseen: bool = False  #: it is a message, and no summary that is sent covers it either
+    pasted: tuple[LargeFile, ...] = ()  #: what a user pasted is in these, and a reference is sent
 
     @property
     def sent(self) -> bool:
@@ -52,7 +55,8 @@ class Ledger:
         unread = self.assembled.unread
         if found is None and unread is not None and unread.first_ordinal <= ordinal <= unread.last_ordinal:
             why = "so much older than what fits that it was not read"
-            return ItemOutcome(None, 0, AssemblyStep.BUDGET, why, read=False)
+            raw = isinstance(item, int)
+            return ItemOutcome(None, 0, AssemblyStep.BUDGET, why, read=False, unseen=raw)
         return found
 
     def message(self, key: MessageKey) -> SentMessage | None:
@@ -67,6 +71,12 @@ class Ledger:
             return ()
         fate = self.fates.get(ordinal)
         return fate.repairs if fate else ()
+
+    def pasted_in(self, message: SentMessage) -> tuple[LargeFile, ...]:
+        """The files with what a user pasted, of which a message holds references."""
+        if message.origin.kind is not OriginKind.MESSAGE or message.origin.ordinal is None:
+            return ()
+        return self.assembled.pasted.get(message.origin.ordinal, ())
 
     def key_at(self, ordinal: int) -> MessageKey | None:
         """The message that is sent for the item at an ordinal, else the next one behind it, else the last."""
@@ -88,14 +98,23 @@ def ledger_of(assembled: Assembled) -> Ledger:
     # A focus brief is no item: it has the ordinal of the first summary that it covers.
     items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
     scores = assembled.prompt_scores
-    fates = {one.ordinal: _gone(one, repairs.get(one.ordinal, ()), scores.get(one.ordinal)) for one in items}
+    unseen = assembled.unseen.tokens
+    fates = {
+        one.ordinal: _gone(
+            one, repairs.get(one.ordinal, ()), scores.get(one.ordinal), unseen=one.ordinal in unseen
+        )
+        for one in items
+    }
     for at, (message, weight) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
         origin = message.origin
         if origin.ordinal is not None and origin.kind in (OriginKind.MESSAGE, OriginKind.SUMMARY):
             item_repairs = tuple(repairs.get(origin.ordinal, ()))
             item = origin.summary_id or origin.message_id
             score = scores.get(origin.ordinal)
-            fates[origin.ordinal] = ItemOutcome(at, weight, None, "", item, item_repairs, score=score)
+            pasted = assembled.pasted.get(origin.ordinal, ())
+            fates[origin.ordinal] = ItemOutcome(
+                at, weight, None, "", item, item_repairs, score=score, pasted=pasted
+            )
     keys = tuple(message_keys(assembled.messages))
     places = {key: at for at, key in enumerate(keys)}
     left_out = Counter(one.step for one in assembled.evicted)
@@ -129,6 +148,6 @@ def _is_brief(origin: Origin) -> bool:
     return origin.kind is OriginKind.FOCUS_BRIEF
 
 
-def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None) -> ItemOutcome:
+def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None, *, unseen: bool) -> ItemOutcome:
     item = None if one.origin is None else one.origin.summary_id or one.origin.message_id
-    return ItemOutcome(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score)
+    return ItemOutcome(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score, unseen=unseen)

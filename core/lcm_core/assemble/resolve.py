@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field, replace
 from datetime import tzinfo
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -147,6 +148,10 @@ class ContextMessages:
     unread: UnreadItems | None = None
     #: Of calls in what was read, those whose result is in what was not.
     answered_unread: frozenset[str] = frozenset()
+    #: By raw message, the summaries of this context that were made from it, too: none in a sound file.
+    above: Mapping[MessageId, frozenset[SummaryId]] = field(default_factory=dict)
+    #: By ordinal, the files with what a user pasted, of which a reference is sent.
+    pasted: Mapping[int, tuple[LargeFile, ...]] = field(default_factory=dict)
 
     def behind(self, older: ContextMessages) -> ContextMessages:
         """The same context with a piece that comes before it."""
@@ -185,6 +190,21 @@ def resolve_items(
                 dangling.append(item)
     brief_id = overlay.brief.brief_id if overlay is not None else None
     return ContextMessages(tuple(found), tuple(covered), tuple(dangling), tuple(void), brief_id)
+
+
+#: A reference to a payload as the engine writes it (docs/engine/ingest.md, "Payloads"), and the file's id.
+FILE_REFERENCE: Final = re.compile(
+    r"(?:\[LCM (?:File|Tool Output|Raw Payload): |\| LCM file: )(file_[a-f0-9]{16})\b", re.IGNORECASE
+)
+
+
+def references(context: ContextMessages) -> dict[int, tuple[str, ...]]:
+    """By ordinal, the ids of the files that users' raw messages refer to, each once."""
+    found: dict[int, tuple[str, ...]] = {}
+    for item in context.items:
+        if item.role == "user" and (names := FILE_REFERENCE.findall(item.sent.text)):
+            found[item.ordinal] = tuple(dict.fromkeys(name.lower() for name in names))
+    return found
 
 
 def turn_summaries(context: ContextMessages) -> tuple[MessageId, tuple[SummaryId, ...]] | None:

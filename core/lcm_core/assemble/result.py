@@ -20,6 +20,7 @@ from lcm_core.assemble.repair import DROPPING, Repair, RepairKind
 from lcm_core.assemble.resolve import ContextMessages, ResolvedItem, UnreadItems
 from lcm_core.engine_rules import AssemblyRules
 from lcm_core.javascript import JsonObject, stringify
+from lcm_core.records import LargeFile
 
 
 class Addition(StrEnum):
@@ -162,6 +163,19 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """Raw messages of the context that are not sent, and that no summary covers which is sent."""
+
+    tokens: Mapping[int, int] = field(default_factory=dict)  #: by ordinal, as they would be sent
+    unread: int = 0  #: older ones, which were not even read
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return len(self.tokens) + self.unread
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What a host has to know to trust the result.
 
@@ -222,6 +236,9 @@ class Assembled:
     metadata: Metadata
     rules: str  #: the name of the rules
     prompt_scores: Mapping[int, float] = field(default_factory=dict)  #: see `Fill.scores`
+    unseen: Unseen = field(default_factory=Unseen)
+    #: By ordinal, of messages that are sent: the files with what a user pasted, of which a reference is sent.
+    pasted: Mapping[int, tuple[LargeFile, ...]] = field(default_factory=dict)
 
     @property
     def over_budget(self) -> bool:
@@ -307,7 +324,7 @@ def dropped(repairs: Iterable[Repair], chosen: Iterable[ResolvedItem]) -> Iterat
 def cut_off(messages: Sequence[SentMessage], weights: Sequence[int], last_cut: LastCut) -> Iterator[Evicted]:
     """What went in the last cut, and why."""
     why = {
-        CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as JSON, more than {last_cut.limit:,}",
+        CutReason.OLD: f"whole messages weigh {sum(weights):,} tokens as sent, more than {last_cut.limit:,}",
         CutReason.RESULT_FIRST: "a tool result cannot come first, and its call is too old",
         CutReason.ORPHANED_TURN: "it belongs to a tool exchange before the first message of a user",
         CutReason.UNPAIRED: "its tool call is gone",
@@ -317,6 +334,28 @@ def cut_off(messages: Sequence[SentMessage], weights: Sequence[int], last_cut: L
         origin = messages[at].origin
         if origin.ordinal is not None and origin.kind is not OriginKind.SYNTHETIC:
             yield Evicted(origin.ordinal, origin, weights[at], AssemblyStep.CLAMP, why[reason])
+
+
+#: Steps in which a message goes that says something.
+_LOSING: Final = (AssemblyStep.BUDGET, AssemblyStep.PROMPT, AssemblyStep.PAIRING, AssemblyStep.CLAMP)
+
+
+def unseen(evicted: Iterable[Evicted], sent: Iterable[SentMessage], context: ContextMessages) -> Unseen:
+    """What of a context the model sees in no form.
+
+    Source: docs/engine/assembly.md, "What is reported of an assembly".
+    """
+    origins = [message.origin for message in sent]
+    messages = {one.message_id for one in origins}
+    summaries = {one.summary_id for one in origins if one.summary_id is not None}
+    tokens: dict[int, int] = {}
+    for one in evicted:
+        key = None if one.origin is None else one.origin.message_id
+        if key is None or key in messages or one.step not in _LOSING:
+            continue
+        if summaries.isdisjoint(context.above.get(key, ())):
+            tokens[one.ordinal] = one.tokens
+    return Unseen(tokens, context.unread.messages if context.unread else 0)
 
 
 def tail_report(tail: Tail) -> TailReport:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lcm_core.assemble.resolve import FILE_REFERENCE
 from lcm_core.checks.asking import Folders, Run
 from lcm_core.checks.check import (
     BROKEN,
@@ -38,10 +38,6 @@ _STEP: Final = 20_000
 _MOST_BYTES: Final = 64 * 1024 * 1024
 #: Files of the folder that are listed.
 _MOST_FILES: Final = 100_000
-#: References as the engine writes them (docs/engine/ingest.md, "Payloads"); a bare id may be anybody's words.
-_REFERENCE: Final = re.compile(
-    r"(?:\[LCM (?:File|Tool Output|Raw Payload): |\| LCM file: )(file_[a-f0-9]{16})\b", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class Uses:
 
     def take_message(self, message_id: int, owner: int, text: str, large_content: str | None) -> None:
         """Note the ids in a message, and whether one of them is unknown."""
-        referred = dict.fromkeys(found.lower() for found in _REFERENCE.findall(text))
+        referred = dict.fromkeys(found.lower() for found in FILE_REFERENCE.findall(text))
         wanted = [*referred, *file_ids(large_content or "")]
         self.named.update(file_ids(text), wanted)
         if any(one not in self.known for one in wanted):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
@@ -123,6 +123,19 @@ BELOW = """below(root, id) AS (
     SELECT summary_id, summary_id FROM summaries WHERE summary_id IN (?*)
     UNION SELECT below.root, edge.parent_summary_id
     FROM below CROSS JOIN summary_parents AS edge ON edge.summary_id = below.id)"""
+
+
+async def summaries_above(
+    reader: Reader, message_ids: Iterable[MessageId]
+) -> dict[MessageId, frozenset[SummaryId]]:
+    """By message, everything that was made from it; messages of which nothing was made are left out."""
+    wanted = list(message_ids)
+
+    def load(db: Rows) -> dict[MessageId, frozenset[SummaryId]]:
+        found = Walks(db, reader.schema.tables).above(wanted)
+        return {one: frozenset(map(SummaryId, found[one])) for one in wanted if found[one]}
+
+    return await reader.run(load)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,13 @@ the provider, * one kept for the prompt. "total" is the running total of stored 
 "stored": the stored count matches neither of the engine's two counting rules.
 
 The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
-what is left out; then the shares of the sent tokens. "always sent" is the fresh tail, the newest items that
-the budget never drops; "root" are the deepest summaries, "recent" are leaves and a focus brief, "older" is
-what lies between, raw messages before the tail too. Then how many tokens remain until the next compaction.
-+ and - change the budget, B sets it, and everything is recalculated: a what-if of this screen, named in its
-title; other screens go by the configured budget.
+what is left out; "in no summary" counts messages that are left out and that no summary which is sent covers:
+the model sees them in no form. "pastes as a note" are users' messages of which a file holds what was pasted,
+and only a note of it is sent. Then the shares of the sent tokens. "always sent" is the fresh tail, the newest
+items that the budget never drops; "root" are the deepest summaries, "recent" are leaves and a focus brief,
+"older" is what lies between, raw messages before the tail too. Then how many tokens remain until the next
+compaction. + and - change the budget, B sets it, and everything is recalculated: a what-if of this screen,
+named in its title; other screens go by the configured budget.
 
 Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
 it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
