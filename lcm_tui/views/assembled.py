@@ -52,12 +52,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
     if one.budget < asked:
         yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
     if one.last_cut.messages and not one.last_cut.applied:
-        gone = counted(one.last_cut.messages, "message")
-        yield Note(
-            f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: before the host receives them, "
-            f"the engine drops {gone} (hard limit): the oldest, and what may not come first or last; "
-            f"{one.last_cut.tokens:,} tokens remain."
-        )
+        yield Note(_last_cut(one))
     if one.prompt_scores:
         named = sum(share > 0 for share in one.prompt_scores.values())
         yield Note(
@@ -72,6 +67,18 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         cut = one.last_cut.applied and one.last_cut.messages
         then = "the hard limit shortens it" if cut else "it is sent in full anyway"
         yield Note(f"What is always sent alone exceeds the budget; {then}.")
+
+
+def _last_cut(one: Assembly) -> str:
+    """What the hard limit would drop."""
+    gone, left = counted(one.last_cut.messages, "message"), f"{one.last_cut.tokens:,} tokens remain"
+    before = f"before the host receives them, the engine drops {gone} (hard limit)"
+    if sum(one.weights) <= one.last_cut.limit:
+        return f"A tool exchange comes before the first user's message: {before}; {left}."
+    return (
+        f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: {before}: the oldest, and what may not "
+        f"come first or last; {left}."
+    )
 
 
 def _source(one: Assembly) -> str:

@@ -47,12 +47,16 @@ async def assembled(path: Path, conversation_id: int = 1, budget: int = 3_500, *
         return found
 
 
-@pytest.mark.parametrize("version", ["0.1.2", "0.15.3"])
-async def test_what_was_sent_is_shown_again(database_copy: DatabaseFactory, version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "most", "small"), [("0.1.2", 6, 2_000), ("0.15.3", 6, 2_000), ("1.1.0-shapes", 13, 600)]
+)
+async def test_what_was_sent_is_shown_again(
+    database_copy: DatabaseFactory, version: str, most: int, small: int
+) -> None:
     path = database_copy(version)
     before = dump(path)
-    for conversation in column(path, "SELECT conversation_id FROM conversations ORDER BY 1 LIMIT 6"):
-        for budget in (2_000, 128_000):
+    for conversation in column(path, "SELECT conversation_id FROM conversations ORDER BY 1 LIMIT ?", most):
+        for budget in (small, 128_000):
             sent = await assembled(path, conversation, budget, zone=ZoneInfo("Asia/Tokyo"))
             owner = value(
                 path, NEWEST.replace("id FROM", "conversation_id FROM")
