@@ -76,8 +76,8 @@ def _last_cut(one: Assembly) -> str:
     if sum(one.weights) <= one.last_cut.limit:
         return f"A tool exchange comes before the first user's message: {before}; {left}."
     return (
-        f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: {before}: the oldest, and what may not "
-        f"come first or last; {left}."
+        f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: {before}: the oldest, and what may "
+        f"not come first or last; {left}."
     )
 
 
