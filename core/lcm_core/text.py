@@ -27,9 +27,10 @@ Both functions return the same object when there is nothing to do, and applying 
 from __future__ import annotations
 
 import re
+import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import accumulate
 from typing import Final
@@ -364,3 +365,58 @@ def preview(text: str, limit: int = PREVIEW_UNITS) -> str:
     if len(encoded) // 2 <= limit:
         return folded
     return encoded[: 2 * max(limit - 1, 0)].decode("utf-16-le", "surrogatepass") + ELLIPSIS
+
+
+# -- spellings ---------------------------------------------------------------------------------------------
+
+#: Letters with a stroke, and the i without a dot: Unicode does not take them apart.
+_STROKES: Final = dict(zip("ŁłØøĐđĦħŦŧı", "LlOoDdHhTti", strict=True))
+
+
+def fold(text: str) -> str:
+    """What all spellings of a text have in common: without case, accents, vowel points and voicing marks.
+
+    Composed and decomposed spellings give the same. Folding it again changes nothing. Source: docs/recall.md,
+    "Spellings".
+    """
+    if text.isascii():
+        return text.lower()
+    accents, folding = _folded_signs()
+    if not folding.search(text):
+        return text.casefold()
+    bare = accents.sub(lambda one: _STROKES.get(one[0], ""), unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare.casefold())
+
+
+def same_spelling(text: str) -> str:
+    """A text without case, composed: equal for what a person calls the same spelling."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+@cache
+def _folded_signs() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What folding takes away or replaces in decomposed text, and what it changes in a text, besides case."""
+    accents, changed = [*_STROKES], {*_STROKES}
+    for code in range(0x80, 0x10000):
+        if 0x3400 <= code < 0xA000 or 0xAC00 <= code < 0xE000:  # ideographs, syllables, surrogates
+            continue
+        sign = chr(code)
+        if _is_accent(unicodedata.combining(sign)):
+            accents.append(sign)
+            changed.add(sign)
+        parts = unicodedata.decomposition(sign)
+        if parts and not parts.startswith("<"):
+            changed |= {sign, *(chr(int(part, 16)) for part in parts.split()[1:])}
+    changed |= {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))}  # parts of syllables
+    return _any_of(accents), _any_of(changed)
+
+
+def _any_of(signs: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(f"[{''.join(sorted(signs))}]")
+
+
+def _is_accent(combining: int) -> bool:
+    """Whether marks of this combining class are accents, points, nukta or voicing, and no vowel or tone."""
+    return combining >= 200 or combining in (1, 7, 8) or 10 <= combining <= 36

@@ -246,8 +246,12 @@ Cursor: TypeAlias = Annotated[
         "CURSOR",
     ),
 ]
+#: Which zone a typed time is of (docs/decisions.md, "Times").
+_ZONES: Final = (
+    "Times are local unless they name a zone; conversations, messages and summaries need one with --json."
+)
 After: TypeAlias = Annotated[
-    Stamp | None, Option("--after", "From this time on.", Moment(), "TIME", section=FILTERS)
+    Stamp | None, Option("--after", f"From this time on. {_ZONES}", Moment(), "TIME", section=FILTERS)
 ]
 Before: TypeAlias = Annotated[
     Stamp | None, Option("--before", "Before this time.", Moment(), "TIME", section=FILTERS)

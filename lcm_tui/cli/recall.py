@@ -16,7 +16,7 @@ from lcm_core.recall.documents import (
     passage_document,
 )
 from lcm_core.recall.expand import Expansions, expand_all, expansion_text
-from lcm_core.recall.find import NAMES, Found, Hit, Near, search
+from lcm_core.recall.find import NAMES, OTHER_SPELLING, Found, Hit, Near, search
 from lcm_core.recall.indexing import forget, index_of, make_index, remember
 from lcm_core.recall.levels import Level, level_of, levels_below, read_level
 from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
@@ -193,7 +193,8 @@ def _hit_lines(run: Run, hit: Hit) -> str:
     way = f" under {' > '.join(hit.way)}" if len(hit.way) > 1 else " in the context" if hit.in_context else ""
     by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
     head = f"{hit.citation}  conversation {hit.conversation_id}  {hit.label}  {run.time(hit.at)}  {hit.place}"
-    return f"{head}\n    {hit.snippet}\n    found by {by}{way}"
+    other = "" if hit.spelled else f" {OTHER_SPELLING}"
+    return f"{head}\n    {hit.snippet}\n    found by {by}{other}{way}"
 
 
 def _near_words(near: Near) -> str:
@@ -356,4 +357,5 @@ def passage_title(run: Run, one: Passage) -> str:
     part = f", from character {one.start:,}" if one.start else ""
     part += "" if one.complete else ", continues"
     part += f", {REPEATS}" if one.repeats else ""
+    part += "" if one.spelled else f", {OTHER_SPELLING}"
     return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

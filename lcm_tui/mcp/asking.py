@@ -12,6 +12,7 @@ from typing import Final
 from lcm_core.javascript import Json
 from lcm_core.recall.asking import Asked, AskLimits, Inquiry
 from lcm_core.recall.documents import asked_document
+from lcm_core.recall.find import OTHER_SPELLING
 from lcm_core.recall.read import Passage
 from lcm_core.times import with_z
 
@@ -83,5 +84,6 @@ def _lines(asked: Asked) -> list[str]:
 
 def _head(one: Passage) -> str:
     part = "" if one.complete and not one.start else ", a part of it"
+    part += "" if one.spelled else f", {OTHER_SPELLING}"
     named = f"{short(one.citation)}, {one.kind} of conversation {one.conversation_id}"
     return f"{named}, {short(with_z(one.at), 40)}{part}"

@@ -14,7 +14,7 @@ from lcm_core import __version__
 from lcm_core.errors import LcmError, NotFoundError, UsageError
 from lcm_core.javascript import Json
 from lcm_core.recall.documents import described_document, found_document, passage_document
-from lcm_core.recall.find import NAMES, Found, Hit, search
+from lcm_core.recall.find import NAMES, OTHER_SPELLING, Found, Hit, search
 from lcm_core.recall.levels import level_of, levels_below, read_level
 from lcm_core.recall.read import Page, beginning_of, cite, read_below, text_of, verify
 from lcm_core.recall.terms import Mode, parse
@@ -270,9 +270,10 @@ def _hit_lines(hit: Hit) -> list[str]:
     by = ", ".join(f"{name} {rank}" for name, rank in hit.found_by)
     over = f"; covered by {short(hit.way[-1])}" if hit.way and hit.way[-1] != hit.id else ""
     here = "; in the context" if hit.in_context else ""
+    other = "" if hit.spelled else f" {OTHER_SPELLING}"
     head = (
         f"{short(hit.citation)}, {hit.kind} of conversation {hit.conversation_id}, "
-        f"{short(with_z(hit.at), 40)}, {hit.place}; found by {by}{over}{here}"
+        f"{short(with_z(hit.at), 40)}, {hit.place}; found by {by}{other}{over}{here}"
     )
     return ["", head, *quoted(f"{short(hit.label, 40)}: {short(hit.snippet, 600)}")]
 

@@ -7,6 +7,7 @@ from datetime import tzinfo
 from typing import Final
 
 from lcm_core.recall.asking import Asked
+from lcm_core.recall.find import OTHER_SPELLING
 from lcm_core.recall.telling import REPEATS
 from lcm_core.times import format_local, parse_utc
 from lcm_core.wording import counted
@@ -74,7 +75,7 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         moment = parse_utc(one.at)
         when = one.at if moment is None else format_local(moment, zone)[:16]
         cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
-        repeats = (Span(f"  {REPEATS}", "warn"),) if one.repeats else ()
+        notes = [*([REPEATS] if one.repeats else []), *([] if one.spelled else [OTHER_SPELLING])]
         about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
         blocks += [
             Block(),
@@ -86,7 +87,7 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
                     *cited,
                     Span(one.citation, "key"),
                     Span(about, "dim"),
-                    *repeats,
+                    *(Span(f"  {note}", "warn") for note in notes),
                 ),
             ),
             Block(one.text, indent=MARGIN),

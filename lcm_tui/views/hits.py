@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Final
 
-from lcm_core.recall.find import NAMES, Found, Hit
+from lcm_core.recall.find import NAMES, OTHER_SPELLING, Found, Hit
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.searched import DocumentKind
 from lcm_core.text import clip, safe_line
@@ -60,6 +60,7 @@ def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
         Span(f"{label:<{LABEL}}", style),
         Span(f"{when}  ", "dim"),
         Span(safe_line(name_of(hit)), "key"),
+        Span("" if hit.spelled else f"  {OTHER_SPELLING}", "warn"),
         Span(f"  {covered_text(hit)}", "dim"),
     )
     return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))

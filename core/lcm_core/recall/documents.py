@@ -60,6 +60,7 @@ def _hit_document(hit: Hit) -> dict[str, Json]:
         "snippet": hit.snippet,
         "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
         "foundBy": dict(hit.found_by),
+        "otherSpelling": not hit.spelled,
         "coveredBy": hit.way[-1] if hit.way else None,
         "way": list(hit.way),
         "inContext": hit.in_context,
@@ -93,6 +94,7 @@ def passage_document(one: Passage) -> dict[str, Json]:
         "start": one.start,
         "complete": one.complete,
         **({"repeats": True} if one.repeats else {}),
+        **({} if one.spelled else {"otherSpelling": True}),
         "text": one.text,
     }
 

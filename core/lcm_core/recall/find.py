@@ -38,6 +38,7 @@ from lcm_core.store.searched import (
     seqs_of,
     ways_from_context,
 )
+from lcm_core.text import fold
 from lcm_core.times import sort_key
 
 #: Seconds that a search may take, and a pattern on one text.
@@ -69,6 +70,8 @@ NAMES: Final = {
     DocumentKind.FILE: "large files",
 }
 
+#: What is said of a hit in which a term is in another spelling only.
+OTHER_SPELLING: Final = "in another spelling"
 #: By what a hit is ranked.
 WORDS, PART, PATTERN, RECENCY = "words", "part of a word", "pattern", "recency"
 
@@ -97,6 +100,7 @@ class Hit:
     way: tuple[SummaryId, ...]  #: from the summary in the context down to what covers it; empty: none does
     in_context: bool  #: itself an item of a context
     seq: int | None = None  #: of a message: its place in the conversation
+    spelled: bool = True  #: False: a term is there in another spelling only (docs/recall.md, "Spellings")
 
     @property
     def citation(self) -> str:
@@ -191,6 +195,7 @@ class _Candidate:
     at: datetime
     words: float  #: how well it holds the terms as words; 0: it does not
     part: float  #: likewise anywhere
+    spelled: bool  #: each term is there in the very spelling that was typed
 
 
 @dataclass(slots=True)
@@ -304,7 +309,7 @@ class _Search:
         if self.index is None or self.query.pattern is not None:
             return None
         with open_index(self.index.path) as index:
-            texts = [term.text for term in self.query.terms]
+            texts = [term.folded for term in self.query.terms]
             looked = None if index is None else index.look(texts, self.index.state)
         if looked is not None and not looked.is_whole:
             self.gaps["older messages that changed after the index was built"] = None
@@ -377,15 +382,19 @@ class _Search:
             return self._candidate(document, 0.0, float(count), length) if count else None
         part = words = 0.0
         held = True  #: each term as a word
+        folded = [fold(text) for _, text in document.texts]
         for term in self.query.terms:
-            counts = [term.counted(text) for _, text in document.texts]
+            counts = [term.counted(text) for text in folded]
             in_part, as_word = sum(one for one, _ in counts), sum(one for _, one in counts)
             if not in_part:
                 return None
             held = held and as_word > 0
             part += _often(in_part)
             words += _often(as_word)
-        return self._candidate(document, words if held else 0.0, part, length)
+        spelled = all(
+            any(term.is_spelled_in(text) for _, text in document.texts) for term in self.query.terms
+        )
+        return self._candidate(document, words if held else 0.0, part, length, spelled=spelled)
 
     def _matches(self, text: str) -> bool:
         assert self.query.pattern is not None
@@ -400,9 +409,13 @@ class _Search:
             self.given_up += 1
             return False
 
-    def _candidate(self, document: Document, words: float, part: float, length: int) -> _Candidate:
+    def _candidate(
+        self, document: Document, words: float, part: float, length: int, *, spelled: bool = True
+    ) -> _Candidate:
         shorter = 1 + length / 4_000
-        return _Candidate(document.kind, document.id, sort_key(document.at), words / shorter, part / shorter)
+        return _Candidate(
+            document.kind, document.id, sort_key(document.at), words / shorter, part / shorter, spelled
+        )
 
 
 def _often(count: int) -> float:
@@ -476,7 +489,7 @@ def search(
 
 
 def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candidate, dict[str, int]]]:
-    """The candidates by the sum of what their ranks are worth; equal ones the newest first."""
+    """The candidates, those spelled as typed first, by the sum of what their ranks are worth."""
     part = PATTERN if query.pattern is not None else PART
     arms: dict[str, list[_Candidate]] = {
         WORDS: sorted((one for one in candidates if one.words), key=lambda one: -one.words),
@@ -489,7 +502,7 @@ def _ranked(candidates: Sequence[_Candidate], query: Query) -> list[tuple[_Candi
             ranks.setdefault((one.kind, one.id), {})[name] = rank
     worth = {key: sum(1 / (_FUSION + rank) for rank in found.values()) for key, found in ranks.items()}
     newest = arms[RECENCY]  # sorting is stable
-    ordered = sorted(newest, key=lambda one: -worth[one.kind, one.id])
+    ordered = sorted(newest, key=lambda one: (not one.spelled, -worth[one.kind, one.id]))
     return [(one, ranks[one.kind, one.id]) for one in ordered]
 
 
@@ -530,6 +543,7 @@ def _hits(
                 way,
                 MessageId(int(one.id)) in direct if of_message else len(way) == 1,
                 seqs.get(MessageId(int(one.id))) if of_message else None,
+                one.spelled,
             )
         )
     return tuple(hits)
@@ -562,9 +576,9 @@ def _places(text: str, query: Query) -> Iterator[tuple[int, int]]:
         if found is not None:
             yield found.span()
         return
+    folded = fold(text)
     for term in query.terms:
-        matched = list(term.word.finditer(text))[:50] or list(term.part.finditer(text))[:50]
-        yield from (one.span() for one in matched)
+        yield from term.places(text, folded)
 
 
 def file_text(rows: SearchedRows, file_id: str, settings: RecallSettings) -> tuple[str, str]:
@@ -603,7 +617,7 @@ def _near(
         if not found:
             spellings = words.of(running.wanted, lambda: _spellings(running, over))
             alike = process.extract(
-                term.text.lower(), spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
+                term.folded, spellings, scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR
             )
             near = tuple(word for word, _, _ in alike)
         yield Near(term.text, found, near, more)

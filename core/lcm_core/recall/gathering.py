@@ -23,6 +23,7 @@ from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.searched import Document, DocumentKind, Filter, SearchedRows
+from lcm_core.text import fold
 from lcm_core.tokens import Estimator, estimate
 from lcm_core.wording import counted
 
@@ -85,6 +86,7 @@ class Memory:
         worth: dict[str, float] = {}
         by_all: dict[str, float] = {}  #: of its worth, what it has for holding all words
         queries: dict[str, Query] = {}
+        spelled: set[str] = set()
         gaps: dict[str, None] = {}
         unfound: list[str] = []
         whole = parse(" ".join(terms))
@@ -115,6 +117,7 @@ class Memory:
                 if query is whole and len(asked) > 1:
                     by_all[hit.citation] = weight / (_FUSION + rank)
                 queries.setdefault(hit.citation, query)
+                spelled |= {hit.citation} if hit.spelled else set()
         best = sorted(worth, key=lambda name: -worth[name])
         repeat: set[str] = set()
         for name in best[:_LOOKED_AT]:
@@ -126,7 +129,7 @@ class Memory:
         # The best statement comes before all of them, however many of the words they share.
         stated = max((worth[name] for name in best if name not in repeat), default=math.inf)
         best.sort(key=lambda name: (-min(worth[name], stated), name in repeat))
-        shown = self._passages([(name, queries[name]) for name in best], tokens, gaps, repeat)
+        shown = self._passages([(name, queries[name]) for name in best], tokens, gaps, repeat, spelled)
         return replace(shown, unfound=tuple(unfound))
 
     def _added_by(self, name: str, question: str, asked: Sequence[Query]) -> Adds:
@@ -139,12 +142,13 @@ class Memory:
         if not found or found[0].label not in {"user", "assistant"} or len(found[0].texts) != 1:
             return Adds.FACT
         text = found[0].texts[0][1]
-        held = [term.part for query in asked for term in query.terms if term.part.search(text)]
+        folded = fold(text)
+        held = [term.part for query in asked for term in query.terms if term.part.search(folded)]
         return repeats(
             text,
             found[0].label,
             question,
-            lambda other: all(part.search(other) for part in held),
+            lambda other: all(part.search(fold(other)) for part in held),
             rows.asked_before(int(message[1])) if found[0].label == "assistant" else None,
         )
 
@@ -169,7 +173,8 @@ class Memory:
         best: Sequence[tuple[str, Query]],
         tokens: int,
         gaps: dict[str, None],
-        repeat: Container[str] = (),
+        repeat: Container[str],
+        spelled: Container[str],
     ) -> Gathered:
         found: list[Passage] = []
         left, share = tokens, max(tokens // _SHARE, 1)
@@ -181,7 +186,8 @@ class Memory:
                 break
             document = document_of(self.rows, self.schema, name, self.settings)
             if document is not None:
-                found.append(replace(_around(document, query, min(left, share)), repeats=name in repeat))
+                passage = _around(document, query, min(left, share))
+                found.append(replace(passage, repeats=name in repeat, spelled=name in spelled))
                 left -= found[-1].tokens
         return Gathered(tuple(found), tuple(gaps))
 
@@ -215,7 +221,7 @@ def _around(document: Document, query: Query, tokens: int) -> Passage:
     whole = text_of(document)
     start = 0
     if estimate(whole, Estimator.WEIGHTED) > tokens:
-        places = [one.start() for term in query.terms if (one := term.part.search(whole))]
+        places = [start for term in query.terms for start, _ in term.places(whole)[:1]]
         start = max(
             0, min(places, default=0) - tokens
         )  # a quarter of about four characters a token before it

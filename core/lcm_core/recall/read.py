@@ -54,6 +54,7 @@ class Passage:
     start: int  #: characters of the whole text before it
     complete: bool  #: whether it goes on to the end of the text
     repeats: bool = False  #: it adds little to the words of the question, so others come before it
+    spelled: bool = True  #: False: no word of the question is in it as it was typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Final
 
+from lcm_core.text import fold
+
 #: How a passage that does so is marked, wherever it is shown.
 REPEATS: Final = "repeats the question"
 #: The longest text that may only repeat a question: in words, in characters of scripts without blanks, and in
@@ -59,7 +61,7 @@ def added(text: str, known: Iterable[str]) -> Adds:
     adds = Adds.NOTHING
     for found in _WORD.finditer(text):
         word = found[0]
-        if word.casefold() in before:
+        if fold(word) in before:
             continue
         if any(sign.isdigit() for sign in word) or _is_identifier(word):
             return Adds.FACT
@@ -90,4 +92,4 @@ def _is_identifier(word: str) -> bool:
 
 
 def _words(text: str) -> Sequence[str]:
-    return [word.casefold() for word in _WORD.findall(text)]
+    return [fold(word) for word in _WORD.findall(text)]

@@ -6,20 +6,23 @@ Source: docs/recall.md, "Queries".
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 import regex
 
 from lcm_core.errors import UsageError
 from lcm_core.recall.patterns import MAX_ELEMENTS, elements_in
+from lcm_core.text import fold, same_spelling
 
 MAX_QUERY: Final = 1_000
+#: Places of a term that are looked for in one text.
+_PLACES: Final = 50
 #: Scripts that are written without blanks between words.
 _GLUED: Final = "\u2e80-\u9fff\uf900-\ufaff\uac00-\ud7af\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-#: Letters that match i and s but are something else in lower case.
-_ODD_CASES: Final = "\u0130\u0131\u017f"
 _TOKEN: Final = re.compile(r'"([^"]*)"|(\S+)')
 _ASCII_RUN: Final = re.compile(r"[\x21-\x7e]+")
 
@@ -37,26 +40,43 @@ class Term:
     """One thing that has to occur."""
 
     text: str  #: as it was typed, without its quotes or its star
-    word: re.Pattern[str]  #: as a word, a phrase or a beginning
-    part: re.Pattern[str]  #: anywhere
-    plain: str | None  #: as it stands in a text in lower case; None: it has many forms
+    folded: str  #: the same folded (docs/recall.md, "Spellings")
+    word: re.Pattern[str]  #: in a folded text: as a word, a phrase or a beginning
+    part: re.Pattern[str]  #: in a folded text: anywhere
     is_one_word: bool  #: no blanks, marks and glued scripts in it
 
-    def counted(self, text: str) -> tuple[int, int]:
-        """How often it occurs in a text anywhere, and how often as a word."""
-        if self.plain is not None and (text.isascii() or not any(sign in text for sign in _ODD_CASES)):
-            starts = _starts(text.lower(), self.plain)
+    def counted(self, folded: str) -> tuple[int, int]:
+        """How often it occurs in a folded text anywhere, and how often as a word."""
+        if not re.search(r"\s", self.folded):
+            starts = _starts(folded, self.folded)
         else:
-            starts = [one.start() for one in self.part.finditer(text)]
-        words = sum(self.word.match(text, start) is not None for start in starts)
+            starts = [one.start() for one in self.part.finditer(folded)]
+        words = sum(self.word.match(folded, start) is not None for start in starts)
         if starts and not words and not self.is_one_word:  # it may begin inside of another occurrence
-            words = len(self.word.findall(text))
+            words = len(self.word.findall(folded))
         return len(starts), words
+
+    def is_spelled_in(self, text: str) -> bool:
+        """Whether a text that holds it, folded, has it in the very spelling that was typed."""
+        if self.text.isascii() and text.isascii():
+            return True
+        return _pieces(same_spelling(self.text)).search(same_spelling(text)) is not None
+
+    def places(self, text: str, folded: str | None = None) -> list[tuple[int, int]]:
+        """Where it occurs in a text, as a word or else anywhere, the first fifty: start and end of each."""
+        folded = fold(text) if folded is None else folded
+        found = [*islice(self.word.finditer(folded), _PLACES)] or [
+            *islice(self.part.finditer(folded), _PLACES)
+        ]
+        return _unfolded(text, [one.span() for one in found])
 
     @property
     def needle(self) -> str | None:
-        """A part that SQLite finds, case aside, wherever the term occurs; None when there is none."""
-        runs = sorted(_ASCII_RUN.findall(self.text), key=len)
+        """A part that SQLite finds, case aside, in each ASCII text that holds the term; None: there is none.
+
+        A text with other characters may hold it in another spelling.
+        """
+        runs = sorted(_ASCII_RUN.findall(self.folded), key=len)
         return runs[-1] if runs and len(runs[-1]) > 1 else None
 
 
@@ -103,13 +123,46 @@ def _tokens(text: str) -> list[tuple[str, str, bool]]:
 
 
 def _term(text: str, *, prefix: bool = False) -> Term:
-    part = r"\s+".join(re.escape(piece) for piece in text.split())
-    left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(text[0]) else ""
-    right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(text[-1]) and not prefix else ""
-    plain = text.lower() if text.isascii() and not re.search(r"\s", text) else None
-    word = re.compile(left + part + right, re.IGNORECASE)
-    one = all(_is_spaced(sign) for sign in text)
-    return Term(text, word, re.compile(part, re.IGNORECASE), plain, one)
+    folded = fold(text) or same_spelling(text)  # accents alone are in no folded text
+    part = _pieces(folded)
+    left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(folded[0]) else ""
+    right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(folded[-1]) and not prefix else ""
+    word = re.compile(left + part.pattern + right)
+    return Term(text, folded, word, part, all(_is_spaced(sign) for sign in folded))
+
+
+def _pieces(text: str) -> re.Pattern[str]:
+    """A text with any blanks between its words."""
+    return re.compile(r"\s+".join(re.escape(piece) for piece in text.split()))
+
+
+def _unfolded(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where runs of the folded text, in ascending order, are in the text itself: start and end of each."""
+    if text.isascii():
+        return list(spans)
+    found: list[tuple[int, int]] = []
+    clusters = _CLUSTER.finditer(text)
+    start = end = until = 0  #: of the cluster, and where its folded text ends
+    before = 0  #: where that begins
+
+    def go_to(place: int) -> None:
+        nonlocal start, end, until, before
+        while until <= place and (one := next(clusters, None)) is not None:
+            (start, end), before = one.span(), until
+            until += len(fold(one[0]))
+
+    for first, last in spans:
+        go_to(first)
+        plain = end - start == until - before  # a run of letters as they are: each is one
+        begin = start + (first - before if plain else 0)
+        go_to(last - 1)
+        plain = end - start == until - before
+        found.append((begin, start + (last - before) if plain else end))
+    return found
+
+
+#: A character with its marks, or a run of ASCII without any.
+_CLUSTER: Final = regex.compile(r"[\x00-\x7f]+(?=[\x00-\x7f])|\X")
 
 
 def _starts(text: str, sought: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""The words of a file's messages in a private file of our own, so that a search need not read them all.
+"""The folded words of a file's messages in a file of our own, so that a search need not read them all.
 
 It holds no texts, but their words: which messages hold each. What it finds is looked at in the file itself,
 so what it remembers of a message that has changed or gone shows nothing. Source: docs/recall.md, "The
@@ -20,8 +20,9 @@ from typing import Final
 from lcm_core.store.connecting import Connection, error_name
 from lcm_core.store.opening import FileState, connect_writing
 from lcm_core.store.searched import Document
+from lcm_core.text import fold
 
-_FORMAT: Final = "2"
+_FORMAT: Final = "3"
 _WAIT: Final = 1.0
 #: Words that one search asks for; with more it reads the file instead.
 _MOST_WORDS: Final = 5_000
@@ -92,7 +93,7 @@ class PrivateIndex:
                     "INSERT INTO documents (document, row, sum) VALUES (?, ?, ?)", (number, row, checked)
                 )
                 # FTS5 reads no further than a NUL.
-                values = (number, text.replace("\x00", " "))
+                values = (number, fold(text).replace("\x00", " "))
                 db.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", values)
                 added += 1
             self._keep("reaches", str(max(last, self.reaches)))
@@ -124,7 +125,7 @@ class PrivateIndex:
         self._keep("inode", "" if state is None else str(state.inode))
 
     def look(self, texts: Sequence[str], state: FileState | None) -> Looked | None:
-        """What it knows of *texts* for a file in this *state*.
+        """What it knows of *texts*, which are folded, for a file in this *state*.
 
         None: it is not complete, broken or of another file, or the texts tell too little, and all messages
         have to be read.
@@ -134,13 +135,13 @@ class PrivateIndex:
                 return None
             if self._fact("listed") != str(self.reaches):
                 return None
-            runs = list(dict.fromkeys(run for text in texts for run in _RUN.findall(text.lower())))
+            runs = list(dict.fromkeys(run for text in texts for run in _RUN.findall(text)))
             words = {run: self._words_with(run) for run in runs}
             few = {run: some for run, some in words.items() if len(some) <= _MOST_WORDS}
             if not few:
                 return None
             whole = self.is_of(state)
-            exact = whole and len(few) == len(runs) and all(_RUN.fullmatch(text.lower()) for text in texts)
+            exact = whole and len(few) == len(runs) and all(_RUN.fullmatch(text) for text in texts)
             exact = exact and self._fact("plain") == "yes"
             return Looked(self.reaches, self._rows_with(few), whole, exact)
         except sqlite3.Error:

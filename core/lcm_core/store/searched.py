@@ -291,8 +291,10 @@ class SearchedRows:
 
 
 def _holds(column: str) -> str:
-    """A condition that a text holds a needle; one with a NUL may, for LIKE looks no further than that."""
-    return f"({column} LIKE ? ESCAPE '\\' OR instr({column}, char(0)))"
+    """A condition that a text holds a needle: one that is not ASCII may in another spelling, and LIKE and
+    ``length`` look no further than a NUL.
+    """
+    return f"({column} LIKE ? ESCAPE '\\' OR length({column}) < length(CAST({column} AS BLOB)))"
 
 
 def _texts(

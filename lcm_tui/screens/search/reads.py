@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lcm_core.recall.find import Hit
 from lcm_core.recall.gathering import terms_of
 from lcm_core.recall.read import Passage
+from lcm_core.recall.terms import parse
 from lcm_core.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
@@ -52,9 +53,9 @@ async def place_of(reader: Reader, hit: Hit) -> places.Place:
 async def place_of_passage(reader: Reader, passage: Passage, question: str) -> places.Place:
     """The place of a passage that was found for a question, at the longest of its words; as `place_of`."""
     name = passage.citation.partition("@")[0].removeprefix("msg#")
-    said = passage.text.casefold()
-    words = (term.strip('"') for term in terms_of(question))
-    find = max((word for word in words if word.casefold() in said), key=len, default="")
+    terms = [term for word in terms_of(question) for term in parse(word).terms]
+    places = [place for term in terms for place in term.places(passage.text)[:1]]
+    find = max((passage.text[start:end] for start, end in places), key=len, default="")
     return await _place(reader, passage.conversation_id, passage.kind, name, find)
 
 

@@ -1,0 +1,221 @@
+"""Composed, decomposed and bare spellings find each other (docs/recall.md, "Spellings")."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import unicodedata
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lcm_core.recall.find import Found
+from lcm_core.recall.gathering import Memory, terms_of
+from lcm_core.recall.indexing import index_of, make_index
+from lcm_core.recall.live import search_live
+from lcm_core.recall.terms import Mode, parse
+from lcm_core.store.connecting import Rows
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
+from lcm_core.store.searched import DocumentKind, Filter
+from lcm_core.text import fold, same_spelling
+
+from tests.cli.support import run
+from tests.core.recalling import settings_in
+from tests.databases import building, new_database
+
+#: Words as they are written, and as people type them who type no marks.
+WORDS = {
+    "déjà": "deja", "naïve": "naive", "coöperate": "cooperate", "Müller": "MULLER", "niño": "nino",
+    "ação": "acao", "Nguyễn": "nguyen", "Trần": "Tran", "βαλβίδα": "βαλβιδα", "Ἀθῆναι": "αθηναι",
+    "ΝΕΡΌΣ": "νερος", "Łódź": "lodz", "Ångström": "angstrom", "ёлка": "елка", "Київ": "Киів",
+    "İstanbul": "istanbul",
+    "ısı": "isi", "Straße": "strasse", "smørrebrød": "smorrebrod", "Đakovo": "dakovo", "Ħamrun": "hamrun",
+    "がくせい": "かくせい", "パン": "ハン", "감사": "감사", "שָׁלוֹם": "שלום", "مُحَمَّد": "محمد", "ज़मीन": "जमीन",
+    "čtvrtek": "ctvrtek", "ﬁlet": "filet", "K2": "k2",
+}  # fmt: skip
+FORMS = ("NFC", "NFD")
+TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("".join(WORDS) + "\u0301\u0308\u3099"))
+
+
+def written(word: str) -> list[str]:
+    return [unicodedata.normalize(form, word) for form in FORMS]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each word composed and decomposed: in a message, in the output of a tool, in a summary."""
+    path = new_database(tmp_path_factory.mktemp("spellings") / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        for number, word in enumerate(WORDS):
+            for form, text in zip(FORMS, written(word), strict=True):
+                rows.message(owner, f"One says {text} — {form}.")
+                rows.summary(owner, f"sum_{number:02}_{form}", f"It says “{text}” there.", in_context=True)
+                said = rows.message(owner, f"result {number}", role="tool")
+                rows.insert(
+                    "message_parts",
+                    part_id=f"p{said}",
+                    message_id=said,
+                    session_id="session-1",
+                    part_type="tool",
+                    ordinal=0,
+                    tool_output=f"prints {text} here",
+                )
+
+    async def index() -> None:
+        async with await Database.open(path) as database:
+            assert await make_index(database, folder=path.parent / "cache")
+
+    asyncio.run(index())
+    return path
+
+
+def searched(path: Path, query: str, mode: Mode, *, by_index: bool) -> Found:
+    return asyncio.run(_searched(path, query, mode, by_index=by_index))
+
+
+async def _searched(path: Path, query: str, mode: Mode, *, by_index: bool) -> Found:
+    index = index_of(path, path.parent / "cache") if by_index else None
+    async with await Database.open(path) as database:
+        return await search_live(
+            database,
+            parse(query, mode),
+            Filter(),
+            settings_in(path.parent),
+            lambda _: None,
+            index=index,
+            limit=99,
+        )
+
+
+@pytest.mark.parametrize("by_index", [False, True])
+@pytest.mark.parametrize("mode", [Mode.WORDS, Mode.SUBSTRING])
+def test_every_spelling_of_a_word_finds_every_other(path: Path, mode: Mode, by_index: bool) -> None:
+    for word, bare in WORDS.items():
+        typed = [
+            *written(word),
+            word.upper(),
+            *([word[1:]] if mode is Mode.SUBSTRING and len(word) > 3 else []),
+        ]
+        for query in dict.fromkeys([*typed, *written(bare), bare.lower()]):
+            found = searched(path, query, mode, by_index=by_index)
+            places = [(hit.kind, hit.place) for hit in found.hits]
+            for wanted in (
+                (DocumentKind.MESSAGE, "content"),
+                (DocumentKind.MESSAGE, "tool output"),
+                (DocumentKind.SUMMARY, "content"),
+            ):
+                assert places.count(wanted) >= 2, (query, places)
+            assert found.coverage.is_full
+            for hit in found.hits:
+                for one in hit.spans:
+                    assert fold(query) in fold(hit.snippet[one.start : one.end])
+
+
+def test_it_finds_at_least_what_the_index_of_the_engine_finds(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for word, bare in WORDS.items():
+            for query in (*written(word), bare):
+                sql = "SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?"
+                theirs = {str(row[0]) for row in connection.execute(sql, (f'"{query}"',))}
+                found = searched(path, query, Mode.WORDS, by_index=False)
+                assert theirs <= {hit.id for hit in found.hits if hit.kind is DocumentKind.MESSAGE}, query
+
+
+@pytest.mark.parametrize(
+    ("typed", "others"),
+    [
+        ("résumé", ["resume", "Resumé", "rèsume"]),
+        ("resume", ["résumé", "resumé"]),
+        ("Łódź", ["Lodz", "Łodz"]),
+        ("всё", ["все"]),
+        ("Άννα", ["Αννα"]),
+        ("が", ["か"]),
+    ],
+)
+def test_the_spelling_that_was_typed_comes_first_and_others_say_so(
+    typed: str, others: list[str], tmp_path: Path
+) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        for text in written(typed):
+            rows.message(owner, f"once {text.upper()} only, in a text that is long {'and longer ' * 90}")
+        for other in others * 3:
+            rows.message(owner, f"{other} {other} {other}")  # newer, shorter, and more of it
+    for query in written(typed):
+        found = searched(path, query, Mode.WORDS, by_index=False)
+        assert [hit.spelled for hit in found.hits] == [True] * 2 + [False] * 3 * len(others)
+    shown = run("grep", typed, "--no-index", "--db", path)
+    assert shown.out.count("in another spelling") == 3 * len(others)
+    hits = run("grep", typed, "--no-index", "--json", "--db", path).data["hits"]
+    assert [hit["otherSpelling"] for hit in hits] == [not hit.spelled for hit in found.hits]
+
+
+def test_a_question_finds_every_spelling(path: Path) -> None:
+    def find(rows: Rows, schema: Schema, question: str) -> list[tuple[str, bool]]:
+        gathered = Memory(rows, schema, settings_in(path.parent), None).find(question, 8_000)
+        assert gathered.unfound == ()
+        return [(one.text, one.spelled) for one in gathered.passages]
+
+    async def load(reader: Reader, question: str) -> list[tuple[str, bool]]:
+        return await reader.run(lambda rows: find(rows, reader.schema, question))
+
+    async def ask() -> None:
+        async with await Database.open(path) as database:
+            for word, bare in WORDS.items():
+                if terms_of(bare) != [bare]:
+                    continue
+                passages = await database.read(load, bare)
+                assert all(fold(bare) in fold(text) for text, _ in passages)
+                for text in written(word):
+                    [spelled] = {spelled for said, spelled in passages if f" {text} —" in said}
+                    assert spelled == (same_spelling(bare) in same_spelling(text)), word
+
+    asyncio.run(ask())
+
+
+def test_places_are_those_of_the_text_itself() -> None:
+    text = "Ça ﬁnira 🇩🇪 à Łódź… ISTANBUL, İstanbul; \u1112\u1161\u11ab한, STRASSE Straße, e\u0301te\u0301!"
+    for query, places in (
+        ("lodz", ["Łódź"]),
+        ("istanbul", ["ISTANBUL", "İstanbul"]),
+        ("한", ["\u1112\u1161\u11ab", "한"]),
+        ("strasse", ["STRASSE", "Straße"]),
+        ("été", ["e\u0301te\u0301"]),
+        ("ca finira", ["Ça ﬁnira"]),
+    ):
+        [term] = parse(query, Mode.SUBSTRING).terms
+        assert [text[start:end] for start, end in term.places(text)] == places
+
+
+@pytest.mark.parametrize("query", ["\u0301", "\u0301\u0308", '"\u3099"', "\u0301*"])
+def test_marks_alone_find_nothing_and_are_no_error(query: str, path: Path) -> None:
+    assert run("grep", query, "--no-index", "--json", "--db", path).data["total"] == 0
+    assert run("grep", query, "--substring", "--no-index", "--json", "--db", path).data["total"] == 0
+
+
+@given(TEXTS)
+def test_folding_is_one_rule(text: str) -> None:
+    folded = fold(text)
+    assert fold(folded) == folded
+    for form in FORMS:
+        assert fold(unicodedata.normalize(form, text)) == folded
+        assert same_spelling(unicodedata.normalize(form, text)) == same_spelling(text)
+    if "\u0345" not in unicodedata.normalize("NFD", text):  # the iota below, of which case makes a letter
+        assert fold(text.casefold()) == folded
+        assert fold(same_spelling(text)) == folded
+
+
+@given(TEXTS, st.integers(0, 30), st.integers(1, 8))
+def test_a_piece_of_a_text_is_found_where_it_is(text: str, start: int, length: int) -> None:
+    piece = text[start : start + length].strip()
+    if not fold(piece).strip():
+        return
+    [term] = parse(piece, Mode.SUBSTRING).terms
+    for first, last in term.places(text):
+        assert 0 <= first < last <= len(text)
+        assert fold(text[first:last]).strip()
