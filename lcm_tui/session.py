@@ -58,6 +58,7 @@ class Session:
         self.left: dict[tuple[str, int], Any] = {}  #: how screens were left, by their name and an id
         #: What all checks said of the whole file, and the file that they looked at.
         self.examined: tuple[FileState | None, Sequence[CheckResult]] | None = None
+        self.wal_is_unread = False  #: the checks found something in the WAL that SQLite ignores
         self.missing = False  #: the file is gone; what is shown is the last that was read
 
     def name_of(self, conversation: Conversation) -> str:

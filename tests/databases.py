@@ -14,6 +14,7 @@ Nothing here reads or writes through the code under test, but for the schema of 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,21 @@ def connect(path: Path, *, timeout: float = 5.0) -> Iterator[sqlite3.Connection]
     """
     with _closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:
         yield connection
+
+
+def leave_unread_wal(path: Path) -> bytes:
+    """Put a WAL beside *path* whose first page was lost, with three commits that SQLite does not read; it."""
+    with tempfile.TemporaryDirectory() as folder:
+        host_file = Path(shutil.copy(path, Path(folder) / path.name))
+        with connect(host_file) as host:
+            host.execute("PRAGMA wal_autocheckpoint = 0")
+            for number in range(3):
+                host.execute("UPDATE conversations SET title = ?", (f"only in the log {number}",))
+            wal = host_file.with_name(f"{path.name}-wal").read_bytes()
+    size = int.from_bytes(wal[8:12], "big")
+    unread = wal[:56] + bytes(size) + wal[56 + size :]
+    path.with_name(f"{path.name}-wal").write_bytes(unread)
+    return unread
 
 
 @contextmanager

@@ -462,6 +462,13 @@ class ModelOptions:
 Apply: TypeAlias = Annotated[bool, Option("--apply", "Apply the change (default: preview only).")]
 DryRun: TypeAlias = Annotated[bool, Option("--dry-run", "Preview only (the default).")]
 Yes: TypeAlias = Annotated[bool, Option("--yes", "Confirm without asking.")]
+AllowUnreadWal: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--allow-unread-wal",
+        "Change a file although SQLite ignores a part of its -wal; a private copy of that is kept first.",
+    ),
+]
 Sql: TypeAlias = Annotated[bool, Option("--sql", "Print only the SQL of the change to standard output.")]
 
 
@@ -476,6 +483,7 @@ class ChangeFlags:
     dry_run: DryRun = False
     apply: Apply = False
     yes: Yes = False
+    allow_unread_wal: AllowUnreadWal = False
     sql: bool = False  #: an option only where `SqlFlags` are taken
 
     def __post_init__(self) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
 
 from lcm_core import __version__
 from lcm_core.change.known_schema import unknown_parts
@@ -17,14 +20,20 @@ from lcm_core.store.growth import Growth, growth_of_all
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import DatabaseStatistics, database_statistics
+from lcm_core.store.wal import WalState, examine_wal
+from lcm_core.wording import counted as number_of
 
 from lcm_tui.cli import documents, ingesting
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.tails import tail_of
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Table
 from lcm_tui.views.growth import CELLS, spark_text
 from lcm_tui.views.ingesting import Ingesting, summary
+
+#: Bytes of a WAL that are examined: half a second.
+_MOST_OF_WAL: Final = 128 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class DatabaseStatus:
 
     schema: Schema
     file: FileState | None
+    wal: WalState | None  #: as far as it was examined
     counted: DatabaseStatistics
     growth: Growth | None
     ingesting: Ingesting
@@ -56,10 +66,17 @@ async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
     return DatabaseStatus(
         reader.schema,
         file_state(settings.database.value),
+        await asyncio.to_thread(_wal, settings.database.value),
         await database_statistics(reader),
         await growth_of_all(reader),
         Ingesting(compared, [one for one in listing.problems if settings.sessions.value != one.path]),
     )
+
+
+def _wal(path: Path) -> WalState | None:
+    with suppress(OSError):  # what cannot be read at all is said where it is opened
+        return examine_wal(path, most=_MOST_OF_WAL)
+    return None
 
 
 def status_document(run: Run, found: DatabaseStatus) -> Document:
@@ -99,6 +116,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "unknown": list(unknown_parts(found.schema)),
         },
         "ingestion": ingesting.document(found.ingesting),
+        **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
     }
 
 
@@ -108,6 +126,12 @@ def _not_recorded(found: DatabaseStatus) -> list[str]:
         "status.maintenance": found.counted.maintenance_pending,
     }
     return [name for name, value in unknown.items() if value is None]
+
+
+def _not_read(wal: WalState) -> str:
+    return (
+        f"{wal.lost_bytes:,} bytes" if wal.lost else number_of(wal.zeros, "page of zeros", "pages of zeros")
+    )
 
 
 def _recorded(value: int | None) -> Cell:
@@ -126,9 +150,11 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
     odd = ", ".join(unknown_parts(found.schema))
     unknown = [("Unknown to lcm-tui", odd)] if odd else []
     size = None if found.file is None else f"{found.file.size:,} bytes"
-    wal = (
-        [("WAL", f"{found.file.wal_size:,} bytes")] if found.file is not None and found.file.wal_size else []
-    )
+    wal: list[tuple[str, Cell]] = []
+    if found.file is not None and found.file.wal_size:
+        wal.append(("WAL", f"{found.file.wal_size:,} bytes"))
+    if found.wal is not None and not found.wal.is_sound:
+        wal.append(("  not read", f"{_not_read(found.wal)}: {found.wal.problem}; see `{PROGRAM} doctor`"))
     facts: list[tuple[str, Cell]] = [
         ("Database", str(run.settings.database.value)),
         ("Size", size),

@@ -12,6 +12,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from lcm_core import __version__
+from lcm_core.change.beside import keep_wal
 from lcm_core.errors import LcmError
 from lcm_core.report import machine
 from lcm_core.settings import Json
@@ -95,6 +96,17 @@ def with_unread(unread: Sequence[str], presentation: Presentation, call: Callabl
         return replace(outcome, meta={**outcome.meta, "configProblems": list(unread)})
     _say(said)
     return outcome
+
+
+def keep_unread_wal(settings: Settings, *, quiet: bool) -> None:
+    """Keep a copy of a WAL that SQLite ignores in part, as the operator allowed, and say where it is.
+
+    Raises:
+        LcmError: it cannot be kept.
+    """
+    kept = keep_wal(settings.database.value)
+    if kept is not None and not quiet:
+        _say(f"The WAL was copied to {kept} before the change.")
 
 
 class _Spoken(logging.Handler):

@@ -427,6 +427,10 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
             from lcm_core.change.known_schema import allow_unknown_schema
 
             allow_unknown_schema(True)
+        if values.get("allow_unread_wal") and values.get("apply"):
+            from lcm_tui.cli.telling import keep_unread_wal
+
+            keep_unread_wal(settings, quiet=common.quiet)
         chosen = settings.output_format
         form = common.output if common.output in FORMS and not common.as_json else None
         explicit_table = chosen.value is OutputFormat.TABLE and chosen.source is SettingSource.COMMAND_LINE

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from lcm_core.change.backup import default_target, known_backups, make_backup, offers_backup
+from lcm_core.change.beside import keep_wal, unread_wal, wals_folder
 from lcm_core.change.copying import CopyProgress
 from lcm_core.change.journal import operations
 from lcm_core.errors import LcmError
@@ -20,6 +21,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
 from lcm_tui.dialogs.dialog import Dialog
+from lcm_tui.dialogs.question import Question
 from lcm_tui.session import Session
 from lcm_tui.typed_ahead import Decision
 from lcm_tui.views.units import size_text
@@ -203,11 +205,39 @@ class BackupOffer(Dialog[bool], Decision[bool]):
             self.call_later(self._draw)
 
 
+async def wal_settled(app: App[int], session: Session) -> bool:
+    """Whether the file may be changed; a WAL that SQLite ignores in part is copied, if the operator agrees.
+
+    Raises:
+        LcmError: the WAL cannot be read or copied.
+    """
+    path = session.database.path
+    found = await asyncio.to_thread(unread_wal, path)
+    if found is None or not found.lost:
+        return True
+    size = size_text(found.lost_bytes)
+    text = (
+        f"SQLite ignores {size} of {found.path}, because {found.problem}. A change deletes the WAL, with the "
+        f"commits in it. A copy would be kept in {wals_folder()}, readable only for you."
+    )
+    asked = Question(
+        "The WAL is not read", (Block(spans=(Span(text),)),), (("k", "keep a copy and continue"),)
+    )
+    if await app.push_screen_wait(asked) != "k":
+        return False
+    kept = await asyncio.to_thread(keep_wal, path)
+    if kept is not None:
+        app.notify(f"The WAL was copied to {kept}.")
+    return True
+
+
 async def backup_settled(app: App[int], session: Session, *, answer: bool | None = None) -> bool:
     """Offer a backup before the first change of a day; False when the operator would rather leave it.
 
     *answer*: who asked another question has asked this one with it: True makes one, False does without.
     """
+    if not await wal_settled(app, session):
+        return False
     if not await wants_backup(session):
         return True
     if answer is False:

@@ -26,7 +26,11 @@ def live_lines(session: Session) -> Sequence[Line]:
     copied = session.database.access is Access.COPY
     word = Span("copy " if copied else "live ", "warn" if copied else "ok")
     size = () if state is None else (Span(f"· {size_text(state.size)} ", "dim"),)
-    wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),) if state and state.wal_size else ()
+    wal: tuple[Span, ...] = ()
+    if state and state.wal_size:
+        wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),)
+        if session.wal_is_unread:
+            word = Span("WAL not read ", "error")
     if session.changed_at is None:
         none = Span("· idle ", "dim")
         return ((word, none, *size, *wal), (word, none, *size), (word, *size), (word,))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.change.beside import wals_folder
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.errors import BusyError
 from lcm_core.change.plan import Plan
@@ -26,6 +27,7 @@ from lcm_tui.changes.change import Change, Choice
 from lcm_tui.dialogs.backup_offer import BackupOffer
 from lcm_tui.dialogs.whole import WholeScreen
 from lcm_tui.screens.context.screen import ContextScreen
+from lcm_tui.screens.conversations import outlook
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.preview import screen as plan_module
 from lcm_tui.screens.preview.screen import PlanScreen
@@ -44,7 +46,7 @@ from tests.app.support import (
 )
 from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, run, value
+from tests.databases import column, connect, leave_unread_wal, run, value
 
 #: A condensed summary in the context of conversation 1 (0.15.3), its sources, and a second one before it.
 NODE, SOURCES = "sum_bb692ab9b90b6a49", ["sum_18ef3ddbebbf8c2e", "sum_81f1946ebb3dbf3b"]
@@ -540,3 +542,37 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
         assert OTHER not in context_refs(path)
         assert [len(each) for each in done] == [2], "what was done before counts as well"
         await wait_until_said(pilot, "reindex")
+
+
+async def test_a_wal_that_sqlite_ignores_is_asked_about_and_kept(
+    database_copy: DatabaseFactory, no_offer: None
+):
+    path = database_copy("0.15.3")
+    wal = leave_unread_wal(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await context_of_one(pilot)
+        await pilot.press("d")
+        await previewed(pilot)
+        await pilot.press("a")
+        await wait_for_text(pilot, "The WAL is not read", "keep a copy and continue")
+        await pilot.press("escape")
+        await previewed(pilot)
+        assert path.with_name("lcm.db-wal").read_bytes() == wal
+        assert not wals_folder().exists()
+        await pilot.press("a")
+        await wait_for_text(pilot, "The WAL is not read")
+        await pilot.press("k")
+        await left(pilot)
+    [kept] = wals_folder().iterdir()
+    assert kept.read_bytes() == wal
+    assert value(path, "SELECT count(*) FROM summaries WHERE summary_id = ?", NODE) == 0
+
+
+async def test_the_first_screen_says_that_a_wal_is_not_read(
+    database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
+    path = database_copy("0.15.3")
+    leave_unread_wal(path)
+    async with open_app(path, size=NARROW) as pilot:
+        await wait_for_text(pilot, "WAL not read")

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from lcm_core.change import connection
+from lcm_core.change.beside import wals_folder
 
 from lcm_tui.cli import answer, changing, output
 from tests.change.support import REAL, context_of, dissolvable, dump, sources
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, value
+from tests.databases import column, connect, leave_unread_wal, value
 from tests.databases import run as change_behind
 
 
@@ -239,3 +240,38 @@ def test_a_person_who_says_no_exits_with_10(path: Path):
     code, _ = at_a_terminal("y\n", *command)
     assert code == 0
     assert dump(path) != rows
+
+
+@pytest.mark.parametrize("flags", [("--json",), ()], ids=["json", "people"])
+def test_a_wal_that_sqlite_ignores_is_kept_before_it_is_lost(path: Path, flags: tuple[str, ...]):
+    conversation, summary = dissolvable(path)[0]
+    content = path.read_bytes()
+    wal = leave_unread_wal(path)
+    refused = run("dissolve", conversation, "--summary", summary, "--db", path, "--apply", "--yes", *flags)
+    assert refused.code == 9
+    assert "--allow-unread-wal" in refused.err
+    assert path.with_name("lcm.db-wal").read_bytes() == wal
+    assert path.read_bytes() == content
+    assert "not read" in run("status", "--db", path).out
+    assert run("status", "--db", path, "--json").data["walIgnoredBytes"] == len(wal) - 32
+    assert (
+        run("dissolve", conversation, "--summary", summary, "--db", path, "--allow-unread-wal", *flags).code
+        == 0
+    )  # a preview keeps and changes nothing
+    assert not wals_folder().exists()
+    done = run(
+        "dissolve",
+        conversation,
+        "--summary",
+        summary,
+        "--db",
+        path,
+        "--apply",
+        "--yes",
+        "--allow-unread-wal",
+        *flags,
+    )
+    assert done.code == 0
+    [kept] = wals_folder().iterdir()
+    assert kept.read_bytes() == wal
+    assert str(kept) in done.err

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from lcm_core.change.beside import check_beside
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.guard import Guard
@@ -229,6 +230,7 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
         DatabaseMissingError: there is no such file.
         DatabaseBusyError: this process changes it already.
         BusyError: another process kept the lock for *wait* seconds.
+        RefusedError: its WAL holds what SQLite ignores, or the file is in use by another name.
         ReadOnlyError: the file or its folder cannot be written.
         DiskFullError: there is no room.
         DatabaseError: any other complaint of SQLite.
@@ -236,6 +238,7 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
     with undisturbed(path, wait):
         _check_there(path)
         check_sidecars(real_path(path))
+        check_beside(path)
         begun = time.monotonic()
         try:
             connection = connect_writing(
@@ -278,8 +281,10 @@ def check_writable(path: Path) -> None:
     Raises:
         DatabaseMissingError: there is no such file.
         ReadOnlyError: the file or its folder cannot be written.
+        RefusedError: its WAL holds what SQLite ignores, or the file is in use by another name.
     """
     _check_there(path)
+    check_beside(path)
     if not (os.access(path.parent, os.W_OK | os.X_OK) or os.path.exists(f"{path}-wal")):
         raise _read_only(path, "no permission for its folder")
 

@@ -43,6 +43,26 @@ def processes_with_open(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
     return tuple(Holder(pid, _name(proc, pid)) for pid in sorted(pids))
 
 
+def open_under_other_names(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+    """The processes besides this one that have the file at *path* open by another of its names."""
+    location = real_path(path)
+    with contextlib.suppress(OSError):
+        found = location.stat()
+        files = {(found.st_dev, found.st_ino)}
+        names = {str(location)}
+        return tuple(
+            Holder(int(process), _name(proc, int(process)))
+            for process in _entries(proc)
+            if process.isdigit()
+            and int(process) != os.getpid()
+            and any(
+                _is_one(link, files) and os.readlink(link) not in names
+                for link in ((proc / process / "fd" / number) for number in _entries(proc / process / "fd"))
+            )
+        )
+    return ()
+
+
 def process_names(found: Iterable[Holder]) -> str:
     """Some holders as part of a sentence."""
     texts = [holder.text for holder in found]

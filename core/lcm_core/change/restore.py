@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.change.backup import check_room, default_target, make_backup, write_copy
+from lcm_core.change.beside import check_beside
 from lcm_core.change.connection import explained
 from lcm_core.change.copying import (
     CopyProgress,
@@ -136,7 +137,8 @@ def restore(
     that is missing is made of the backup.
 
     Raises:
-        RefusedError: the backup is damaged, or is the database.
+        RefusedError: the backup is damaged, or is the database; or the database's WAL holds what SQLite
+            ignores, or it is in use by another name.
         DatabaseBusyError: another process has the database open; the error names it if this machine can tell.
         DiskFullError: there is no room.
         ReadOnlyError: the database or its folder cannot be written.
@@ -147,6 +149,7 @@ def restore(
     _check_given(backup)
     _check_different(backup, database)
     asyncio.run(_open_once(backup))
+    check_beside(path)
     if not path.exists():
         return _place(backup, path, progress, cancelled, begun)
     _wait_for_others(path, wait, cancelled)

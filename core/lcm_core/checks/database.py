@@ -5,6 +5,7 @@ Each reads by itself, and little, but for G13.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ from lcm_core.checks.check import (
 from lcm_core.findings import CheckScope, FixId, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
+from lcm_core.store.wal import WalState, examine_wal
 from lcm_core.wording import counted, phrase, some
 
 _MIB: Final = 1024 * 1024
@@ -90,6 +92,23 @@ def _space(used: Space, limits: Limits) -> Iterator[Hit]:
         free = used.free_pages * used.page_size // _MIB
         what = f"{free:,} of {size // _MIB:,} MiB of the file are free; VACUUM returns them to the disk."
         yield hit(BY_DESIGN, what, RowRef("disk", ("",)))
+
+
+def _unread(wal: WalState, limits: Limits) -> Iterator[Hit]:
+    """What a WAL holds that SQLite ignores (docs/decisions.md, "A WAL that SQLite ignores")."""
+    row = RowRef("disk", ("-wal",))
+    if wal.lost:
+        yield hit(
+            BROKEN,
+            f"SQLite ignores {wal.lost_bytes:,} bytes of {wal.path}, because {wal.problem}. They hold "
+            f"{counted(wal.lost, 'page')} that were written to this file; the next program that closes it "
+            "deletes them. Copy the WAL now.",
+            row,
+            count=wal.lost,
+        )
+    elif wal.zeros:
+        what = f"{counted(wal.zeros, 'page')} of {wal.path} are zeros"
+        yield hit(SUSPICIOUS, f"{what}: a file system may have lost what was written.", row)
 
 
 async def _load_space(reader: Reader, wal: int) -> Space:
@@ -219,6 +238,20 @@ SPACE: Final[tuple[Rule[Space], ...]] = (
         find=_space,
     ),
 )
+WAL: Final[tuple[Rule[WalState], ...]] = (
+    Rule(
+        "G20",
+        ERROR,
+        "WAL not read",
+        "Does the WAL hold what SQLite ignores?",
+        why="SQLite reads a WAL up to the first frame that does not fit its header and the frame before, and "
+        "says nothing of the rest.",
+        unfixed="SQLite cannot read these pages. Copy the WAL, then copy the file with its -wal again, or "
+        "restore a backup. A change needs --allow-unread-wal, which keeps a copy of the WAL first.",
+        scope=CheckScope.FILE,
+        find=_unread,
+    ),
+)
 SCHEMA: Final[tuple[ReadingRule, ...]] = (
     ReadingRule(
         "G12",
@@ -282,6 +315,11 @@ async def read_schema(run: Run) -> None:
         known = run.database.state
         space = await run.database.read(_load_space, 0 if known is None else known.wal_size)
         run.ask(SPACE, space)
+    if run.wants(("G20",)):
+        async with run.patient(("G20",)):
+            wal = await asyncio.to_thread(examine_wal, run.database.path)
+            if wal is not None:
+                run.ask(WAL, wal)
     await run.ask_reading(SCHEMA)
 
 

@@ -60,7 +60,7 @@ OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
 _OF_SUMMARIES: Final[tuple[Check, ...]] = (*summaries.TEXT_CHECKS, *summaries.CHECKS, metadata.TOKEN_COUNT)
 _OF_MESSAGES: Final[tuple[Check, ...]] = (*messages.TEXT_CHECKS, *messages.CHECKS, metadata.TOKEN_COUNT)
 _OF_STATE: Final[tuple[Check, ...]] = (*state.CHECKS, *state.NOTED, *state.ENTRIES, *state.ALIKE)
-_OF_SCHEMA: Final[tuple[Check, ...]] = (*database.SPACE, *database.SCHEMA)
+_OF_SCHEMA: Final[tuple[Check, ...]] = (*database.SPACE, *database.WAL, *database.SCHEMA)
 _OF_WHOLE_FILE: Final[tuple[Check, ...]] = (*search.CHECKS, *database.PAGES)
 
 _ALL: Final[tuple[Check, ...]] = (

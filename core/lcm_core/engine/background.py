@@ -13,6 +13,7 @@ from pathlib import Path
 from lcm_core.assemble.assembler import AssemblySettings
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import with_history
+from lcm_core.change.beside import check_beside
 from lcm_core.change.snapshots import note_assembly
 from lcm_core.errors import LcmError
 from lcm_core.records import ConversationId
@@ -39,6 +40,10 @@ class OpenConnection:
         Of a file that it may not write SQLite would leave a WAL that its owner cannot write.
         """
         if not os.access(self._path, os.W_OK):
+            return
+        try:
+            check_beside(self._path)
+        except LcmError:
             return
         with undisturbed(self._path), self._turn, contextlib.suppress(sqlite3.Error):
             if self._ended:

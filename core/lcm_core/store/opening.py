@@ -57,7 +57,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 #: What SQLite says where locks or shared memory fail, beside "busy".
-_LOCK_ERRORS = ("SQLITE_IOERR_SHM", "SQLITE_IOERR_LOCK", "SQLITE_IOERR_RDLOCK", "SQLITE_IOERR_UNLOCK")
+_LOCK_ERRORS = tuple(f"SQLITE_IOERR_{name}" for name in ("SHMMAP", "SHMLOCK", "LOCK", "RDLOCK", "UNLOCK"))
 
 _RESTORE = "Copy it again (with its -wal), or restore a backup."
 

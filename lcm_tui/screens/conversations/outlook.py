@@ -278,6 +278,8 @@ class Outlooker:
             self._checking = False
         self._checked, self._checked_at = seen, time.monotonic()
         outdated = session.file_state != seen
+        session.wal_is_unread = any(one.check.id == "G20" and one.findings for one in report.results)
+        self._screen.show_live()
         self._say(replace(self.outlook, verdict=replace(verdict_of(report.results), outdated=outdated)))
         if outdated:
             self.look()

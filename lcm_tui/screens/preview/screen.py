@@ -25,7 +25,7 @@ from lcm_tui.changes.change import BlockedError, Change, Notice
 from lcm_tui.changing import Changing, Phase
 from lcm_tui.commands import Action, bindings
 from lcm_tui.data_screen import DataScreen
-from lcm_tui.dialogs.backup_offer import backup_settled
+from lcm_tui.dialogs.backup_offer import backup_settled, wal_settled
 from lcm_tui.frame import DONE_SECONDS, CommandScreen
 from lcm_tui.pace import rest_after
 from lcm_tui.panes.change import HELP_VIEW, ChangePane
@@ -337,7 +337,8 @@ if there are any.
     async def _apply(self, planned: Planned) -> None:
         around, database = self._change.around, self.session.database
         try:
-            if around.wants_backup and not await backup_settled(self.app, self.session):
+            settled = backup_settled if around.wants_backup else wal_settled
+            if not await settled(self.app, self.session):
                 self._state = self._state.withdraw()
             else:
                 self.set_timer(SLOW_SECONDS, self._say_slow)
