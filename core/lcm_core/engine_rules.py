@@ -175,6 +175,7 @@ class IngestRules:
     estimator: Estimator  #: of ``messages.token_count``
     large_file_token_threshold: int  #: tokens from which on a payload goes to a file
     prune_heartbeat_ok: bool  #: turns of the host's timer in which nothing was to be done go again
+    preserve_heartbeat_poll: bool  #: of these only the acknowledgement does; what the timer asked stays
     bootstrap_max_tokens: int  #: of the newest messages that the engine's own first import keeps
 
 
@@ -402,6 +403,7 @@ def _ingest(marks: _Marks, estimator: Estimator) -> IngestRules:
         estimator=estimator,
         large_file_token_threshold=25_000,
         prune_heartbeat_ok=False,
+        preserve_heartbeat_poll=False,
         bootstrap_max_tokens=6_000,
     )
 
@@ -505,6 +507,7 @@ def configured(rules: EngineRules, given: EngineSettings) -> EngineRules:
                 given.large_file_token_threshold, ingest.large_file_token_threshold
             ),
             prune_heartbeat_ok=_set(given.prune_heartbeat_ok, ingest.prune_heartbeat_ok),
+            preserve_heartbeat_poll=_set(given.preserve_heartbeat_poll, ingest.preserve_heartbeat_poll),
             bootstrap_max_tokens=given.bootstrap_max_tokens.value or derived,
         ),
     )

@@ -44,6 +44,7 @@ def show(run: Run) -> Answer:
         ],
         "activeEnv": list(view.active_env),
         "withoutEffect": list(view.without_effect),
+        "retired": dict(view.retired),
     }
     settings = run.settings
     missing = " (cannot be used)" if settings.config_unusable else ""
@@ -57,7 +58,15 @@ def show(run: Run) -> Answer:
     ]
     columns = (Column("Setting"), Column("Value", grows=True), Column("From"))
     rows = [
-        (name, _shown(value), _from(view.sources.get(name, ""), has_effect=name not in view.without_effect))
+        (
+            name,
+            _shown(value),
+            _from(
+                view.sources.get(name, ""),
+                has_effect=name not in view.without_effect,
+                retired=view.retired.get(name),
+            ),
+        )
         for name, value in _leaves(view.effective, view.sources)
     ]
     blocks: list[Block] = [Facts(facts), Table(columns, rows)]
@@ -78,16 +87,19 @@ def get(run: Run, path: str) -> Answer:
         "origin": found.origin,
         "source": found.source,
         "hasEffect": found.has_effect,
+        "retired": found.retired,
     }
     facts: list[tuple[str, Cell]] = [
         (found.path, _shown(found.value)),
-        ("from", _from(found.source or found.origin, has_effect=found.has_effect)),
+        ("from", _from(found.source or found.origin, has_effect=found.has_effect, retired=found.retired)),
     ]
     return run.answer("config.get", data, [Facts(facts)])
 
 
-def _from(source: str, *, has_effect: bool) -> str:
+def _from(source: str, *, has_effect: bool, retired: str | None) -> str:
     """Where a setting comes from, and that it is the engine's alone where nothing here goes by it."""
+    if retired:
+        return f"{source}; retired in {retired}"
     return source if has_effect else f"{source}; no effect here"
 
 

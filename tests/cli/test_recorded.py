@@ -50,17 +50,29 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
         ),
     },
     "config.show": {
-        *((f"data.{name}", "added") for name in ("sources", "problems", "activeEnv", "withoutEffect")),
+        *(
+            (f"data.{name}", "added")
+            for name in ("sources", "problems", "activeEnv", "withoutEffect", "retired")
+        ),
         *(
             (f"data.effective.{name}", "added")
             for name in (
                 *("freshTailMaxTokens", "summaryPrefixTargetTokens", "maxAssemblyTokenBudget"),  # not set
-                *("largeFileThresholdTokens", "dbPath", "stateDir", "sessions", "tui"),
+                *(
+                    "largeFileThresholdTokens",
+                    "preserveHeartbeatPoll",
+                    "dbPath",
+                    "stateDir",
+                    "sessions",
+                    "tui",
+                ),
             )
         ),
         ("data.effective.independentLogFile.file", "added"),
     },
-    "config.get": {(f"data.{name}", "added") for name in ("value", "origin", "source", "hasEffect")},
+    "config.get": {
+        (f"data.{name}", "added") for name in ("value", "origin", "source", "hasEffect", "retired")
+    },
     "version": {("data.version", "changed")},
     "help": {
         ("data.usage", "changed"),

@@ -63,6 +63,7 @@ LCM_EXPANSION_MODEL expansionModel ""
 LCM_DELEGATION_TIMEOUT_MS delegationTimeoutMs 120000
 LCM_SUMMARY_TIMEOUT_MS summaryTimeoutMs 60000
 LCM_PRUNE_HEARTBEAT_OK pruneHeartbeatOk false
+LCM_PRESERVE_HEARTBEAT_POLL preserveHeartbeatPoll false
 LCM_TRANSCRIPT_GC_ENABLED transcriptGcEnabled false
 LCM_ENABLE_SUMMARY_THINKING enableSummaryThinking true
 LCM_PROACTIVE_THRESHOLD_COMPACTION_MODE proactiveThresholdCompactionMode "deferred"
@@ -1156,3 +1157,48 @@ def test_a_database_that_the_host_names_keeps_the_folders_of_the_host(
     with_plugin({"dbPath": str(database)})
     found = resolve(Options(db=database), {}, home=home)
     assert found.state_dir.value == home / ".openclaw"
+
+
+@pytest.mark.parametrize(
+    ("variable", "in_block", "on"),
+    [
+        (None, None, False),
+        (None, True, True),
+        ("true", None, True),
+        (" TRUE ", None, True),
+        ("1", None, True),
+        ("1", False, True),
+        ("false", True, False),
+        ("0", True, False),
+        ("yes", True, False),  # as every other text
+        ("", True, True),  # not set
+    ],
+)
+def test_heartbeat_polls_are_preserved_where_the_variable_or_else_the_block_says_so(
+    home: Path, variable: str | None, in_block: bool | None, on: bool
+):
+    block = {} if in_block is None else {"preserveHeartbeatPoll": in_block}
+    write_host(home, {"plugins": {"entries": {"lossless-claw": {"config": block}}}})
+    environ = {} if variable is None else {"LCM_PRESERVE_HEARTBEAT_POLL": variable}
+    settings = resolve(Options(), environ, home=home)
+    assert settings.engine.preserve_heartbeat_poll.value is on
+    assert not settings.diagnostics
+
+
+def test_a_heartbeat_setting_that_is_no_boolean_is_skipped(with_plugin: Configure):
+    settings = with_plugin({"preserveHeartbeatPoll": 1})
+    assert settings.engine.preserve_heartbeat_poll.value is False
+    assert problems(settings)
+
+
+def test_retired_settings_are_shown_as_retired_whether_they_are_set_or_not(with_plugin: Configure):
+    for block in ({}, {"transcriptGcEnabled": True, "autoRotateSessionFiles": {"enabled": False}}):
+        settings = with_plugin(block)
+        view = config_view(settings)
+        assert (
+            view.retired["transcriptGcEnabled"] == view.retired["autoRotateSessionFiles.startup"] == "1.0.0"
+        )
+        assert view.retired["cacheAwareCompaction.enabled"] == "0.10.0"
+        assert set(view.retired) < set(view.without_effect)
+        assert config_value(settings, "transcriptGcEnabled").retired == "1.0.0"
+        assert config_value(settings, "freshTailCount").retired is None

@@ -537,6 +537,43 @@ async def test_turns_of_the_hosts_timer_go_again_when_asked(tmp_path: Path) -> N
     assert texts(tmp_path / "turn.db") == [*kept, "HEARTBEAT_OK"]
 
 
+@pytest.mark.parametrize("prunes", [False, True])
+async def test_what_the_hosts_timer_asked_is_preserved_when_wanted(prunes: bool, tmp_path: Path) -> None:
+    turns = [
+        said("[openclaw heartbeat poll]", 0),
+        said("Looking.", 1, "assistant"),
+        said("HEARTBEAT_OK", 2, "assistant"),
+        said("Read HEARTBEAT.md if it exists.", 3),
+        said(" heartbeat_ok\n", 4, "assistant"),
+        said("[OpenClaw heartbeat poll]", 5),
+        said("heartbeat_ok, but the disk is full", 6, "assistant"),  # content
+        said("just asking", 7),
+        said("HEARTBEAT_OK", 8, "assistant"),  # no idle turn
+    ]
+    all_of_it = [one["content"] for one in turns]
+    kept = [text for at, text in enumerate(all_of_it) if not prunes or at not in (2, 4)]
+    settings = replace(
+        EngineSettings(),
+        prune_heartbeat_ok=Sourced(prunes, SettingSource.ENVIRONMENT),
+        preserve_heartbeat_poll=Sourced(True, SettingSource.ENVIRONMENT),
+    )
+    file = transcript(tmp_path / "s1.jsonl", *turns)
+    async with await opened(tmp_path / "first.db", settings=settings) as engine:
+        assert (await engine.bootstrap(KEY, file)).imported == 9
+    assert texts(tmp_path / "first.db") == kept
+    async with await opened(tmp_path / "later.db", settings=settings) as engine:
+        transcript(file, said("Hello.", 0))
+        await engine.bootstrap(KEY, file)
+        transcript(file, said("Hello.", 0), *turns)
+        await engine.bootstrap(KEY, file)
+    assert texts(tmp_path / "later.db") == ["Hello.", *kept]
+    async with await opened(tmp_path / "turn.db", settings=settings) as engine:
+        for at in range(3):
+            await engine.after_turn(KEY, [turns[at]], is_heartbeat=True)
+        await engine.after_turn(KEY, turns[3:])
+    assert texts(tmp_path / "turn.db") == kept
+
+
 @pytest.mark.parametrize("named", [False, True])
 async def test_a_turn_of_the_timer_that_is_being_prepared_stays(
     named: bool, database_copy: DatabaseFactory

@@ -210,14 +210,16 @@ class Engine:
 
         What the session's *transcript* has is stored first, with its own ids; of the turn only what is behind
         that. Nothing is stored when it cannot be shown where the transcript goes on, or when the turn
-        *is_heartbeat*: one of the host's own timer. *prompt_cache* is what the host knows of the provider's
+        *is_heartbeat*: one of the host's own timer (unless preserveHeartbeatPoll is set). *prompt_cache* is
+        what the host knows of the provider's
         cache after the turn, and *model* what answered: both are noted (docs/engine/sessions.md, "What a turn
         notes"), nothing without the first.
 
         Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
         """
         added = list(messages)[max(0, pre_prompt_message_count) :]
-        if not self._is_stored(session) or not added or is_heartbeat:
+        rules = self._rules().ingest
+        if not self._is_stored(session) or not added or (is_heartbeat and not rules.preserve_heartbeat_poll):
             return _NOT_STORED
         hosts = [host_message(one) for one in added]
         async with self._turn(session):
@@ -492,11 +494,12 @@ class Engine:
         stored_before: StoredSession,
         rules: IngestRules,
     ) -> None:
-        """Delete a turn of the host's timer again, whatever the settings, once it has ended."""
-        named = any(names_heartbeats(one.content) for one in stored)
+        """Delete a turn of the host's timer again once it has ended (docs/engine/ingest.md, "Heartbeats")."""
+        named = not rules.preserve_heartbeat_poll and any(names_heartbeats(one.content) for one in stored)
         ended = any(is_acknowledgement(one.role, one.content) for one in stored)
         if (named and ended) or (rules.prune_heartbeat_ok and ended):
-            await self._appender.prune(session, stored_before.newest.seq if stored_before.newest else 0)
+            newest = stored_before.newest
+            await self._appender.prune(session, newest.seq if newest else 0, rules)
 
     def _rules(self) -> EngineRules:
         return configured(engine_rules(self.database.schema), self._settings)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from lcm_core.change.errors import StalePlanError
+from lcm_core.engine_rules import IngestRules
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.appending import (
     Adoption,
@@ -64,9 +65,9 @@ class Appender:
         """Give stored rows the ids of the transcript's entries that they are. Raises as `append`."""
         await self._committed(plan_adoption, session, adoptions)
 
-    async def prune(self, session: Session, after: int) -> None:
+    async def prune(self, session: Session, after: int, rules: IngestRules) -> None:
         """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
-        await self._committed(plan_heartbeat_pruning, session, after)
+        await self._committed(plan_heartbeat_pruning, session, after, polls=rules.preserve_heartbeat_poll)
 
     async def archive(self, session: Session) -> None:
         """Put the conversation of a session's key aside. Raises as `append`."""

@@ -109,7 +109,7 @@ class Transcripts:
         stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
         conversation_id = await self._import(session, file, stored, tally, whole)
         if rules.prune_heartbeat_ok and tally.stored:
-            await self._appender.prune(session, 0)
+            await self._appender.prune(session, 0, rules)
         done = FORK_BOUNDED if bounded else None
         return Bootstrapped(
             conversation_id,
@@ -137,12 +137,14 @@ class Transcripts:
             return found, 0
         tally = ImportTally()
         hosts = read_messages(file, found.new)
-        stored = without_heartbeats(stored_of(hosts, rules, tally), tally)
+        stored = stored_of(hosts, rules, tally)
+        if not rules.preserve_heartbeat_poll:
+            stored = without_heartbeats(stored, tally)
         whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
         await self._import(session, file, stored, tally, whole)
         before = stored_before.newest.seq if stored_before.newest is not None else 0
         if rules.prune_heartbeat_ok and tally.stored:
-            await self._appender.prune(session, before)
+            await self._appender.prune(session, before, rules)
         return found, tally.stored
 
     async def refresh(self, session: Session, file: HostFile) -> None:

@@ -36,7 +36,7 @@ from lcm_core.errors import LcmError
 from lcm_core.ingest.identity import entry_hash
 from lcm_core.ingest.parts import StoredPart
 from lcm_core.ingest.payloads import Payload, payload_path, remove_payloads, write_payloads
-from lcm_core.ingest.skipping import is_acknowledgement, names_heartbeats
+from lcm_core.ingest.skipping import is_acknowledgement, is_poll, names_heartbeats
 from lcm_core.ingest.stored import StoredMessage
 from lcm_core.operations.rows import context_item, delete, forget, in_context_order, listing_of, update
 from lcm_core.records import ConversationId
@@ -502,11 +502,14 @@ async def plan_fork_mark(reader: Reader, session: Session) -> Append | None:
     return _append(holding, "Note that a transcript is a fork", [edit])
 
 
-async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -> Append | None:
+async def plan_heartbeat_pruning(
+    reader: Reader, session: Session, after: int, *, polls: bool = False
+) -> Append | None:
     """Delete the turns that end behind the seq *after*; without edits when there is none.
 
     A turn is from a user's message to an answer that is the acknowledgement alone, and names the file of
-    the host's heartbeats. One of which a message was summarised, or is named by what a 1.x engine
+    the host's heartbeats. *polls* are preserved: of such a turn, and of one that begins with a poll, only the
+    acknowledgement goes. One of which a message was summarised, or is named by what a 1.x engine
     prepares, stays. Gaps in seq and ordinals stay.
     """
     holding = await find_holding(reader, session.session_id, session.session_key)
@@ -518,8 +521,10 @@ async def plan_heartbeat_pruning(reader: Reader, session: Session, after: int) -
         if not is_acknowledgement(row.role, row.content):
             continue
         turn = await turn_before(reader, conversation_id, row.seq)
-        ids = [one.message_id for one in turn]
-        if any(names_heartbeats(one.content) for one in turn) and not await summarised_among(reader, ids):
+        ids = [one.message_id for one in (turn[-1:] if polls else turn)]
+        is_idle = any(names_heartbeats(one.content) for one in turn)
+        is_idle = is_idle or (polls and any(is_poll(one.role, one.content) for one in turn[:1]))
+        if is_idle and not await summarised_among(reader, ids):
             edits += await _deletions(reader, conversation_id, ids)
     return _append(holding, "Delete turns of the host's timer", edits)
 

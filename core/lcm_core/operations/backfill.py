@@ -394,7 +394,9 @@ def _pieces(
 ) -> Iterator[TranscriptPiece]:
     hosts = read_messages(transcript, transcript.messages[start:], inherit=True)
     stored = stored_of(hosts, rules, tally)
-    return transcript_pieces(without_heartbeats(stored, tally) if rules.prune_heartbeat_ok else stored, tally)
+    if rules.prune_heartbeat_ok:
+        stored = without_heartbeats(stored, tally, polls=rules.preserve_heartbeat_poll)
+    return transcript_pieces(stored, tally)
 
 
 def _titled(edit: RowChange, title: str) -> RowChange:

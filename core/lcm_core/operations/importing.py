@@ -6,7 +6,7 @@ Idempotent by entry ids, and therefore resumable: what an earlier run stored is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lcm_core.engine_rules import IngestRules
@@ -136,12 +136,13 @@ def stored_of(
 
 
 def without_heartbeats(
-    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: ImportTally
+    stored: Iterable[tuple[HostMessage, StoredMessage]], tally: ImportTally, *, polls: bool = False
 ) -> Iterator[tuple[HostMessage, StoredMessage]]:
     """The same without the host's own polls and the turns in which nothing was to be done.
 
     Such a turn is from a user's message to an answer that is the acknowledgement alone, and names the file
-    of the host's heartbeats. At most one turn is held.
+    of the host's heartbeats. *polls* are preserved: then only the acknowledgement is left out, also of a turn
+    that begins with a poll. At most one turn is held.
     """
     turn: list[tuple[HostMessage, StoredMessage]] = []
     in_turn = False
@@ -149,14 +150,20 @@ def without_heartbeats(
         if message.role == "user":
             yield from turn
             turn, in_turn = [], True
-        if is_poll(message.role, message.content):
+        if not polls and is_poll(message.role, message.content):
             tally.skipped[Skipped.HEARTBEAT] += 1
         elif in_turn:
             turn.append((host, message))
         else:
             yield host, message
-        is_end = is_acknowledgement(message.role, message.content)
-        if is_end and any(names_heartbeats(one.content) for _, one in turn):
-            tally.skipped[Skipped.HEARTBEAT] += len(turn)
+        if is_acknowledgement(message.role, message.content) and _is_idle(turn):
+            yield from turn[:-1] if polls else ()
+            tally.skipped[Skipped.HEARTBEAT] += 1 if polls else len(turn)
             turn, in_turn = [], False
     yield from turn
+
+
+def _is_idle(turn: Sequence[tuple[HostMessage, StoredMessage]]) -> bool:
+    """Whether the host's timer began a turn: it names its file, or is its poll (where polls are stored)."""
+    began = any(is_poll(one.role, one.content) for _, one in turn[:1])
+    return began or any(names_heartbeats(one.content) for _, one in turn)

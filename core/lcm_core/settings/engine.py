@@ -30,6 +30,7 @@ from lcm_core.settings.values import (
     plain_text,
     provider_models,
     real_number,
+    switched_on,
     text_list,
     time_zone,
 )
@@ -43,6 +44,14 @@ NO_VARIABLE = "-"
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")
 
 
+#: Groups that engines accept and no longer use, and since when.
+_RETIRED: Mapping[str, str] = {
+    "autoRotateSessionFiles": "1.0.0",
+    "cacheAwareCompaction": "0.10.0",
+    "dynamicLeafChunkTokens": "0.10.0",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """The names under which a setting is found, and how it is read."""
@@ -52,6 +61,7 @@ class Key:
     parse: Callable[[Json], object]  #: raises ValueError when the value does not fit
     otherwise: str | None = None  #: what the engine takes for a text that does not fit; None: it looks on
     has_effect: bool = True  #: on anything that is done here; else it is shown, and that is all
+    retired: str = ""  #: the engine that uses it no longer, by its tag; empty: all do
 
     @property
     def name(self) -> str:
@@ -67,9 +77,10 @@ def _setting(
     env: str = "",
     otherwise: str | None = None,
     has_effect: bool = True,
+    retired: str = "",
 ) -> Sourced[T]:
     """A row of the table. Names separated by blanks; left out, they follow from the attribute's name."""
-    row = (parse, plugin.split(), env.split(), otherwise, has_effect)
+    row = (parse, plugin.split(), env.split(), otherwise, has_effect and not retired, retired)
     return field(default=Sourced(default), metadata={"row": row})
 
 
@@ -79,7 +90,9 @@ def _within(
     """A row of a *group* of the engine's own, which nothing here goes by."""
     dotted = f"{group}.{name}"
     variable = "LCM_" + re.sub("[.A-Z]", lambda match: f"_{match[0].strip('.')}", dotted).upper()
-    return _setting(default, parse, plugin=dotted, env=env or variable, has_effect=False)
+    return _setting(
+        default, parse, plugin=dotted, env=env or variable, has_effect=False, retired=_RETIRED.get(group, "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +154,8 @@ class EngineSettings:
     )
     strip_injected_context_tags: Sourced[tuple[str, ...]] = _setting(INJECTED_TAGS, text_list)
     prune_heartbeat_ok: Sourced[bool] = _setting(False, boolean)
-    transcript_gc_enabled: Sourced[bool] = _setting(False, boolean, has_effect=False)
+    preserve_heartbeat_poll: Sourced[bool] = _setting(False, switched_on)
+    transcript_gc_enabled: Sourced[bool] = _setting(False, boolean, retired="1.0.0")
     replay_flood_threshold_external: Sourced[int] = _setting(3, integer(1))
     replay_flood_threshold_internal: Sourced[int] = _setting(32, integer(1))
 
@@ -234,6 +248,7 @@ def _key(
     env: list[str],
     otherwise: str | None,
     has_effect: bool,
+    retired: str,
 ) -> Key:
     head, *rest = attribute.split("_")
     return Key(
@@ -242,6 +257,7 @@ def _key(
         parse,
         otherwise,
         has_effect,
+        retired,
     )
 
 

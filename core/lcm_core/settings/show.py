@@ -52,6 +52,7 @@ class ConfigView:
     active_env: tuple[str, ...]
     overriding: tuple[str, ...]  #: those of them that the engine would go by too
     without_effect: tuple[str, ...]  #: keys of `effective` that nothing here uses: they are the engine's
+    retired: Mapping[str, str]  #: those of them that engines use no longer, and the first that does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class ConfigValue:
     origin: Literal["effective", "raw"]
     source: str | None  #: what set an effective value; None for raw values and whole branches
     has_effect: bool = True  #: on anything that is done here; raw values and whole branches are not judged
+    retired: str | None = None  #: the first engine that uses it no longer; None: all do
 
 
 def config_view(settings: Settings) -> ConfigView:
@@ -89,6 +91,7 @@ def config_view(settings: Settings) -> ConfigView:
         settings.active_env,
         tuple(name for name in settings.active_env if name in ENGINE_ENV_NAMES),
         tuple(key.name for key in KEYS.values() if not key.has_effect),
+        MappingProxyType({key.name: key.retired for key in KEYS.values() if key.retired}),
     )
 
 
@@ -121,7 +124,9 @@ def config_value(settings: Settings, path: str) -> ConfigValue:
             has_effect = source is None or path not in view.without_effect
             if isinstance(effective, Mapping):  # the engine's command leaves out what nothing sets
                 effective = {name: one for name, one in effective.items() if one is not None}
-            return ConfigValue(path, is_set, raw, effective, value, origin, source, has_effect)
+            return ConfigValue(
+                path, is_set, raw, effective, value, origin, source, has_effect, view.retired.get(path)
+            )
     what = f"The plugin's block does not set '{path}'" if applies else f"There is no setting '{typed}'"
     raise NotFoundError(
         f"{what}; `lcm-tui config show` lists the settings.",

@@ -186,6 +186,11 @@ def boolean(value: Json) -> bool:
     raise ValueError("which is neither true nor false")
 
 
+def switched_on(value: Json) -> bool:
+    """A boolean; of texts ``true`` and ``1``, and no other, are true."""
+    return value.strip().lower() in {"true", "1"} if isinstance(value, str) else boolean(value)
+
+
 def plain_text(value: Json) -> str:
     """Any text."""
     if not isinstance(value, str):
