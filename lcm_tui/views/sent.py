@@ -10,7 +10,7 @@ from typing import Final
 from lcm_core.assemble.export import beginning, spoken
 from lcm_core.assemble.ledger import ItemOutcome, Ledger
 from lcm_core.assemble.message import Block as SentBlock
-from lcm_core.assemble.message import BlockKind, Origin, OriginKind, SentMessage
+from lcm_core.assemble.message import BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.result import Assembled, AssemblyStep, SentSource
 from lcm_core.javascript import stringify
 from lcm_core.operations.compaction.distance import Distance
@@ -72,17 +72,19 @@ def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, wi
     if one.metadata.source is not SentSource.ASSEMBLED:
         begin.append((Span(str(one.metadata.source), "warn"),))
     begin.append((Span(f"sent {counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
+    over: list[Line] = []
     if one.over_budget:
-        begin.append((Span("what is always sent alone exceeds the budget", "error"),))
+        over.append((Span("what is always sent alone exceeds the budget", "error"),))
     adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
     repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
     rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
     short, long = _left_out(ledger)
     unseen: list[Line] = [(Span(text, "warn"),)] if (text := unseen_text(one)) else []
     pasted: list[Line] = [(Span(text, "warn"),)] if (text := pasted_text(one)) else []
-    needed = [*begin, long, *unseen, *repaired, *pasted]
+    behind = [*unseen, *over, *repaired, *pasted]
+    needed = [*begin, long, *behind]
     left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short
-    return fitted([*begin, left_out, *unseen, *repaired, *pasted, *rest], width)
+    return fitted([*begin, left_out, *behind, *rest], width)
 
 
 def unseen_text(one: Assembled) -> str:
@@ -229,9 +231,12 @@ def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Blo
     if fate is None or ledger is None:
         yield field("sent", PENDING, "dim", width=FIELD)
         return
-    if fate.step is None:
-        yield field("sent", f"as message {fate.number:,}: {fate.tokens:,} tokens", width=FIELD)
-    else:
+    if fate.number is not None:
+        message = ledger.assembled.messages[fate.number - 1]
+        as_answer = message.origin.kind is OriginKind.SUMMARY and message.role is Role.ASSISTANT
+        whose = ", in the assistant's role: it covers tool calls of the current turn" if as_answer else ""
+        yield field("sent", f"as message {fate.number:,}: {fate.tokens:,} tokens{whose}", width=FIELD)
+    elif fate.step is not None:
         told = f"{fate.tokens:,} tokens"
         weighs = f", {told}" if fate.tokens and told not in fate.why else ""
         yield field("not sent", f"{why_text(fate.step, fate.why)}{weighs}", "warn", width=FIELD)

@@ -360,3 +360,10 @@ async def test_what_is_in_no_summary_and_what_is_a_note_is_said(
         )
         await pilot.press("m", "end")
         await wait_for_text(pilot, "only this note is sent, not what the user pasted")
+
+
+async def test_a_summary_of_this_turns_tools_is_said_to_be_the_assistants(database_file: DatabaseFactory):
+    async with open_app(database_file("1.1.0-shapes"), size=WIDE) as pilot:
+        await assembled(pilot, 7)
+        await pilot.press("down")
+        await wait_for_text(pilot, "as message 2: 59 tokens, in the assistant's role")

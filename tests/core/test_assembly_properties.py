@@ -18,7 +18,7 @@ from lcm_core.assemble.clamp import content_quarters, serialized_tokens
 from lcm_core.assemble.export import api_request, markdown
 from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import LoadedItem, LoadedMessage, LoadedSummary, resolve_items
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.engine_rules import RULES_0_1, RULES_1_0_BETA, RULES_1_1, RULES_PRESENT, EngineRules
 from lcm_core.javascript import JsonObject, js_json
 from lcm_core.records import (
     ConversationId,
@@ -120,7 +120,7 @@ SETTINGS = st.builds(
     prompt_aware=st.booleans(),
     clamp=st.booleans(),
 )
-RULES = st.sampled_from([RULES_0_1, RULES_PRESENT])
+RULES = st.sampled_from([RULES_0_1, RULES_PRESENT, RULES_1_0_BETA, RULES_1_1])
 
 
 @pytest.mark.long

@@ -100,7 +100,8 @@ def account_of(basis: AssemblyBasis, found: Assembled) -> dict[str, Any]:
     touched |= empty - {one.ordinal for one in not_chosen}
     left_out = sum(one.tokens for one in not_chosen)
     evictable = found.estimated_tokens + left_out - found.tail.tokens
-    before = [item for item in basis.context.items if item.ordinal < (found.tail.first_ordinal or 2**63)]
+    first = found.tail.first_ordinal
+    before = [item for item in basis.context.items if first is None or item.ordinal < first]
     briefs = sum(item.tokens for item in before if item.is_brief)
     stubs = [
         (item.tokens, reference.tokens)

@@ -628,7 +628,8 @@ async def _history_nodes(
         for row in await reader.rows_in(
             f"""SELECT link.summary_id, count(*) AS messages,
             total(m.conversation_id = {int(conversation_id)} AND m.role IN ('assistant', 'tool')
-                AND m.seq > (SELECT seq FROM messages WHERE message_id = {int(user)})) AS proven,
+                AND CAST(m.seq AS INTEGER) > (SELECT CAST(seq AS INTEGER) FROM messages
+                    WHERE message_id = {int(user)})) AS proven,
             max(m.role = 'assistant') AS answers, max(m.role = 'tool') AS results
             FROM summary_messages AS link LEFT JOIN messages AS m ON m.message_id = link.message_id
             WHERE link.summary_id IN (?*) GROUP BY link.summary_id""",

@@ -132,10 +132,12 @@ async def summaries_above(
     wanted = list(message_ids)
 
     def load(db: Rows) -> dict[MessageId, frozenset[SummaryId]]:
-        found = Walks(db, reader.schema.tables).above(wanted)
-        return {one: frozenset(map(SummaryId, found[one])) for one in wanted if found[one]}
+        rows = db.rows_in("SELECT message_id FROM summary_messages WHERE message_id IN (?*)", wanted)
+        linked = {MessageId(row[0]) for row in rows}  # few, where thousands are asked about
+        found = Walks(db, reader.schema.tables).above(linked)
+        return {one: frozenset(map(SummaryId, found[one])) for one in linked}
 
-    return await reader.run(load)
+    return await reader.run(load) if wanted and reader.schema.has("summary_messages") else {}
 
 
 @dataclass(frozen=True, slots=True)
