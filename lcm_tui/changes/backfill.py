@@ -91,7 +91,7 @@ def importing(session: HostSession, settings: Settings) -> Change:
             now = await asyncio.to_thread(written.write)
             work = Backfilling(
                 session_of(now.disk),
-                await asyncio.to_thread(read_host_file, now.disk.path),
+                await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True),
                 configured(engine_rules(reader.schema), settings.engine).ingest,
                 files.folder,
                 archived=now.disk.state is not SessionState.LIVE,

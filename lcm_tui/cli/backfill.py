@@ -64,7 +64,17 @@ def backfill(
     if key is not None:
         named = Session(named.session_id, key)
     files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(run, disk, named, read_host_file(disk.path), title, more, files, written_from, remarks)
+    work = _Work(
+        run,
+        disk,
+        named,
+        read_host_file(disk.path, whole_records=True),
+        title,
+        more,
+        files,
+        written_from,
+        remarks,
+    )
     try:
         told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
     finally:
@@ -131,7 +141,7 @@ def _disk_session(path: Path) -> DiskSession:
     found = next((one for one in listed if one.path.name == path.name), None)
     if found is not None:
         return found
-    read = read_host_file(path)
+    read = read_host_file(path, whole_records=True)
     header = read.header
     name = path.name.removesuffix(".jsonl")
     return DiskSession(
@@ -220,6 +230,12 @@ class _Work:
 def _nothing(shown: Backfill) -> str:
     if shown.is_new:
         return "The transcript has no messages to store: there is nothing to import."
+    if shown.lost:
+        rest = f" (and {len(shown.lost) - 1:,} more)" if len(shown.lost) > 1 else ""
+        return (
+            f"Conversation {shown.conversation_id} already has all that can be imported: there is nothing to "
+            f"import. {shown.lost[0].capitalize()}{rest}."
+        )
     return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
 
 

@@ -71,7 +71,7 @@ def list_(
             "checkpoints": listing.checkpoints,
             "problems": _passed_over(listing),
         },
-        [_table(run, items, held, known), *_not_read(listing)],
+        [_table(run, items, held, known), *_unreadable(run, items, held), *_not_read(listing)],
         paging=Paging(_LIST, window.limit, len(items), following),
     )
 
@@ -134,6 +134,7 @@ def _listed(session: HostSession, extent: SessionExtent | None, known: _Known) -
     return {
         **_identity(session),
         "entries": None if extent is None else extent.entries,
+        "badLines": None if extent is None else extent.bad_lines,
         "newestAt": _iso(newest),
         "conversationId": known.owners.get(session),
         "behind": known.behind.get(session),
@@ -157,6 +158,22 @@ def _iso(moment: datetime | None) -> str | None:
 
 def _passed_over(listing: HostListing) -> list[Json]:
     return [{"path": str(one.path), "reason": one.reason} for one in listing.problems]
+
+
+def _unreadable(
+    run: Run, sessions: Sequence[HostSession], held: Mapping[HostSession, SessionExtent]
+) -> list[Block]:
+    """The sessions with lines that cannot be read, as far as they were counted."""
+    bad = [(one, held[one].bad_lines) for one in sessions if one in held and held[one].bad_lines]
+    return [
+        Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read: {_shows(run, one)}")
+        for one, lines in bad[:_PROBLEMS]
+    ]
+
+
+def _shows(run: Run, session: HostSession) -> str:
+    agent = ["--agent", session.agent] if session.agent else []
+    return run.line("sessions", "show", session.session_id, *agent)
 
 
 def _not_read(listing: HostListing) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -140,12 +141,36 @@ def test_a_path_that_became_shorter_is_stale(tmp_path: Path) -> None:
     assert run(*words, "--cursor", cursor).code == ExitCode.STALE
 
 
+def test_lines_that_cannot_be_read_are_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "agents" / "main" / "sessions"
+    folder.mkdir(parents=True)
+    entry = {"type": "message", "id": "e1", "parentId": None, "message": {"role": "user", "content": "hello"}}
+    whole = json.dumps(entry)
+    lines = [
+        '{"type":"session","id":"one"}',
+        whole[:40] + whole,
+        whole + whole.replace("e1", "e2"),
+        "{bad",
+        "",
+    ]
+    (folder / "one.jsonl").write_text("\n".join(lines))
+    data = run("sessions", "list", "--openclaw-dir", tmp_path, "--json").data
+    assert [(item["entries"], item["badLines"]) for item in data["items"]] == [(3, 2)]
+    assert "2 lines of session one cannot be read: lcm-tui sessions show one" in (
+        run("sessions", "list", "--openclaw-dir", tmp_path).out
+    )
+    shown = run("sessions", "show", "one", "--openclaw-dir", tmp_path, "--json").data
+    assert shown["problemCount"] == len(shown["problems"])
+    assert {problem["line"] for problem in shown["problems"]} == {2, 3, 4}
+    assert {entry for entry, _ in shown["path"]} == {"e2"}
+
+
 def test_places_that_cannot_be_read_are_named_beside_the_rest(tmp_path: Path) -> None:
     AgentFolder(tmp_path / "agents" / "main").hot(Story("one", 1).tell(5), "k")
     AgentFolder(tmp_path / "agents" / "ops").database.write_bytes(b"x" * 5000)
     data = run("sessions", "list", "--openclaw-dir", tmp_path, "--json").data
     assert [item["sessionId"] for item in data["items"]] == ["one"]
-    assert "not a SQLite database" in data["problems"][0]["reason"]
+    assert "its first page is" in data["problems"][0]["reason"]
     assert data["items"][0]["conversationId"] is None
 
 

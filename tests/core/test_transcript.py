@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from lcm_core.errors import CancelledError
 from lcm_core.ingest import jsonl
 from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts
+from lcm_core.ingest.host_file import read_host_file
 from lcm_core.ingest.jsonl import (
     HEAD_BYTES,
     LINE_LIMIT,
@@ -720,3 +722,110 @@ def test_folders_pipes_and_closed_files_are_explained(
 def test_an_empty_file_is_an_empty_transcript(tmp_path: Path) -> None:
     index = index_transcript(write(tmp_path / "t.jsonl"))
     assert (len(index), index.header, index.problems, everything(index)) == (0, None, (), [])
+
+
+# -- lines that two writers or a crash spoiled -----------------------------------------------------------
+
+
+#: How a record follows the one before it: on its own line or not, after NULs, after a record that is cut.
+JOINTS = st.sampled_from(["\n", "\n", "", " ", "\0" * 300, "\n\0\0", "cut", "cut", "\ncut"])
+
+
+@st.composite
+def spliced_files(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A file, and the ids of the whole records in it."""
+    text, whole = json.dumps(SESSION, separators=(",", ":")) + "\n", []
+    for number in range(draw(st.integers(1, 6))):
+        content = draw(st.one_of(st.text(max_size=30), st.sampled_from(['{"a":1}', "}{", "a\u2028b", "{"])))
+        more = {"details": draw(json_values), "message": {"role": "user", "content": content}}
+        record = json.dumps(
+            message(f"e{number}", None) | more, ensure_ascii=draw(st.booleans()), separators=(",", ":")
+        )
+        joint = draw(JOINTS)
+        if joint.endswith("cut"):
+            text += joint.removesuffix("cut") + record[: draw(st.integers(1, len(record) - 1))]
+            continue
+        text += joint + record
+        whole.append(f"e{number}")
+    return text + "\n", whole
+
+
+@given(spliced_files())
+def test_whole_records_are_read_wherever_they_stand_in_a_line(given: tuple[str, list[str]]) -> None:
+    text, whole = given
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        index = index_transcript(path)
+        shown = read_entries(index, 0, index.entry_count, everything=True)
+        assert [entry.entry_id for entry in shown] == whole
+        imported = read_host_file(path, whole_records=True)
+        if not any(one in text for one in ("\u2028", "\u2029", "\r")):
+            assert [entry.node for entry in imported.entries] == whole
+        else:
+            assert {entry.node for entry in imported.entries} <= {*whole}  # lines end there, too
+        spoiled = {problem.line for problem in index.problems if "parent" not in problem.reason}
+        assert index.bad_lines <= len(spoiled)
+
+
+RECORD = json.dumps(message("e1", None, "x"))
+#: A line, the ids of its whole records, and whether something is lost.
+SPOILED = [
+    (RECORD + RECORD.replace("e1", "e2"), ["e1", "e2"], False),
+    (RECORD + " \t" + RECORD.replace("e1", "e2") + "\0", ["e1", "e2"], False),
+    ("\0" * 9 + RECORD, ["e1"], False),
+    (RECORD[:50] + RECORD, ["e1"], True),
+    (RECORD[:-1] + RECORD, ["e1"], True),
+    (RECORD + RECORD[:50], ["e1"], True),
+    (RECORD[:90] + RECORD + RECORD.replace("e1", "e2") + RECORD[:20], ["e1", "e2"], True),
+    (RECORD[60:] + RECORD, ["e1"], True),
+    (RECORD + RECORD[60:], ["e1"], True),
+    ('{"type":"message","id":"a","message":{"role":"user","content":"x"}', [], True),
+    ('{"type":"message","id":"a","message":{"role":"user","content":[{"type":"text","text":"x"}', [], True),
+    ('{"type":"message","id":"a","d":{"type":"message","id":"b","timestamp":1,"message":{}},"x', [], True),
+    ('{"type":"message","content":[{"type":"toolCall","id":"c","arguments":{}}' + RECORD, ["e1"], True),
+    ("\0\0\0", [], True),
+    ("{" * 3000 + RECORD, ["e1"], True),
+    ('{"a":' * 3000, [], True),
+    (RECORD.replace("e1", "\\ud800") + RECORD, ["\ud800", "e1"], False),
+]
+
+
+@pytest.mark.parametrize(("line", "whole", "is_lost"), SPOILED)
+def test_an_object_within_a_record_that_is_cut_is_no_record(
+    line: str, whole: list[str], is_lost: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(f"{json.dumps(SESSION)}\n{line}\n")
+    index = index_transcript(path)
+    shown = read_entries(index, 0, index.entry_count, everything=True)
+    assert [entry.entry_id for entry in shown] == whole
+    assert index.bad_lines == is_lost
+    assert [problem.line for problem in index.problems if "parent" not in problem.reason][:1] == [2]
+    imported = read_host_file(path, whole_records=True)
+    assert ([entry.node for entry in imported.entries], imported.bad_lines) == (whole, is_lost)
+    assert read_host_file(path).entries == ()  # as the engine reads it
+
+
+def test_a_cut_record_is_named_and_later_lines_are_read_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    cut = json.dumps(message("lost", "e1", "ü" * 40))[:120]
+    lines = [
+        json.dumps(SESSION),
+        RECORD,
+        cut + json.dumps(message("e3", "e1")),
+        json.dumps(message("e4", "e3")),
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    index = index_transcript(path)
+    assert [one.reason for one in index.problems] == [
+        "1 record in it (lost) is cut off and lost; 1 whole record of the line is read"
+    ]
+    assert [entry.entry_id for entry in read_entries(index, 0, 9)] == ["e1", "e3", "e4"]
+    with path.open("a") as file:
+        file.write(json.dumps(message("e5", "e4")) + json.dumps(message("e6", "e5")))
+    longer = refresh_index(index)
+    assert [entry.entry_id for entry in read_entries(longer, 0, 9)] == ["e1", "e3", "e4", "e5", "e6"]
+    with path.open("a") as file:
+        file.write("\n" + json.dumps(message("e7", "e6")) + "\n")
+    assert [entry.entry_id for entry in read_entries(refresh_index(longer), 3, 9)] == ["e5", "e6", "e7"]

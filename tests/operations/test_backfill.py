@@ -60,6 +60,82 @@ def transcript(path: Path, *messages: object, session: str = "s-new") -> Path:
     return path
 
 
+def lines_of(count: int) -> list[str]:
+    """The lines of a session of some messages in a row, a header first."""
+    lines = [json.dumps({"type": "session", "id": "s-new", "timestamp": "2026-03-02T08:00:00Z"})]
+    for number in range(count):
+        role = "assistant" if number % 2 else "user"
+        text = f"note {number}: pier {number} opens at {number} o'clock"
+        lines.append(
+            json.dumps(
+                {"type": "message", "id": f"e{number}", "parentId": f"e{number - 1}" if number else None}
+                | {"timestamp": f"2026-03-02T08:00:{number:02}Z", "message": {"role": role, "content": text}}
+            )
+        )
+    return lines
+
+
+def other(line: str, entry_id: str, text: str | None = None) -> str:
+    """The same entry under another id, with another text if one is given."""
+    entry = json.loads(line)
+    entry["id"] = entry_id
+    entry["message"]["content"] = text or entry["message"]["content"]
+    return json.dumps(entry)
+
+
+def tool_answer(line: str, entry_id: str, text: str) -> str:
+    entry = json.loads(line)
+    entry["id"], call = entry_id, "toolu_0123456789abcdef"
+    entry["message"] = {"role": "toolResult", "toolCallId": call, "toolName": "x", "content": text}
+    return json.dumps(entry)
+
+
+ALL = lines_of(10)
+#: Lines, how many messages are stored, and what is said to be lost.
+SPLICED: dict[str, tuple[list[str], int, str]] = {
+    "two on one line": ([*ALL[:4], ALL[4] + ALL[5], *ALL[6:]], 10, ""),
+    "all on one line": ([ALL[0], "".join(ALL[1:])], 10, ""),
+    "the header and all": (["".join(ALL)], 10, ""),
+    "cut, then the next": ([*ALL[:4], ALL[4][:70] + ALL[5], *ALL[6:]], 9, "e3"),
+    "NUL before one": ([*ALL[:5], "\0" * 300 + ALL[5], *ALL[6:]], 10, ""),
+    "an id twice": ([*ALL[:5], other(ALL[5], "e3"), *ALL[6:]], 9, "line 6"),
+    "an id three times": ([*ALL[:5], other(ALL[5], "e3"), other(ALL[6], "e3"), *ALL[7:]], 8, "line 7"),
+    "a line written again": ([*ALL[:5], ALL[4], *ALL[5:]], 10, ""),
+    "another text for an id": ([*ALL[:5], other(ALL[4], "e3", "changed"), *ALL[5:]], 10, "line 5"),
+    "all written again": ([*ALL, *ALL[1:]], 10, ""),
+    "two answers of a call": (
+        [*ALL[:5], tool_answer(ALL[5], "t1", "one"), tool_answer(ALL[5], "t2", "two"), *ALL[6:]],
+        10,
+        "left out",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "stored", "lost"), SPLICED.values(), ids=SPLICED)
+def test_what_is_announced_is_stored_and_what_is_lost_is_named(
+    lines: list[str], stored: int, lost: str, openclaw_home: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "s-new.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    given = ("backfill", "--file", path, "--openclaw-dir", openclaw_home)
+    before = value(openclaw_home / "lcm.db", "SELECT max(message_id) FROM messages")
+    shown = run(*given).out
+    data = run(*given, "--apply", "--yes", "--json").data
+    found = rows_of(
+        openclaw_home / "lcm.db",
+        f"SELECT count(*), sum(token_count) FROM messages WHERE message_id > {before}",
+    )
+    assert [one.cells for one in found] == [(stored, data["import"]["tokens"])]
+    assert data["import"]["messages"] == stored
+    assert f"To import          {stored} messages" in shown
+    told = json.dumps(data["transcript"]["problems"]) + json.dumps(data["importWarnings"])
+    assert lost in told
+    assert bool(lost) or "lost" not in told
+    again = run(*given)
+    assert "nothing to import" in again.out
+    assert not lost.startswith("line") or "is not imported" in again.out
+
+
 # -- the sessions of the demonstration that its database does not know -----------------------------------
 
 

@@ -127,6 +127,7 @@ def _path_of(lines: Sequence[bytes], text_limit: int) -> Iterator[TranscriptEntr
         return
     shown, _ = scan.path()
     for at in shown:
-        data = lines[scan.columns.line[at] - 1]
+        line_number, offset = scan.place_of(at)
+        data = lines[line_number - 1][offset : offset + scan.columns.size[at]]
         line = RawLine(0, 0, len(data), b"", False, ended=True)
         yield read_entry(line, decode_object(data), on_path=True, text_limit=text_limit)

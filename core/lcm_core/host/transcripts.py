@@ -26,6 +26,7 @@ from lcm_core.ingest.jsonl import (
     TranscriptError,
     check_cancelled,
     never_cancelled,
+    spliced,
 )
 from lcm_core.ingest.transcript import TranscriptScan
 from lcm_core.javascript import JsonObject
@@ -75,6 +76,7 @@ class SessionExtent:
 
     entries: int  #: on and off the path, the header not counted
     newest_at: datetime | None  #: of its last entry that says a time, UTC
+    bad_lines: int = 0  #: lines of a file of which something cannot be read
 
 
 #: Bytes of an archive or a file that are read only to count what is in it.
@@ -128,13 +130,18 @@ def _archive_extent(rows: HostRows, place: ArchivePlace, cancelled: Cancelled) -
 
 
 def _extent(source: TextLines, cancelled: Cancelled) -> SessionExtent:
-    count, newest = 0, None
+    count, newest, bad = 0, None, 0
     for line in source.lines(cancelled):
-        entry = entry_of_line(line)
-        if entry.type not in (None, "session"):
-            count += 1
-            newest = entry.created_at or newest
-    return SessionExtent(count, newest)
+        entries = [entry_of_line(line)]
+        if entries[0].type is None and line.ended:
+            found = spliced(line)
+            bad += found is None or found.is_lost
+            entries = [] if found is None else [entry_of_line(record) for record in found.records]
+        for entry in entries:
+            if entry.type not in (None, "session"):
+                count += 1
+                newest = entry.created_at or newest
+    return SessionExtent(count, newest, bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,29 +201,44 @@ def newest_values(
 # -- what is read as a stream ----------------------------------------------------------------------------
 
 
+def path_of(source: Source, scan: TranscriptScan) -> tuple[Sequence[int], list[LineProblem]]:
+    """The numbers of the entries on the path of what was scanned, in order, and what is wrong with it.
+
+    It is the host's own list where that is complete.
+    """
+    listed, lines = source.path(), scan.columns.line
+    if listed is None or not set(listed).issubset(lines):
+        return scan.path()
+    numbers = {line: number for number, line in enumerate(lines)}
+    return [numbers[line] for line in listed], []
+
+
 def _streamed(source: Source, wanted: _Wanted, cancelled: Cancelled) -> SessionPage:
     scan = TranscriptScan()
     for line in source.lines(cancelled):
         scan.take(line)
     problems = list(source.problems)
-    numbers, listed = scan.columns.line, source.path()
-    if listed is None or not set(listed).issubset(numbers):
-        shown, found = scan.path()
-        path: Sequence[int] = [numbers[number] for number in shown]
-        problems += found
-    else:
-        path = listed
+    numbers = scan.columns.line
+    shown, found = path_of(source, scan)
+    problems += found
+    path = [numbers[number] for number in shown]
     start, stop = wanted.bounds(len(path))
     gone = _Gone(path, start, stop, scan)
     lines_off = {numbers[number] for number in gone.numbers()}
-    positions = {line: at for at, line in enumerate(path[start:stop])}
+    positions = {scan.place_of(number): at for at, number in enumerate(shown[start:stop])}
+    lines_on = {line for line, _ in positions}
     entries: dict[int, SessionEntry] = {}
     off: list[str] = []
     for line in source.lines(cancelled):
-        if line.number in positions:
-            entries[positions[line.number]] = entry_of_line(line)
-        elif line.number in lines_off:
-            off += [entry_id] if (entry_id := entry_of_line(line).entry_id) is not None else []
+        if line.number not in lines_on and line.number not in lines_off:
+            continue
+        for part in scan.parts(line):
+            entry = entry_of_line(part)
+            at = positions.get((part.number, part.offset))
+            if at is not None:
+                entries[at] = entry
+            elif line.number in lines_off and entry.entry_id is not None:
+                off.append(entry.entry_id)
     in_order = [entries[at] for at in sorted(entries)]
     return _page(in_order, start, len(path), off, [*problems, *scan.problems.kept], scan.problems.count)
 

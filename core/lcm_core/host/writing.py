@@ -13,6 +13,7 @@ from lcm_core.host.active import ActivePath, active_path, path_events
 from lcm_core.host.archives import Source, from_stream
 from lcm_core.host.entries import value_of
 from lcm_core.host.listing import HostSession, HotPlace
+from lcm_core.host.transcripts import path_of
 from lcm_core.ingest.jsonl import (
     BadLineError,
     Cancelled,
@@ -126,16 +127,16 @@ def _write_lines(source: Source, session_id: str, target: BinaryIO, begin: int, 
     scan = TranscriptScan()
     for line in source.lines(cancelled):
         scan.take(line)
-    path = source.path()
-    if path is None or not set(path).issubset(scan.columns.line):
-        path = [scan.columns.line[number] for number in scan.path()[0]]
-    wanted = set(path)
+    wanted = {scan.place_of(number) for number in path_of(source, scan)[0]}
+    lines = {line for line, _ in wanted}
     previous: str | None = None
     bad = 0
     for line in source.lines(cancelled):
-        if line.number in wanted:
+        for part in scan.parts(line) if line.number in lines else ():
+            if (part.number, part.offset) not in wanted:
+                continue
             try:
-                value = decode_object(line.data)
+                value = decode_object(part.data)
             except BadLineError:
                 bad += 1
                 continue

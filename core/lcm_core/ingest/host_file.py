@@ -27,6 +27,7 @@ from lcm_core.ingest.jsonl import (
     LineProblem,
     LineProblems,
     RawLine,
+    Spliced,
     TranscriptChangedError,
     TranscriptError,
     TranscriptHeader,
@@ -37,6 +38,7 @@ from lcm_core.ingest.jsonl import (
     read_header,
     repeated_id,
     scan_lines,
+    spliced,
     stamp_of,
 )
 from lcm_core.javascript import BLANKS, Json, JsonObject, read_json
@@ -94,6 +96,7 @@ class HostFile:
     problems: tuple[LineProblem, ...]  #: by line, at most `PROBLEM_LIMIT`
     plain: tuple[HostEntry, ...]  #: the entries, were lines to end at LF alone: so appended ones are read
     plain_bad_at: tuple[int, ...]  #: the bytes at which lines begin that are bad then
+    repeated: tuple[tuple[int, ...], ...] = ()  #: entries with the same id, as numbers, in order
 
     @property
     def messages(self) -> tuple[HostEntry, ...]:
@@ -120,8 +123,10 @@ def entry_id_of(entry: HostEntry) -> str | None:
     return None if entry.is_bare else entry.node
 
 
-def read_host_file(path: Path, *, cancelled: Cancelled = never_cancelled) -> HostFile:
-    """Read a transcript once; blocks.
+def read_host_file(
+    path: Path, *, whole_records: bool = False, cancelled: Cancelled = never_cancelled
+) -> HostFile:
+    """Read a transcript once; blocks. *whole_records*: those in spliced lines too, which the engine skips.
 
     Raises:
         TranscriptError: the file cannot be opened or read; the sentence says why and what to do.
@@ -129,7 +134,7 @@ def read_host_file(path: Path, *, cancelled: Cancelled = never_cancelled) -> Hos
     """
     with open_transcript(path) as file:
         stamp = stamp_of(file)
-        reading = _Reading()
+        reading = _Reading(whole_records=whole_records)
         listed = _listed(path, file, stamp)
         if listed is not None:
             for value in listed:
@@ -287,7 +292,7 @@ def _id(value: JsonObject, *names: str) -> str | None:
     return None
 
 
-def _entry(value: Json, line: RawLine) -> HostEntry | None:
+def _entry(value: Json, line: RawLine, end: int | None = None) -> HostEntry | None:
     """The entry that a value is; None for what is none: the header, or something without id and message."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(value, dict) or kind == "session":
@@ -301,7 +306,7 @@ def _entry(value: Json, line: RawLine) -> HostEntry | None:
         line.number,
         line.offset,
         line.size,
-        line.offset + line.size + line.ended,
+        line.offset + line.size + line.ended if end is None else end,
         node,
         _id(value, "parentId", "parentUuid"),
         is_bare or is_framed,
@@ -322,6 +327,8 @@ class _Reading:
     problems: LineProblems = field(default_factory=LineProblems)
     plain: list[HostEntry] = field(default_factory=list)
     plain_bad_at: list[int] = field(default_factory=list)
+    repeated: dict[str, list[int]] = field(default_factory=dict)  #: entries by an id that several have
+    whole_records: bool = False  #: in spliced lines, too
 
     def take_line(self, line: RawLine) -> None:
         """Note what ends at LF: one line, or several."""
@@ -348,27 +355,47 @@ class _Reading:
         except BadLineError as error:
             if plain:
                 self.plain_bad_at.append(line.offset)
-            self._bad(line, str(error))
+            found = spliced(line) if self.whole_records else None
+            if found is None:
+                self._bad(line, str(error))
+            else:
+                self._take_spliced(line, found)
             return
         self.take(value, line, plain=plain)
 
-    def take(self, value: Json, line: RawLine, *, plain: bool = True) -> None:
-        """Note one entry; *line* is where it is, without data for one of a JSON list."""
+    def _take_spliced(self, line: RawLine, found: Spliced) -> None:
+        """Note the whole records of a line: until the last of them, the line is not read to its end."""
+        self.bad_lines += found.is_lost and line.ended
+        self.problems.add(line.number, found.problem)
+        for record in found.records:
+            is_last = record is found.records[-1]
+            end = line.offset + line.size + line.ended if is_last else line.offset
+            try:
+                self.take(read_line(record.data), record, plain=False, end=end)
+            except BadLineError as error:
+                self.problems.add(line.number, str(error))
+
+    def take(self, value: Json, line: RawLine, *, plain: bool = True, end: int | None = None) -> None:
+        """Note one entry; *line* is where it is, without data for one of a JSON list.
+
+        *end*: the byte up to which the file is read with it, where that is not the end of *line*.
+        """
         if not isinstance(value, dict):
             self._bad(line, NO_OBJECT)
             return
         first, self.began = not self.began, True
         if first and line.data:
             self.header = read_header(value)
-        entry = _entry(value, line)
+        entry = _entry(value, line, end)
         if entry is None:
             return
         if plain:
             self.plain.append(entry)
         if entry.node is not None:
             if entry.node in self.numbers:
-                before = self.entries[self.numbers[entry.node]].line
-                self.problems.add(line.number, repeated_id(entry.node, before))
+                before = self.numbers[entry.node]
+                self.problems.add(line.number, repeated_id(entry.node, self.entries[before].line))
+                self.repeated.setdefault(entry.node, [before]).append(len(self.entries))
             self.numbers[entry.node] = len(self.entries)
         self.entries.append(entry)
 
@@ -398,6 +425,7 @@ class _Reading:
             tuple(problems),
             tuple(self.plain),
             tuple(self.plain_bad_at),
+            tuple(map(tuple, self.repeated.values())),
         )
 
     def _path(self) -> list[int] | None:

@@ -12,15 +12,16 @@ import os
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeAlias
+from typing import BinaryIO, Final, NoReturn, TypeAlias
 
 from lcm_core.errors import CancelledError, ExitCode, LcmError, nothing_at
 from lcm_core.javascript import BLANKS, Json, JsonObject
+from lcm_core.wording import agree, counted
 
 Cancelled: TypeAlias = Callable[[], bool]
 
@@ -264,6 +265,105 @@ def _blank(text: str, at: int) -> int:
     while text[at] in " \t\r\n":
         at += 1
     return at
+
+
+# -- several records on a line ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Spliced:
+    """A line that is no record by itself, and the whole records in it."""
+
+    records: tuple[RawLine, ...]  #: in order, each with its own place in the file
+    is_lost: bool  #: something else is in the line that is neither blank nor NUL
+    problem: str  #: what is to be said of the line
+
+
+#: What may stand between records and is none.
+_FILLING: Final = f"{BLANKS}\0"
+#: Characters that are tried for each one of a line, and besides: a line of brackets ends sometime.
+_TRIED_FACTOR: Final = 8
+_TRIED_AT_LEAST: Final = 1_000_000
+
+
+def spliced(line: RawLine) -> Spliced | None:
+    """The whole records of a line that two writers or a crash spoiled; None when there is none.
+
+    Rules: docs/host.md, "Lines that are spliced". An object within a record that was cut off is no record.
+    """
+    if line.too_long:
+        return None
+    text = line.data.decode("utf-8", "surrogateescape")
+    records: list[RawLine] = []
+    lost: list[str] = []
+    behind, tried, offset = 0, 0, line.offset  # behind the last record; the byte there
+    for start, end, work in _objects(text):
+        tried += work
+        if tried > _TRIED_FACTOR * len(text) + _TRIED_AT_LEAST:
+            break
+        if end is None or not _is_record(text, behind, start, end):
+            continue
+        lost += [between] if (between := text[behind:start].strip(_FILLING)) else []
+        data = text[start:end].encode("utf-8", "surrogateescape")
+        offset += len(text[behind:start].encode("utf-8", "surrogateescape"))
+        records.append(RawLine(line.number, offset, len(data), data, False, ended=True))
+        behind, offset = end, offset + len(data)
+    if not records or records[0].data == line.data.strip():
+        return None
+    lost += [rest] if (rest := text[behind:].strip(_FILLING)) else []
+    return Spliced(tuple(records), bool(lost), _splice_problem(len(records), lost, text.count("\0")))
+
+
+def _objects(text: str) -> Iterator[tuple[int, int | None, int]]:
+    """Where objects begin and end in a text (None: it is cut), and how much of it was tried for each."""
+    at = 0
+    while (start := text.find("{", at)) >= 0:
+        try:
+            _, end = _DECODER.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            yield start, None, error.pos - start + 1
+            at = start + 1
+        except (ValueError, RecursionError):
+            yield start, None, len(text) - start
+            at = start + 1
+        else:
+            yield start, end, end - start
+            at = end
+
+
+def _is_record(text: str, behind: int, start: int, end: int) -> bool:
+    """Whether an object in a line is a record of its own, and no part of one that was cut off.
+
+    It is one where a line or a record has ended right before it. Else it has the members of an entry, and the
+    line or another record begins right behind it.
+    """
+    if not text[behind:start].strip(_FILLING):
+        return True
+    following = text[end:].lstrip(_FILLING)
+    if following and not following.startswith("{"):
+        return False
+    value: JsonObject = _DECODER.decode(text[start:end])
+    kind = string(value.get("type"))
+    if kind is None:
+        is_inner = text[:start].rstrip(_FILLING).endswith((":", "[", ","))
+        return not is_inner and string(value.get("role")) is not None and "content" in value
+    named = string(value.get("id")) or string(value.get("uuid"))
+    placed = any(name in value for name in ("parentId", "parentUuid", "timestamp"))
+    has_message = kind != "message" or isinstance(value.get("message"), dict)
+    return has_message and placed and (named is not None or kind == "session")
+
+
+def _splice_problem(records: int, lost: Sequence[str], nuls: int) -> str:
+    whole = f"{counted(records, 'whole record')} of the line {agree(records, 'are')} read"
+    if not lost:
+        return (
+            f"{counted(nuls, 'NUL byte')} in it; {whole}"
+            if nuls
+            else f"{records:,} records in it, all of them read"
+        )
+    names = [name for piece in lost if (name := string(peek_object(piece).get("id"))) is not None]
+    named = f" ({', '.join(map(_short, names[:5]))})" if names else ""
+    return f"{counted(len(lost), 'record')} in it{named} {agree(len(lost), 'are')} cut off and lost; {whole}"
 
 
 def compact_json(value: Json) -> str:

@@ -23,12 +23,14 @@ from lcm_core.ingest.jsonl import (
     HEAD_BYTES,
     BadLineError,
     Cancelled,
+    RawLine,
     TranscriptHeader,
     check_cancelled,
     decode_object,
     never_cancelled,
     open_regular,
     read_header,
+    spliced,
     string,
 )
 from lcm_core.javascript import JsonObject
@@ -341,8 +343,9 @@ def first_header(path: Path) -> TranscriptHeader | None:
         while read < HEAD_BYTES and (line := file.readline(HEAD_BYTES - read)):
             read += len(line)
             if line.strip():
+                found = spliced(RawLine(1, 0, len(line), line, False, ended=True))
                 try:
-                    return read_header(decode_object(line))
+                    return read_header(decode_object(line if found is None else found.records[0].data))
                 except BadLineError:
                     return None
     return None

@@ -35,6 +35,7 @@ from lcm_core.ingest.jsonl import (
     LineProblem,
     LineProblems,
     RawLine,
+    Spliced,
     TranscriptChangedError,
     TranscriptHeader,
     check_cancelled,
@@ -49,6 +50,7 @@ from lcm_core.ingest.jsonl import (
     read_moment,
     repeated_id,
     scan_lines,
+    spliced,
     stamp_of,
     string,
 )
@@ -160,7 +162,7 @@ class TranscriptIndex:
 
     @property
     def bad_lines(self) -> int:
-        """Lines that are no entry; each is among the problems."""
+        """Lines of which something cannot be read; each is among the problems."""
         return self.scan.bad_lines
 
     @property
@@ -274,7 +276,10 @@ class TranscriptScan:
     waiting: dict[str, list[int]] = field(default_factory=dict)  #: entries by a parent that was not seen yet
     markers: set[int] = field(default_factory=set)  #: entries that only say where the path goes on
     header: TranscriptHeader | None = None
-    bad_lines: int = 0
+    bad_lines: int = 0  #: lines of which something is lost
+    spliced: set[int] = field(
+        default_factory=set
+    )  #: lines that hold several records, or one and something else
     problems: LineProblems = field(default_factory=LineProblems)
     end_offset: int = 0
     end_line: int = 1
@@ -290,6 +295,7 @@ class TranscriptScan:
             set(self.markers),
             self.header,
             self.bad_lines,
+            set(self.spliced),
             self.problems.copied(),
             self.end_offset,
             self.end_line,
@@ -300,19 +306,46 @@ class TranscriptScan:
         if line.ended:
             self.end_offset, self.end_line = line.offset + line.size + 1, line.number + 1
         try:
-            value = peek_object(line.data) if line.too_long else decode_object(line.data)
-            kind = string(value.get("type"))
-            if kind is None:
-                size = f"too long ({line.size:,} bytes), " if line.too_long else ""
-                raise BadLineError(f"{size}an entry without a type")
+            self._take_record(line)
         except BadLineError as error:
-            if line.ended:
+            if (found := spliced(line)) is not None:
+                self._take_spliced(line, found)
+            elif line.ended:
                 self.bad_lines += 1
                 self.problems.add(line.number, str(error))
             else:
                 self.incomplete = line.number
             return
         self.open_line = not line.ended
+
+    def _take_spliced(self, line: RawLine, found: Spliced) -> None:
+        """Note the whole records of a line, and what is wrong with it."""
+        self.spliced.add(line.number)
+        self.open_line = not line.ended
+        self.bad_lines += found.is_lost and line.ended
+        self.problems.add(line.number, found.problem)
+        for record in found.records:
+            try:
+                self._take_record(record)
+            except BadLineError as error:
+                self.problems.add(line.number, str(error))
+
+    def parts(self, line: RawLine) -> Sequence[RawLine]:
+        """The records of a line that was taken before."""
+        found = spliced(line) if line.number in self.spliced else None
+        return (line,) if found is None else found.records
+
+    def place_of(self, number: int) -> tuple[int, int]:
+        """By what an entry is known again in the file: its line, and its byte."""
+        return self.columns.line[number], self.columns.offset[number]
+
+    def _take_record(self, line: RawLine) -> None:
+        """Note a record. Raises BadLineError."""
+        value = peek_object(line.data) if line.too_long else decode_object(line.data)
+        kind = string(value.get("type"))
+        if kind is None:
+            size = f"too long ({line.size:,} bytes), " if line.too_long else ""
+            raise BadLineError(f"{size}an entry without a type")
         if kind == "session":
             self._take_header(line, value)
         else:

@@ -166,16 +166,17 @@ class ConversationEnd:
         checkpoint: TranscriptCheckpoint | None = None,
         *,
         kind: str = "ingest",
-        title: str | None = None,
+        title: Callable[[int], str] | None = None,
         chained: bool = False,
         whole_rows: bool = True,
     ) -> Append:
         """Plan to store messages behind the others; those that `recognise` found are left out.
 
+        *title* gets the number of those that are stored.
         *chained* appends are planned together and committed one after the other.
         *whole_rows* gives every column of a part, as an operation does that the journal keeps.
         """
-        fresh = list(self._fresh(messages))
+        fresh = self.fresh(messages)
         edits, self.opening = self._opened(checkpoint), []
         first = self.next_message_id + FREE_IDS if chained else None
         numbered = [(_id(first, number), message) for number, message in enumerate(fresh)]
@@ -189,9 +190,13 @@ class ConversationEnd:
         self.last_seq += len(fresh)
         if first is not None:
             self.next_message_id = first + len(fresh)
-        title = title or f"Store {counted(len(fresh), 'message')} of session {self.session.session_id}"
+        said = (
+            title(len(fresh))
+            if title is not None
+            else f"Store {counted(len(fresh), 'message')} of session {self.session.session_id}"
+        )
         payloads = tuple(payload for message in fresh for payload in message.payloads)
-        plan = Plan(kind, title, self.conversation_id, tuple(edits))
+        plan = Plan(kind, said, self.conversation_id, tuple(edits))
         return Append(plan, self.conversation_id, payloads, len(fresh), len(messages) - len(fresh))
 
     def _opened(self, checkpoint: TranscriptCheckpoint | None) -> list[Edit]:
@@ -203,6 +208,10 @@ class ConversationEnd:
             insertion(edit.table, edit.row.but(bootstrapped_at=None)) if edit.before is None else edit
             for edit in self.opening
         ]
+
+    def fresh(self, messages: Iterable[StoredMessage]) -> list[StoredMessage]:
+        """The messages that `recognise` did not find and that repeat none of those given before."""
+        return list(self._fresh(messages))
 
     def _fresh(self, messages: Iterable[StoredMessage]) -> Iterator[StoredMessage]:
         """The messages that are not known: by entry, by event, or as the copy of the newest one."""

@@ -55,6 +55,8 @@ _NAMED: Final = 5
 #: Parts of an import, and bytes of them, that are planned and held at a time.
 _HELD: Final = 4
 _HELD_BYTES: Final = 32 * 1024 * 1024
+#: Ids that several entries have, of which the messages are compared.
+_MOST_REPEATED: Final = 1_000
 #: How a session's file is called that is written out for an import.
 _WRITTEN: Final = "session.jsonl"
 
@@ -93,6 +95,7 @@ class Backfill:
     engine_keeps: (
         int | None
     )  #: how many of the messages a first import of the engine keeps; None: it is no first import
+    lost: tuple[str, ...] = ()  #: messages that cannot be imported beside others with the same id
     goes_on: bool = False  #: earlier parts were committed
 
     @property
@@ -285,13 +288,7 @@ class Backfilling:
         """
         going_on = await self.goes_on(reader)
         shown = self._shown if going_on and self._shown is not None else await self._survey(reader)
-        target = await end_of_conversation(
-            reader,
-            self.session,
-            now=self.now or datetime.now(UTC),
-            large_files=self.large_files,
-            archived=self.archived,
-        )
+        target = await self._end_of_conversation(reader)
         if self.title is not None and target.is_new:
             target.opening = [_titled(edit, self.title) for edit in target.opening]
         if not going_on:
@@ -312,30 +309,43 @@ class Backfilling:
         self._shown = replace(shown, appends=tuple(appends), more=self._next is not None, goes_on=going_on)
         return self._shown
 
+    async def _end_of_conversation(self, reader: Reader) -> ConversationEnd:
+        return await end_of_conversation(
+            reader,
+            self.session,
+            now=self.now or datetime.now(UTC),
+            large_files=self.large_files,
+            archived=self.archived,
+        )
+
     async def _survey(self, reader: Reader) -> Backfill:
         """Read all of it, and begin it."""
         transcript, rules = self.transcript, self.rules
         _check_is_transcript(transcript)
         known = await read_imported(reader, self.session)
         anchor = await asyncio.to_thread(anchor_of, transcript, known, rules)
-        tally, weights = ImportTally(), MessageWeights()
-
-        def read() -> int:
-            count = 0
-            for piece in _pieces(transcript, anchor.start, rules, tally):
-                count += 1
-                for message in piece.messages:
-                    weights.add(message)
-            return count
-
-        parts = await asyncio.to_thread(read)
+        read, weights = ImportTally(), MessageWeights()
+        tally = ImportTally(skipped=read.skipped)
+        end = await self._end_of_conversation(reader)
+        pieces = _pieces(transcript, anchor.start, rules, read)
+        parts = 0
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            parts += 1
+            await end.recognise(reader, piece.messages)
+            for message in end.fresh(piece.messages):
+                tally.add(message)
+                weights.add(message)
+        lost = await asyncio.to_thread(lambda: list(_lost(transcript)))
         self._pieces = _pieces(transcript, anchor.start, rules, ImportTally())
         self._next, self._part = await asyncio.to_thread(next, self._pieces, None), 1
         holding = known.holding
         present = holding.messages if holding is not None else 0
         keeps = kept_by_engine(weights.whole, rules.bootstrap_max_tokens) if not present else None
-        warnings = list(_warnings(transcript, anchor, tally, present))
-        warnings[:0] = self.remarks
+        warnings = [*self.remarks, *_warnings(transcript, anchor, tally, present)]
+        if (known_already := read.stored - tally.stored) > 0:
+            left_out = f"{counted(known_already, 'message')} left out"
+            warnings.append(f"{left_out}: one with the same entry or event is stored, or comes before")
+        warnings += lost
         count = len(weights.tokens)
         if keeps is not None and keeps < count:
             warnings.append(_kept(keeps, count, rules.bootstrap_max_tokens))
@@ -343,7 +353,7 @@ class Backfilling:
         is_new = holding is None
         return Backfill(
             *(self.session, transcript, owner, is_new, present, anchor, weights, parts, ()),
-            *(False, tally, tuple(warnings), keeps),
+            *(False, tally, tuple(warnings), keeps, tuple(lost)),
         )
 
     def _take(self) -> list[TranscriptPiece]:
@@ -410,20 +420,37 @@ def _append(
     count: int,
     read_to: TranscriptCheckpoint,
 ) -> Append:
-    many = counted(len(piece.messages), "message")
     part = f", part {number} of {count}" if count > 1 else ""
     return target.append(
         piece.messages,
         read_to,
         kind="backfill",
-        title=f"Import {many} of session {target.session.session_id}{part}",
+        title=lambda many: f"Import {counted(many, 'message')} of session {target.session.session_id}{part}",
         chained=count > 1,
     )
 
 
+def _lost(transcript: HostFile) -> Iterator[str]:
+    """The messages that cannot be imported, because another one of the file has the same id; blocks."""
+    on_path = set(transcript.on_path)
+    for numbers in transcript.repeated[:_MOST_REPEATED]:
+        entries = [transcript.entries[number] for number in numbers if transcript.entries[number].is_message]
+        imported = next((number for number in numbers if number in on_path), None)
+        if imported is None or len(entries) < 2:
+            continue
+        kept = transcript.entries[imported]
+        told = next(read_messages(transcript, [kept])).message
+        for other, host in zip(entries, read_messages(transcript, entries), strict=True):
+            if host.message != told:
+                yield (
+                    f"line {other.line:,}: its message is not imported: line {kept.line:,} has another "
+                    f"one with the same id {kept.node}"
+                )
+
+
 def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present: int) -> Iterable[str]:
     if transcript.bad_lines:
-        yield f"{counted(transcript.bad_lines, 'line')} of the file cannot be read"
+        yield f"{counted(transcript.bad_lines, 'line')} of the file cannot be read, or not wholly"
     if transcript.abandoned:
         count = counted(transcript.abandoned, "entry")
         is_left = agree(transcript.abandoned, "are not imported, as the host ignores them too")
