@@ -143,7 +143,7 @@ _NUMBER_TABLE: Final = """
 9|nine neun neuf nueve nove девять תשע תשעה تسع تسعة
 10|ten zehn dix diez dez dieci десять עשר עשרה عشر عشرة
 11|eleven elf onze once undici одиннадцать
-12|twelve zwölf douze doce doze dodici двенадцать
+12|twelve dozen dutzend douzaine docena dúzia dozzina дюжина zwölf douze doce doze dodici двенадцать
 13|thirteen dreizehn treize trece treze
 14|fourteen vierzehn quatorze catorce
 15|fifteen fünfzehn quinze quince quindici пятнадцать
@@ -323,6 +323,15 @@ _WORDED: Final = re.compile(
     + r")[ -](?P<unit>[^\W\d_]+)",
     re.IGNORECASE,
 )
+_NUMBER_WORD: Final = re.compile(
+    r"(?<![^\W_])(?:"
+    + "|".join(sorted(map(re.escape, NUMBER_WORDS), key=lambda word: -len(word)))
+    + r")(?![^\W_])",
+    re.IGNORECASE,
+)
+_WORD_BEHIND: Final = re.compile(
+    rf"(?:[ \u00a0\u202f]{{1,2}}|-){_LETTER}[^\s\d.,:;!?)]|[ \u00a0]?{_DENSE.pattern}"
+)
 _CHINESE: Final = re.compile(
     rf"(?<![\d第零〇一二两兩三四五六七八九十百千])(?P<percent>百分之)?(?P<number>{CHINESE_NUMBER.pattern})"
     r"(?(percent)|(?P<unit>个?小时|個?小時|小时|分钟|分鐘|分間|秒钟|秒|毫秒|時間|天|周|週間|个月|個月|か月|ヶ月|年|兆字?节?|字节|元|円))"
@@ -426,6 +435,31 @@ def _unit_at(text: str, at: int) -> tuple[Unit | None, float, int]:
         unit = unit_of(dense["unit"]) if dense["unit"] else None
         return unit, factor, dense.end()
     return None, factor, at
+
+
+def counts_of_anything(text: str, found: Iterable[Quantity]) -> Iterator[Quantity]:
+    """Of the numbers *found* in a text those from 2 to 99 with a word behind them that is no unit we know.
+
+    0 and 1 are told in many ways: no retries, a retry.
+    """
+    for one in found:
+        start, end = one.place
+        written = "" if one.unit else text[start:end]
+        if written.isdigit() and 2 <= int(written[:3]) < 100 and _WORD_BEHIND.match(text, end):
+            yield one
+
+
+def told_numbers(text: str) -> frozenset[float]:
+    """The numbers that a text has in words, whatever they count."""
+    told: set[float] = set()
+    before, end = 0, -1
+    for match in _NUMBER_WORD.finditer(text):
+        number = NUMBER_WORDS[match[0].lower()]
+        told.add(float(number))
+        if number < 10 and 20 <= before < 100 and text[end : match.start()] in ("-", " "):  # thirty-two
+            told.add(float(before + number))
+        before, end = number, match.end()
+    return frozenset(told | {value for one in CHINESE_NUMBER.findall(text) if (value := chinese_number(one))})
 
 
 def unit_behind(text: str, at: int) -> bool:

@@ -27,10 +27,10 @@ from lcm_core.summarize.identifiers import (
     read_identifiers,
     written_numbers,
 )
-from lcm_core.summarize.language import HEADER, terms
+from lcm_core.summarize.language import HEADER, Span, terms
 from lcm_core.summarize.modality import RULES
 from lcm_core.summarize.names import SourceNames, invented_names, people_checked, read_names
-from lcm_core.summarize.quantities import KnownQuantities, Quantity
+from lcm_core.summarize.quantities import KnownQuantities, Quantity, counts_of_anything, told_numbers
 from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
 from lcm_core.tokens import Estimator, estimate
 
@@ -112,6 +112,14 @@ class IdentifierIndex:
                 return self._says(one.key, whole=True)
             case _:
                 return self._says(one.key)
+
+    def knows_count(self, one: Quantity) -> bool:
+        """Whether this text, a source, has the number *one*, whatever it counts."""
+        return one.key in self._numbers or self._known.holds(one) or float(one.key) in self._told_numbers
+
+    @cached_property
+    def _told_numbers(self) -> frozenset[float]:
+        return told_numbers(self._text)
 
     def _has_number(self, one: Identifier) -> bool:
         if one.quantity is None:
@@ -370,6 +378,7 @@ def measure(source: RetentionSource, text: str) -> Retention:
     there = {(one.kind, one.key) for one in kept}
     lost = [one for one in source.identifiers if (one.kind, one.key) not in there]
     invented = [one for one in found if not _is_known(one, source)]
+    invented += _invented_counts(text, numbers, source)
     invented += invented_names(text, source.names, source.text)
     shingles = list(_shingles(text))
     rules = source.rulebook.compare(text)
@@ -390,6 +399,19 @@ def measure(source: RetentionSource, text: str) -> Retention:
         closing=_closing(text),
         copied=sum(one in source.shingles for one in shingles) / len(shingles) if shingles else 0.0,
     )
+
+
+def _invented_counts(text: str, numbers: Iterable[Quantity], source: RetentionSource) -> Iterator[Identifier]:
+    """Small numbers of a draft with any word behind them that the source does not have (docs/retention.md,
+    "Numbers").
+    """
+    indexes = [one for one in (source._index, source._before) if one is not None]
+    places: dict[str, list[Span]] = {}
+    for one in counts_of_anything(folded(text), numbers):
+        if not any(index.knows_count(one) for index in indexes):
+            places.setdefault(one.key, []).append(one.place)
+    for key, some in places.items():
+        yield Identifier(IdentifierKind.NUMBER, key, text[slice(*some[0])], tuple(some))
 
 
 def _is_known(one: Identifier, source: RetentionSource) -> bool:
