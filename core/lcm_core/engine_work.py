@@ -20,11 +20,14 @@ from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.engine_work import (
     AnchorCount,
     BatchRow,
+    CursorRow,
     DebtRow,
     EngineRows,
     EpochRow,
+    GapRow,
     NodeRow,
     PlacedItem,
+    ReplayCount,
     TurnCount,
 )
 from lcm_core.times import parse_utc, sort_key
@@ -304,6 +307,9 @@ class ConversationWork:
     epoch: EpochRow | None
     turns: tuple[TurnCount, ...]
     now: datetime
+    cursor: CursorRow | None = None
+    gaps: tuple[GapRow, ...] = ()
+    replay: ReplayCount | None = None
 
     @property
     def conversation_id(self) -> ConversationId:
@@ -374,6 +380,9 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
     debts = _by_owner(rows.debts or (), lambda one: one.conversation_id)
     anchors = _by_owner(rows.anchors or (), lambda one: one.conversation_id)
     epochs = _by_owner(rows.epochs or (), lambda one: one.conversation_id)
+    cursors = _by_owner(rows.cursors or (), lambda one: one.conversation_id)
+    gaps = _by_owner(rows.gaps or (), lambda one: one.conversation_id)
+    replay = _by_owner(rows.replay_keys or (), lambda one: one.conversation_id)
     without = dict(rows.without_anchor)
     found = []
     for one in rows.conversations:
@@ -391,6 +400,9 @@ def engine_work(rows: EngineRows, now: datetime) -> EngineWork:
                 next(iter(epochs.get(key, ())), None),
                 tuple(turn for turn in rows.turns or () if _is_of(turn, one)),
                 now,
+                next(iter(cursors.get(key, ())), None),
+                tuple(gaps.get(key, ())),
+                next(iter(replay.get(key, ())), None),
             )
         )
     known = {one.conversation_id for one in rows.conversations}

@@ -21,7 +21,14 @@ from lcm_core.engine_work import (
 from lcm_core.operations.close_debt import LABEL, plan_close_debt
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
-from lcm_core.store.engine_work import NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
+from lcm_core.store.engine_work import (
+    GapRow,
+    NodeRow,
+    PreparedText,
+    TurnCount,
+    engine_rows,
+    prepared_texts,
+)
 from lcm_core.times import iso_z, sort_key
 
 from lcm_tui.cli import changing
@@ -54,6 +61,9 @@ def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: boo
         "anchors": work.rows.anchors,
         "epochs": work.rows.epochs,
         "turns": work.rows.turns,
+        "cursors": work.rows.cursors,
+        "gaps": work.rows.gaps,
+        "replayKeys": work.rows.replay_keys,
     }
     missing = [name for name, rows in recorded.items() if rows is None]
     data = work_document(work)
@@ -130,7 +140,38 @@ def work_document(work: EngineWork) -> Document:
         ],
         "maintenance": [_debt(one) for one in _by_id(work) if one.debt_row is not None],
         "turns": _turns(work.rows.turns or ()),
+        "cursors": [
+            {
+                "c": one.conversation_id,
+                "origin": one.origin,
+                "frontier_entry_id": one.frontier_entry_id,
+                "frontier_seq": one.frontier_seq,
+                "updated_at": one.updated_at,
+            }
+            for one in work.rows.cursors or ()
+        ],
+        "gaps": [_gap(one) for one in work.rows.gaps or ()],
+        "replayKeys": [
+            {"c": one.conversation_id, "entries": one.entries, "keys": one.keys}
+            for one in work.rows.replay_keys or ()
+        ],
         "unowned": work.unowned,
+    }
+
+
+def _gap(one: GapRow) -> Document:
+    return {
+        "c": one.conversation_id,
+        "gap_id": one.gap_id,
+        "first_entry_id": one.first_entry_id,
+        "last_entry_id": one.last_entry_id,
+        "a": one.first_seq,
+        "z": one.last_seq,
+        "entry_count": one.entries,
+        "prev_message_id": one.prev_message_id,
+        "next_message_id": one.next_message_id,
+        "source": one.source,
+        "detected_at": one.detected_at,
     }
 
 

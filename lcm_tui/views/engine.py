@@ -87,6 +87,8 @@ def conversation_work_blocks(
         blocks += [*_publication(batch), _nodes(when, batch)]
         if batch.published:
             blocks.append(_published(batch))
+    if one.gaps:
+        blocks.append(_gaps(when, one))
     return [*blocks, *prepared_blocks(texts), *_notes(work)]
 
 
@@ -117,6 +119,13 @@ def _facts(when: When, work: EngineWork, one: ConversationWork) -> list[tuple[st
         ("Epoch", Mark.NOT_RECORDED if rows.epochs is None else epoch_words(one)),
         ("Last committed turn", Mark.NOT_RECORDED if rows.turns is None else when(one.last_turn)),
     ]
+    # What only the newest engine has: a line that says so of every other file would only take room.
+    if rows.cursors is not None:
+        facts.append(("Cursor", cursor_words(when, one)))
+    if rows.gaps is not None:
+        facts.append(("Gaps", gap_words(one)))
+    if rows.replay_keys is not None:
+        facts.append(("Replay keys", replay_words(one)))
     return facts
 
 
@@ -233,6 +242,67 @@ def epoch_words(one: ConversationWork) -> str | None:
     if epoch.frontier_entry_id is None:
         return f"{epoch.mode}: no boundary could be chosen"
     return f"{epoch.mode}: compared from entry {epoch.frontier_entry_id} on, older entries are not compared"
+
+
+def cursor_words(when: When, one: ConversationWork) -> str:
+    """How far the engine has followed the host's transcript."""
+    cursor = one.cursor
+    if cursor is None:
+        return "none: the conversation is not followed by a cursor yet"
+    origins = {"fresh": "from its beginning", "legacy-migration": "taken over from an older engine"}
+    origin = origins.get(cursor.origin, cursor.origin or "of unknown origin")
+    if cursor.frontier_entry_id is None:
+        return f"no entry passed yet, {origin}"
+    place = "" if cursor.frontier_seq is None else f", message {cursor.frontier_seq:,} of the host"
+    return f"up to entry {cursor.frontier_entry_id}{place}, {when(cursor.updated_at)}; {origin}"
+
+
+def gap_words(one: ConversationWork) -> str | None:
+    """What of the transcript was never stored; None: nothing that the engine has noted."""
+    if not one.gaps:
+        return None
+    entries = sum(gap.entries for gap in one.gaps)
+    return f"{counted(len(one.gaps), 'gap')}, {counted(entries, 'entry')} never stored"
+
+
+def replay_words(one: ConversationWork) -> str | None:
+    """What the engine has seen of users' entries, by which it knows them in the host's memory."""
+    seen = one.replay
+    return None if seen is None else f"{seen.keys:,} of {counted(seen.entries, 'entry')} of users"
+
+
+def _gaps(when: When, one: ConversationWork) -> Table:
+    rows = [
+        (
+            _range(gap.first_seq, gap.last_seq),
+            gap.entries,
+            gap.first_entry_id,
+            gap.last_entry_id,
+            _message(gap.prev_message_id),
+            _message(gap.next_message_id),
+            gap.source or None,
+            when(gap.detected_at),
+        )
+        for gap in one.gaps
+    ]
+    return Table(
+        (
+            Column("Host's message"),
+            Column("Entries", right=True),
+            Column("First entry", grows=True),
+            Column("Last entry", grows=True),
+            Column("After"),
+            Column("Before"),
+            Column("Noted by", spare=2),
+            Column("Noted", spare=1),
+        ),
+        rows,
+        title="Entries of the host's transcript that were never stored",
+    )
+
+
+def _message(message_id: int | None) -> str | None:
+    return None if message_id is None else f"m{message_id}"
 
 
 def _range(start: int | None, end: int | None) -> str:

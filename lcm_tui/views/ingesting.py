@@ -106,6 +106,10 @@ def ingestion_line(one: Ingestion, moment: Moment) -> Line:
     last, end = one.last_entry, one.end
     spans.append(Span(f"  host {moment(None if last is None else last.created_at)}", "dim"))
     spans.append(Span(f"  engine {moment(None if end is None else end.at)}", "dim"))
+    if end is not None and end.frontier_seq is not None and one.by_cursor:
+        spans.append(Span(f"  cursor at {end.frontier_seq:,}", "dim"))
+    elif one.by_cursor is False:
+        spans.append(Span("  the cursor's entry is gone", "warn"))
     if end is not None and end.committed_at is not None:
         spans.append(Span(f"  last turn committed {moment(end.committed_at)}", "dim"))
     return tuple(spans)

@@ -48,7 +48,7 @@ def test_a_healthy_database_has_bad_summaries_and_nothing_broken_besides(
     assert (result.code, result.err) == (6, "")
     assert ids(found) <= SOFT
     assert found["counts"]["broken"] == sum(one["confidence"] == "broken" for one in found["findings"])
-    assert found["checks"] == 124
+    assert found["checks"] == 126
     assert (found["available"], found["databaseReadOnly"], found["clean"]) == (True, True, False)
     assert {one["check"] for one in found["notRun"]} >= {"E16", "G16", "G17"}
 

@@ -26,6 +26,9 @@ TABLES = (
     "message_transcript_anchor_trust",
     "conversation_transcript_epochs",
     "turn_advancements",
+    "conversation_transcript_cursors",
+    "transcript_user_replay_keys",
+    "conversation_transcript_gaps",
 )
 HOSTILE = (
     "NULL",
@@ -133,6 +136,36 @@ def test_a_batch_that_the_context_no_longer_fits_says_that_it_will_be_discarded(
     assert one["work"]["outdated"] in ("no_range", "other_sources")
     assert one["work"]["publication"] == []
     assert "so the engine will discard it" in run("engine", "11", "--db", path, *CLOCK).out
+
+
+def test_cursor_gaps_and_replay_keys_are_shown_where_the_engine_notes_them(
+    database_file: DatabaseFactory,
+) -> None:
+    path = database_file("1.1-later")
+    data = run("engine", "2", "--db", path, *CLOCK, "--json").data
+    assert data["cursors"] == [
+        {
+            "c": 2,
+            "origin": "legacy-migration",
+            "frontier_entry_id": "b69edc10",
+            "frontier_seq": 30,
+            "updated_at": "2026-09-20 13:50:00",
+        }
+    ]
+    assert data["replayKeys"] == [{"c": 2, "entries": 15, "keys": 15}]
+    [gap] = data["gaps"]
+    assert (gap["first_entry_id"], gap["entry_count"], gap["a"], gap["z"]) == ("gap2a", 4, 5, 9)
+    assert (gap["prev_message_id"], gap["next_message_id"]) == (96, 97)
+    said = run("engine", "2", "--db", path, *CLOCK).out
+    assert "up to entry b69edc10, message 30 of the host" in said
+    assert "1 gap, 4 entries never stored" in said
+    assert "m96" in said.partition("that were never stored")[2]
+    assert "none: the conversation is not followed by a cursor yet" in run("engine", "7", "--db", path).out
+    whole = run("engine", "--db", path, "--json").data
+    assert [len(whole[name]) for name in ("cursors", "gaps", "replayKeys")] == [9, 2, 11]
+    older = run("engine", "2", "--db", database_file("1.1.1-next"), "--json").document
+    assert {"cursors", "gaps", "replayKeys"} <= set(older["meta"]["notRecorded"])
+    assert "Cursor" not in run("engine", "2", "--db", database_file("1.1.1-next")).out
 
 
 def test_legacy_anchors_are_no_warning(database_file: DatabaseFactory) -> None:

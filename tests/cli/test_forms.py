@@ -52,7 +52,7 @@ def test_sarif_holds_what_the_format_requires(hostile: Path) -> None:
     driver = ran["tool"]["driver"]
     assert driver["name"] == "lcm-tui"
     rules = driver["rules"]
-    assert len({rule["id"] for rule in rules}) == len(rules) == 124
+    assert len({rule["id"] for rule in rules}) == len(rules) == 126
     assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in rules)
     assert ran["artifacts"][0]["location"]["uri"] == hostile.as_uri()
     for one in ran["results"]:
@@ -81,7 +81,7 @@ def test_junit_has_a_test_for_each_check(hostile: Path) -> None:
     for name, tag in (("failures", "failure"), ("skipped", "skipped")):
         number = sum(test.find(tag) is not None for test in tests)
         assert int(suite.get(name, "")) == int(whole.get(name, "")) == number > 0
-    assert int(suite.get("tests", "")) == len(tests) == 124
+    assert int(suite.get("tests", "")) == len(tests) == 126
     failed = {test.get("name", "").split()[0] for test in tests if test.find("failure") is not None}
     found = json.loads(run("doctor", "--db", hostile, "--json").out)["data"]["findings"]
     assert failed == {one["check"] for one in found if one["confidence"] != "by design"}

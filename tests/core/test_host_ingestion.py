@@ -20,6 +20,7 @@ from lcm_core.times import iso_z, sql_utc
 from tests.cli.support import run
 from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.databases import building, connect, new_database
+from tests.support import unpack_database
 
 KEY = "agent:main:main"
 OUTBOX = "INSERT INTO context_engine_turn_outbox VALUES ('k', 'lossless-claw', 'one', '{}', 7, NULL, ?, ?)"
@@ -292,3 +293,136 @@ async def test_the_doctor_is_content_with_an_engine_that_keeps_up(host: Host) ->
         report = await run_checks(database, only=["H"], folders=Folders(sessions=host.folder / "agents"))
     assert list(report.findings()) == []
     assert report.not_run == ()
+
+
+# -- the engine that follows transcripts by a cursor ------------------------------------------------------
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Host:
+    """A host with an engine after 1.1.1."""
+    host = Host(tmp_path)
+    unpack_database("1.1-later-empty", host.database)
+    return host
+
+
+def follow(host: Host, frontier: str | None, seq: int = 1) -> None:
+    """The engine's cursor is at an entry."""
+    sql = """INSERT INTO conversation_transcript_cursors
+        (conversation_id, mode, cursor, frontier_entry_id, frontier_seq, origin)
+        VALUES (1, 'cursor_v1', 'c', ?, ?, 'fresh')"""
+    with connect(host.database) as db:
+        db.execute(sql, (frontier, seq))
+
+
+async def test_the_cursor_says_where_the_engine_is(followed: Host) -> None:
+    """It goes on over entries that are not stored: those are not missing, nor what is before them."""
+    stored = followed.turn(1)
+    passed = followed.turn(2)
+    followed.turn(3)
+    followed.publish()
+    followed.store(stored)
+    follow(followed, passed[-1], 4)
+    found = await followed.one()
+    assert (found.behind, found.by_cursor) == (2, True)
+    assert found.end is not None
+    assert (found.end.frontier, found.end.frontier_seq) == (passed[-1], 4)
+
+
+@pytest.mark.parametrize("frontier", ["gone", None])
+async def test_without_the_cursors_entry_the_stored_ones_say_it(followed: Host, frontier: str | None) -> None:
+    stored = followed.turn(1)
+    followed.turn(2)
+    followed.publish()
+    followed.store(stored)
+    follow(followed, frontier)
+    found = await followed.one()
+    assert (found.behind, found.by_cursor) == (2, None if frontier is None else False)
+
+
+async def test_a_cursor_at_the_end_is_up_to_date_whatever_is_stored(followed: Host) -> None:
+    followed.turn(1)
+    passed = followed.turn(2)
+    followed.publish()
+    followed.store([])
+    follow(followed, passed[-1], 4)
+    found = await followed.one()
+    assert (found.behind, found.needs_a_look, found.by_cursor) == (0, False, True)
+
+
+def gap(host: Host, first: str, last: str, entries: int, *sides: int) -> None:
+    columns = """conversation_id, first_entry_id, last_entry_id, first_visible_seq, last_visible_seq,
+        entry_count, prev_message_id, next_message_id, source"""
+    marks = ", ".join("?" * 9)
+    with connect(host.database) as db:
+        db.execute(
+            f"INSERT INTO conversation_transcript_gaps ({columns}) VALUES ({marks})",
+            (1, first, last, 3, 4, entries, *(sides or (None, None)), "resync"),
+        )
+
+
+async def gaps_of(host: Host, sessions: Path | None) -> list[tuple[str, str]]:
+    async with await Database.open(host.database) as database:
+        report = await run_checks(database, only=["G21"], folders=Folders(sessions=sessions))
+    return [(str(one.confidence), one.sentence) for one in report.findings()]
+
+
+async def test_a_gap_is_found_with_what_the_host_still_has_of_it(followed: Host) -> None:
+    before, within, after = followed.turn(1), followed.turn(2), followed.turn(3)
+    followed.publish()
+    followed.store([*before, *after])
+    gap(followed, within[0], within[1], 2, 2, 3)
+    [(confidence, sentence)] = await gaps_of(followed, followed.folder / "agents")
+    assert confidence == "suspicious"
+    assert sentence.startswith(
+        "2 entries of the transcript of conversation 1 (after m2 and before m3) were never stored, from "
+        f"{within[0]} to {within[1]}. The host still has {within[0]} user: question 2; {within[1]} "
+        "assistant: answer 2."
+    )
+    assert "`lcm-tui backfill main one --session-key KEY`" in sentence
+    [(_, alone)] = await gaps_of(followed, None)
+    assert alone.endswith("The host's transcript is not at hand.")
+
+
+def test_that_command_imports_what_a_gap_lacks(followed: Host) -> None:
+    before, within, after = followed.turn(1), followed.turn(2), followed.turn(3)
+    followed.publish()
+    followed.store([*before, *after])
+    gap(followed, within[0], within[1], 2, 2, 3)
+    done = run(
+        *("backfill", "main", "one", "--session-key", "agent:main:whole", "--db", followed.database),
+        *("--openclaw-dir", followed.folder, "--apply", "--yes", "--json"),
+    )
+    assert done.code == ExitCode.DONE
+    with connect(followed.database) as db:
+        counts = db.execute("SELECT conversation_id, count(*) FROM messages GROUP BY 1").fetchall()
+    assert counts == [(1, 4), (2, 6)]
+
+
+async def test_a_gap_whose_entries_are_stored_by_now_is_by_design(followed: Host) -> None:
+    before, within, after = followed.turn(1), followed.turn(2), followed.turn(3)
+    followed.publish()
+    followed.store([*before, *within, *after])
+    gap(followed, within[0], within[1], 2)
+    [(confidence, sentence)] = await gaps_of(followed, followed.folder / "agents")
+    assert (confidence, "All that the host has of them is stored by now." in sentence) == ("by design", True)
+
+
+async def test_a_gap_that_the_transcript_no_longer_has_is_said(followed: Host) -> None:
+    stored = followed.turn(1)
+    followed.publish()
+    followed.store(stored)
+    gap(followed, "\x1b[31mgone", "gone too", 1)
+    [(confidence, sentence)] = await gaps_of(followed, followed.folder / "agents")
+    assert (confidence, "They cannot be listed" in sentence) == ("suspicious", True)
+    assert "\x1b" not in sentence
+
+
+async def test_the_gaps_of_another_conversation_are_not_named(followed: Host) -> None:
+    stored = followed.turn(1)
+    followed.publish()
+    followed.store(stored)
+    gap(followed, "a", "b", 1)
+    with connect(followed.database) as db:
+        db.execute("UPDATE conversation_transcript_gaps SET conversation_id = 7")
+    assert len(await gaps_of(followed, followed.folder / "agents")) == 1

@@ -1,4 +1,7 @@
-"""The checks of what the host has and the engine has not (H1 and H2; docs/host.md, "Is it ingesting?")."""
+"""The checks of what the host has and the engine has not (H1 and H2; docs/host.md, "Is it ingesting?").
+
+G21 names what the engine itself has noted as never stored, with the host's transcript where it is at hand.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from lcm_core.checks.asking import Run
-from lcm_core.checks.check import SUSPICIOUS, WARNING, Hit, Limits, Rule, conversation_row, hit
-from lcm_core.findings import CheckScope
+from lcm_core.checks.check import BY_DESIGN, SUSPICIOUS, WARNING, Hit, Limits, Rule, conversation_row, hit
+from lcm_core.findings import CheckScope, RowRef
+from lcm_core.host.entries import SessionEntry
+from lcm_core.host.gaps import FoundGap, find_gaps
 from lcm_core.host.ingestion import Ingestion, ingestions
 from lcm_core.host.listing import list_sessions
+from lcm_core.store.state import GAPS
+from lcm_core.text import safe_line
 from lcm_core.times import iso_z
 from lcm_core.wording import counted
 
@@ -47,6 +54,75 @@ def _named(one: Ingestion) -> str:
 
 def _are(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+#: Entries of a gap that are named with their first words.
+_NAMED: Final = 8
+_WORDS: Final = 60
+
+
+def _never_stored(found: Sequence[FoundGap], limits: Limits) -> Iterator[Hit]:
+    for one in found:
+        gap = one.gap
+        entries = f"{counted(gap.entries, 'entry')} of the transcript of conversation {gap.conversation_id}"
+        around = [
+            f"{word} m{message}"
+            for word, message in (("after", gap.prev_message_id), ("before", gap.next_message_id))
+            if message is not None
+        ]
+        place = f" ({' and '.join(around)})" if around else ""
+        what = f"{entries}{place} {'was' if gap.entries == 1 else 'were'} never stored, from "
+        what += f"{safe_line(gap.first_entry_id)} to {safe_line(gap.last_entry_id)}."
+        confidence = BY_DESIGN if one.is_filled else SUSPICIOUS
+        row = RowRef(GAPS, (gap.gap_id,))
+        yield hit(confidence, f"{what} {_at_hand(one)}", row, owner=gap.conversation_id)
+
+
+def _at_hand(one: FoundGap) -> str:
+    """What the host still has of it, and how it can be had here."""
+    session = one.session
+    if session is None:
+        return "The host's transcript is not at hand."
+    if one.problem is not None:
+        return f"They cannot be listed: {safe_line(one.problem).rstrip('.')}."
+    if not one.entries:
+        return "All that the host has of them is stored by now."
+    named = "; ".join(f"{safe_line(entry.entry_id or '')} {_words(entry)}" for entry in one.entries[:_NAMED])
+    more = f"; and {len(one.entries) - _NAMED:,} more" if len(one.entries) > _NAMED else ""
+    agent = session.agent or "AGENT"
+    return (
+        f"The host still has {named}{more}. The engine never imports them; `lcm-tui backfill {agent} "
+        f"{session.session_id} --session-key KEY`, with a key of your own, imports the whole session as a "
+        "conversation of its own."
+    )
+
+
+def _words(entry: SessionEntry) -> str:
+    text = safe_line(" ".join((entry.text or "").split()))
+    return f"{entry.role or '?'}: {text[:_WORDS]}{'…' if len(text) > _WORDS else ''}"
+
+
+NOTED: Final[tuple[Rule[Sequence[FoundGap]], ...]] = (
+    Rule(
+        "G21",
+        WARNING,
+        "entries never stored",
+        "Did the engine note a gap in what it has stored of a transcript?",
+        why="The engine after 1.1.1 notes messages of the host that lie between stored ones and were never "
+        "stored. It never imports them later, so they cannot be summarised, found or recalled.",
+        scope=CheckScope.CONVERSATION,
+        needs=(GAPS,),
+        find=_never_stored,
+    ),
+)
+
+
+async def read_gaps(run: Run) -> None:
+    """G21: what is noted, and what the sessions of the host still have of it."""
+    folder = run.folders.sessions
+    listing = await asyncio.to_thread(list_sessions, folder) if folder is not None else None
+    sessions = () if listing is None else listing.sessions
+    run.ask(NOTED, await run.database.read(find_gaps, sessions, run.conversation_id))
 
 
 CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (

@@ -73,6 +73,7 @@ _ALL: Final[tuple[Check, ...]] = (
     *loose_ends.LINES,
     *loose_ends.PARTS,
     *files.CHECKS,
+    *host.NOTED,
     *host.CHECKS,
 )
 #: All checks by id, in the order in which people count.
@@ -327,6 +328,7 @@ _STAGES: Final[tuple[tuple[str, frozenset[str], Callable[[Run], Awaitable[None]]
     ("state", _ids(_OF_STATE), state.read_state),
     ("schema", _ids(_OF_SCHEMA), database.read_schema),
     ("large files", _ids(files.CHECKS), files.read_files),
+    ("gaps in transcripts", _ids(host.NOTED), host.read_gaps),
     ("sessions of the host", _IN_HOST, host.read_host_sessions),
     ("search tables", _ids(search.CHECKS), search.read_search),
     ("pages of the file", _ids(database.PAGES), database.read_pages),

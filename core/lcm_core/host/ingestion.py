@@ -58,6 +58,8 @@ class Ingestion:
     in_flight: bool  #: the host's last turn is not at its end
     outbox: tuple[OutboxRow, ...]  #: turns that the host waits for the engine to commit
     problem: str | None = None  #: why it could not be compared
+    #: the host's transcript has the entry up to which the engine's cursor goes; None: no cursor follows it
+    by_cursor: bool | None = None
 
     @property
     def needs_a_look(self) -> bool:
@@ -90,6 +92,7 @@ class _Tail:
     said: tuple[_Said, ...]  #: in order
     running: bool
     outbox: tuple[OutboxRow, ...]
+    by_cursor: bool | None
 
 
 async def ingestions(
@@ -171,19 +174,27 @@ def _tails_in(
 def _tail(rows: HostRows, session: HostSession, end: EngineEnd | None) -> _Tail:
     running = session_status(rows, session.session_key) == "running"
     newest: list[_Said] = []
-    last, found = None, False
+    last, stored = None, None  #: how many messages are newer than the newest that is stored
+    frontier = None if end is None else end.frontier
+    passed = False
     for seen, (entry, value) in enumerate(newest_values(rows, session.session_id)):
         last = last or entry
-        found = end is not None and entry.entry_id in end.entries
-        if found or seen >= MOST:
+        passed = frontier is not None and entry.entry_id == frontier
+        if stored is None and end is not None and entry.entry_id in end.entries:
+            stored = len(newest)
+        # The cursor goes on over what is not stored: where there is one, it is the end.
+        if passed or (stored is not None and frontier is None) or seen >= MOST:
             break
         message = value.get("message")
         if entry.is_message and isinstance(message, dict):
             newest.append(_said(entry, message))
-    if not found:
+    if not passed and stored is not None:
+        del newest[stored:]
+    elif not passed:
         since = session.created_at if end is None or end.at is None else end.at + _SECOND
         newest = [one for one in newest if since is None or (one.at is not None and one.at >= since)]
-    return _Tail(last, tuple(newest[::-1]), running, outbox_of(rows, session.session_id))
+    by_cursor = None if frontier is None else passed
+    return _Tail(last, tuple(newest[::-1]), running, outbox_of(rows, session.session_id), by_cursor)
 
 
 def _said(entry: SessionEntry, message: JsonObject) -> _Said:
@@ -217,7 +228,10 @@ def _compared(session: HostSession, end: EngineEnd | None, tail: _Tail | str) ->
         turns.pop()
     missing = [one for turn in turns if not _is_idle(turn) for one in turn]
     since = min((one.at for one in missing if one.at is not None), default=None)
-    return Ingestion(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox)
+    return Ingestion(
+        *(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox),
+        by_cursor=tail.by_cursor,
+    )
 
 
 def _turns(said: Sequence[_Said]) -> list[list[_Said]]:

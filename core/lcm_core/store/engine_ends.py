@@ -9,6 +9,7 @@ from typing import Final
 
 from lcm_core.records import ConversationId, MessageId
 from lcm_core.store.database import Reader
+from lcm_core.store.engine_work import cursor_rows
 from lcm_core.times import parse_utc
 
 #: Newest messages by whose entries the end is looked for in the host's transcript.
@@ -24,6 +25,8 @@ class EngineEnd:
     at: datetime | None  #: when that was said, UTC, to the second
     entries: frozenset[str]  #: entries of the host that the newest messages and the last turn were made from
     committed_at: datetime | None  #: when the last turn was committed; None where turns are not recorded
+    frontier: str | None = None  #: the entry up to which a cursor follows the transcript; None: none does
+    frontier_seq: int | None = None  #: its place among the messages that the host sees, from 1
 
 
 async def engine_ends(
@@ -57,6 +60,7 @@ async def _end_of(reader: Reader, conversation_id: ConversationId) -> EngineEnd:
                 conversation_id,
             )
         ]
+    cursor = next(iter(await cursor_rows(reader, conversation_id) or ()), None)
     turn = await _last_turn(reader, conversation_id)
     if turn is not None and turn[0] is not None:
         entries.append(turn[0])
@@ -66,6 +70,8 @@ async def _end_of(reader: Reader, conversation_id: ConversationId) -> EngineEnd:
         None if newest is None else parse_utc(newest["created_at"]),
         frozenset(entries),
         None if turn is None else turn[1],
+        None if cursor is None else cursor.frontier_entry_id,
+        None if cursor is None else cursor.frontier_seq,
     )
 
 

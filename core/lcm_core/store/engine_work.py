@@ -18,12 +18,15 @@ from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
 from lcm_core.store.rows import of_conversation
 from lcm_core.store.state import (
+    CURSORS,
     ENDED_BATCHES,
+    GAPS,
     MAINTENANCE,
     PREPARED_BATCHES,
     PREPARED_NODE_CHILDREN,
     PREPARED_NODE_MESSAGES,
     PREPARED_NODES,
+    REPLAY_KEYS,
 )
 from lcm_core.store.typed import number
 
@@ -135,6 +138,43 @@ class EpochRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorRow:
+    """How far the engine has followed a transcript (docs/engine/cursors.md, "Cursor and frontier")."""
+
+    conversation_id: ConversationId
+    origin: str
+    frontier_entry_id: str | None  #: the last visible entry that it has passed, stored or not
+    frontier_seq: int | None  #: its place among the messages that the host sees, from 1
+    updated_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GapRow:
+    """Entries of a transcript that were never stored (docs/engine/cursors.md, "Gaps")."""
+
+    conversation_id: ConversationId
+    gap_id: int
+    first_entry_id: str
+    last_entry_id: str
+    first_seq: int | None  #: places among the messages that the host sees, from 1
+    last_seq: int | None
+    entries: int
+    prev_message_id: int | None  #: the stored messages around it; None: deleted since
+    next_message_id: int | None
+    source: str
+    detected_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCount:
+    """How many entries of users the engine has seen, and how many of them have a key."""
+
+    conversation_id: ConversationId
+    entries: int
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCount:
     """The turns that were committed of one session."""
 
@@ -168,6 +208,9 @@ class EngineRows:
     epochs: Sequence[EpochRow] | None
     turns: Sequence[TurnCount] | None
     has_live_ranges: bool = False  #: the engine publishes a batch in prefixes, and moves its ranges
+    cursors: Sequence[CursorRow] | None = None
+    gaps: Sequence[GapRow] | None = None  #: in the order of the transcript
+    replay_keys: Sequence[ReplayCount] | None = None
 
 
 async def engine_rows(reader: Reader, conversation_id: ConversationId | None) -> EngineRows:
@@ -195,6 +238,9 @@ async def engine_rows(reader: Reader, conversation_id: ConversationId | None) ->
         await _epochs(reader, conversation_id),
         await _turns(reader, conversations, conversation_id),
         has_live_ranges=_has_live_ranges(reader),
+        cursors=await cursor_rows(reader, conversation_id),
+        gaps=await gap_rows(reader, conversation_id),
+        replay_keys=await _replay_keys(reader, conversation_id),
     )
 
 
@@ -446,6 +492,63 @@ async def _epochs(reader: Reader, conversation_id: ConversationId | None) -> lis
         )
         for row in await _of(reader, EPOCHS, columns, conversation_id)
     ]
+
+
+async def cursor_rows(reader: Reader, conversation_id: ConversationId | None) -> list[CursorRow] | None:
+    """How far the engine has followed transcripts; None where it does not follow them by cursors."""
+    if not reader.schema.has(CURSORS, "conversation_id"):
+        return None
+    columns = ("origin", "frontier_entry_id", "frontier_seq", "updated_at")
+    return [
+        CursorRow(
+            _owner(row),
+            row["origin"] or "",
+            row["frontier_entry_id"] or None,
+            number(row["frontier_seq"]),
+            row["updated_at"],
+        )
+        for row in await _of(reader, CURSORS, columns, conversation_id)
+    ]
+
+
+async def gap_rows(reader: Reader, conversation_id: ConversationId | None) -> list[GapRow] | None:
+    """What of transcripts was never stored, in their order; None where that is not noted."""
+    if not reader.schema.has(GAPS, "conversation_id"):
+        return None
+    columns = (
+        *("gap_id", "first_entry_id", "last_entry_id", "first_visible_seq", "last_visible_seq"),
+        *("entry_count", "prev_message_id", "next_message_id", "source", "detected_at"),
+    )
+    found = [
+        GapRow(
+            _owner(row),
+            number(row["gap_id"]) or 0,
+            row["first_entry_id"] or "",
+            row["last_entry_id"] or "",
+            number(row["first_visible_seq"]),
+            number(row["last_visible_seq"]),
+            number(row["entry_count"]) or 0,
+            number(row["prev_message_id"]),
+            number(row["next_message_id"]),
+            row["source"] or "",
+            row["detected_at"],
+        )
+        for row in await _of(reader, GAPS, columns, conversation_id)
+    ]
+    return sorted(found, key=lambda one: (one.conversation_id, one.first_seq or 0, one.gap_id))
+
+
+async def _replay_keys(reader: Reader, conversation_id: ConversationId | None) -> list[ReplayCount] | None:
+    if not reader.schema.has(REPLAY_KEYS, "idempotency_key"):
+        return None
+    only, keys = of_conversation("t.conversation_id", conversation_id)
+    rows = await reader.rows(
+        f"""SELECT t.conversation_id AS owner, count(*) AS n,
+        CAST(total(t.idempotency_key <> '') AS INTEGER) AS keyed
+        FROM {REPLAY_KEYS} AS t WHERE {only} GROUP BY 1 ORDER BY 1""",
+        *keys,
+    )
+    return [ReplayCount(_owner(row), row["n"], row["keyed"]) for row in rows]
 
 
 async def _turns(

@@ -1,0 +1,82 @@
+"""What the host's transcripts still have of the gaps that the engine has noted.
+
+Rules: docs/engine/cursors.md, "Gaps". A gap whose transcript is not at hand is listed all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lcm_core.errors import LcmError
+from lcm_core.host.entries import SessionEntry
+from lcm_core.host.listing import HostSession
+from lcm_core.host.transcripts import read_page
+from lcm_core.records import ConversationId
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Reader
+from lcm_core.store.engine_work import GapRow, gap_rows
+from lcm_core.store.ownership import values_taken
+
+_ENTRY = "transcript_entry_id"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGap:
+    """A gap, and the entries of it that the host still has and no message holds."""
+
+    gap: GapRow
+    session: HostSession | None  #: whose transcript it is; None: not at hand
+    entries: tuple[SessionEntry, ...] = ()  #: messages of the host, in their order
+    problem: str | None = None  #: why its transcript could not be read
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the host has its entries, and all of them are stored by now."""
+        return self.session is not None and self.problem is None and not self.entries
+
+
+async def find_gaps(
+    reader: Reader, sessions: Sequence[HostSession], conversation_id: ConversationId | None = None
+) -> list[FoundGap]:
+    """The gaps of a conversation or of all, by conversation and place; none where none are noted."""
+    gaps = await gap_rows(reader, conversation_id)
+    if not gaps:
+        return []
+    by_id = {one.session_id: one for one in sessions}
+    found: list[FoundGap] = []
+    for owner in dict.fromkeys(gap.conversation_id for gap in gaps):
+        several = [gap for gap in gaps if gap.conversation_id == owner]
+        session = await _session_of(reader, owner, by_id)
+        if session is None:
+            found += (FoundGap(gap, None) for gap in several)
+            continue
+        try:
+            path = (await asyncio.to_thread(read_page, session)).entries
+        except LcmError as error:
+            found += (FoundGap(gap, session, problem=error.message) for gap in several)
+            continue
+        found += [await _found(reader, gap, session, path) for gap in several]
+    return found
+
+
+async def _session_of(
+    reader: Reader, owner: ConversationId, by_id: Mapping[str, HostSession]
+) -> HostSession | None:
+    try:
+        conversation = await get_conversation(reader, owner)
+    except LcmError:  # a row of a conversation that is gone
+        return None
+    return by_id.get(conversation.session_id)
+
+
+async def _found(reader: Reader, gap: GapRow, session: HostSession, path: Sequence[SessionEntry]) -> FoundGap:
+    places = {one.entry_id: place for place, one in enumerate(path) if one.entry_id}
+    first, last = places.get(gap.first_entry_id), places.get(gap.last_entry_id)
+    if first is None or last is None or first > last:
+        missing = gap.first_entry_id if first is None else gap.last_entry_id
+        return FoundGap(gap, session, problem=f"the transcript no longer has entry {missing} at its place")
+    within = [one for one in path[first : last + 1] if one.is_message and one.entry_id]
+    stored = await values_taken(reader, gap.conversation_id, _ENTRY, [one.entry_id or "" for one in within])
+    return FoundGap(gap, session, tuple(one for one in within if one.entry_id not in stored))
