@@ -78,8 +78,10 @@ def _blocks(run: Run, found: ShownContext, named: Selector) -> list[Block]:
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
     wanted = AssemblyOptions(history=False)
-    left_out = run.read(load_assembled, run, named, found.budget, wanted).assembly.evicted_items
-    said = f"{counted(left_out, 'item is', 'items are')} left out; --assembled shows which, and why."
+    assembly = run.read(load_assembled, run, named, found.budget, wanted).assembly
+    left_out, unseen = assembly.evicted_items, assembly.unseen.messages
+    of_them = f", {counted(unseen, 'message')} of them in no summary" if unseen else ""
+    said = f"{counted(left_out, 'item is', 'items are')} left out{of_them}; --assembled shows which, and why."
     return [facts, *([Note(said)] if left_out else []), *others]
 
 

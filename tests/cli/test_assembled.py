@@ -55,7 +55,7 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
 
 def test_the_items_alone_say_that_some_are_left_out(database_file: DatabaseFactory):
     path = database_file("0.15.3")
-    said = "15 items are left out; --assembled shows which, and why."
+    said = "15 items are left out, 11 messages of them in no summary; --assembled shows which, and why."
     asked = ("context", "show", "1", "--db", path, "--budget")
     assert said in run(*asked, "1500").out
     assert "left out" not in run(*asked, "128k").out
