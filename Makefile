@@ -20,7 +20,7 @@ help:
 	@echo "make format    let ruff format and fix what it can"
 	@echo "make bench     measure the app on large databases (ARGS=... are passed on)"
 	@echo "make pictures  take the pictures in screenshots/ again"
-	@echo "make reference make docs/commands.md again, and the man page build/lcm-tui.1"
+	@echo "make reference make docs/commands.md again"
 	@echo "make lock      pin the newest allowed dependencies in requirements.lock"
 	@echo "make clean     remove the environment and everything else that was made here"
 
@@ -54,8 +54,6 @@ pictures: .venv/ready
 
 reference: .venv/ready
 	$(BIN)/python -m lcm_tui.cli.reference > docs/commands.md
-	@mkdir -p build
-	$(BIN)/python -m lcm_tui.cli.reference man > build/lcm-tui.1
 
 .venv/ready: pyproject.toml requirements.lock .ci/environment
 	@.ci/environment

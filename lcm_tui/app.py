@@ -29,7 +29,7 @@ from textual.worker import WorkerFailed
 from lcm_tui import terminal
 from lcm_tui.dialogs.dialog import Dialog
 from lcm_tui.frame import DONE_SECONDS, CommandScreen
-from lcm_tui.keymap import current, key_problems, textual_keys
+from lcm_tui.keymap import key_problems, textual_keys
 from lcm_tui.places import Place
 from lcm_tui.registry import screen_for
 from lcm_tui.remembered import Remembered, read_shares, remembered_path
@@ -86,7 +86,7 @@ class LcmApp(App[int]):
         monochrome = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if monochrome else None)
         self._mistakes = key_problems(settings.keys)  #: in the config file
-        keys = {action: textual_keys(written) for action, written in current(settings.keys).items()}
+        keys = {action: textual_keys(written) for action, written in settings.keys.items()}
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
         self._standing: list[Notification] = []  #: what is shown above the keys, oldest first

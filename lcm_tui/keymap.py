@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from types import MappingProxyType
 
 from textual.binding import Binding
 from textual.keys import Keys
@@ -24,17 +23,7 @@ _ALIASES = {
     "pgdn": "pagedown",
     "pgdown": "pagedown",
 }
-#: Keys that actions had before another got them: who gives such a key back to its action means that.
-_HAD = frozenset({("whole-file", "F")})
-#: Earlier names of commands, which config files may have.
-_EARLIER = MappingProxyType({"map": "other-view", "wrapped": "other-view"})
 _MODIFIED = re.compile(r"((?:(?:ctrl|shift|alt|meta|super|hyper)[+-])*)(.+)", re.IGNORECASE)
-
-
-def current(given: Mapping[str, str]) -> dict[str, str]:
-    """The keys of a config file by the present names of the commands; a present name is meant first."""
-    earlier = {_EARLIER[name]: keys for name, keys in given.items() if name in _EARLIER}
-    return {**earlier, **{name: keys for name, keys in given.items() if name not in _EARLIER}}
 
 
 def textual_keys(written: str) -> str:
@@ -63,7 +52,7 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
 
     *given*: action id to a key, or to several separated by commas, as the user wrote them.
     """
-    given, known = current(given), _default_keys()
+    known = _default_keys()
     problems = [
         f"The config file gives a key to {action!r}, which is not a command; {_like(action, known)}"
         for action in given
@@ -86,7 +75,7 @@ def key_problems(given: Mapping[str, str]) -> list[str]:
                 else f"The config file gives {key!r} to {action!r}, and so takes it from {other!r}: "
                 f"give {other!r} another key."
                 for other, keys in taken.items()
-                if name in keys and not _side_by_side(action, other, known) and (action, name) not in _HAD
+                if name in keys and not _side_by_side(action, other, known)
             ]
     return problems
 

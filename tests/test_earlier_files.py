@@ -21,11 +21,8 @@ from lcm_core.change.exports import export_folder
 from lcm_core.operations.drafting.saved import read_saved, unfinished
 from lcm_core.private_files import drafts_folder, make_private
 from lcm_core.settings import Options, resolve
-from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.show import config_view
 
-from lcm_tui.commands import COMMANDS
-from lcm_tui.keymap import current, key_problems
 from tests.change.support import dump, search_faults
 from tests.cli.support import run
 from tests.databases import value
@@ -155,11 +152,3 @@ def _agrees(was: Any, now: Any) -> bool:
     if isinstance(was, dict):
         return isinstance(now, dict) and all(_agrees(one, now.get(name)) for name, one in was.items())
     return bool(was == now)
-
-
-def test_its_names_of_actions_and_variables_are_known(earlier: Path):
-    known = expected(earlier)
-    assert set(current(dict.fromkeys(known["actions"], "f9"))) <= set(COMMANDS)
-    assert set(known["names"]) <= ENV_NAMES
-    problems = key_problems(known["keys"])
-    assert not [one for one in problems if "no action" in one or "no key" in one]

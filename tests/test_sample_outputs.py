@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.cli.reference import man_page, page
+from lcm_tui.cli.reference import page
 from lcm_tui.demo import unpack_demo
 from tests.cli.support import Result, run
 
@@ -78,10 +78,3 @@ def test_pages_have_sample_outputs() -> None:
 
 def test_the_page_of_commands_is_current() -> None:
     assert (DOCS / "commands.md").read_text(encoding="utf-8") == page(), "python -m lcm_tui.cli.reference"
-
-
-def test_a_man_page_has_every_command_and_no_line_that_roff_would_obey() -> None:
-    made = man_page()
-    assert made.count("\n.SS ") > 40
-    requests = {line.split()[0] for line in made.splitlines() if line.startswith((".", "'"))}
-    assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".I"}

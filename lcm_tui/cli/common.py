@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lcm_core.settings import Options
 
 #: Forms of some commands: CSV of what takes `PageOptions`, the others where a command declares them.
-FORMS: Final = ("csv", "sarif", "junit")
+FORMS: Final = ("csv",)
 
 COMMON: Final = "Common options"
 

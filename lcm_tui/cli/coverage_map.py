@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 
 from lcm_core.context_view import depth_name
 from lcm_core.coverage_map import read_broken, read_coverage
 from lcm_core.dag.coverage import WRONG, Block, Coverage, Runs
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.operations.stale import stale_in
-from lcm_core.private_files import write_private
 from lcm_core.records import Conversation
 from lcm_core.settings import Json
 from lcm_core.store.database import Reader
@@ -43,21 +41,14 @@ WIDTH = 80
 LISTED = 50
 
 
-def show(run: Run, named: Selector, width: int | None, svg: Path | None, *, letters: bool) -> Answer:
+def show(run: Run, named: Selector, width: int | None, *, letters: bool) -> Answer:
     """The map of a conversation; *width* None is that of the terminal."""
     conversation, coverage = run.read(_load, run, named)
     cells = width or (shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH)
     data = _document(conversation, coverage)
-    if svg is None:
-        return run.answer(
-            "summaries.map", data, _blocks(conversation, coverage, cells, plain=letters or not _draws())
-        )
-    from lcm_tui.cli.coverage_svg import drawing
-
-    title = f"Conversation {safe_line(conversation.called)}"
-    written = write_private(svg, drawing(coverage, title), never=[run.settings.database.value])
-    facts = Facts([("Picture", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
-    return run.answer("summaries.map", {**data, "svg": str(written)}, [facts])
+    return run.answer(
+        "summaries.map", data, _blocks(conversation, coverage, cells, plain=letters or not _draws())
+    )
 
 
 def _draws() -> bool:

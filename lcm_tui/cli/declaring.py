@@ -46,7 +46,6 @@ class Option:
     several: bool = False  #: it may be given several times; the parameter is a tuple
     section: str = OPTIONS
     hidden: bool = False
-    earlier: tuple[str, ...] = ()  #: spellings of before, which go on working and are not shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ def _shape(annotation: Any) -> Option | Argument:
 
 
 class ClickOption(click.Option):
-    """An option with its earlier spellings."""
+    """An option with what is declared of it."""
 
     def __init__(self, declared: Declared, shape: Option) -> None:
         self.shape = shape
@@ -197,13 +196,6 @@ class ClickOption(click.Option):
             multiple=shape.several,
             **(kind if shape.kind else {"is_flag": True}),
         )
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Have the parser know the earlier spellings too."""
-        shown = self.opts
-        self.opts = [*shown, *self.shape.earlier]
-        super().add_to_parser(parser, ctx)
-        self.opts = shown
 
 
 class ClickArgument(click.Argument):

@@ -49,23 +49,7 @@ def examine(run: Run, asked: Asked, fail_on: str) -> Answer:
         if CHECKS[one.check].severity in FAIL_ON[fail_on]
     )
     told = run.answer("doctor", report_document(report, examined.repeated), _blocks(examined))
-    return dataclasses.replace(
-        told,
-        exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE,
-        text=_in_form(run, report, failing),
-    )
-
-
-def _in_form(run: Run, report: Report, failing: Sequence[Finding]) -> str | None:
-    """The report in the form that was asked for; None: in none of the command's own."""
-    if not run.presentation.form:
-        return None
-    from lcm_tui.cli import doctor_forms
-
-    database = run.settings.database.value
-    if run.presentation.form == "sarif":
-        return doctor_forms.sarif_text(report, database, failing)
-    return doctor_forms.junit_text(report, database, failing)
+    return dataclasses.replace(told, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
 
 
 def mend(run: Run, asked: Asked, named: Sequence[str], flags: ChangeFlags, *, keep_sources: bool) -> Answer:

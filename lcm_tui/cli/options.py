@@ -106,7 +106,6 @@ Summaries: TypeAlias = Annotated[
         StoredText(),
         "ID",
         several=True,
-        earlier=("--summary-id",),
     ),
 ]
 SummaryArgument: TypeAlias = Annotated[
@@ -287,7 +286,6 @@ Tail: TypeAlias = Annotated[
         "Number of newest messages to protect (default: as configured).",
         WholeNumber(0),
         "N",
-        earlier=("--fresh-tail",),
     ),
 ]
 Chunk: TypeAlias = Annotated[
@@ -297,7 +295,6 @@ Chunk: TypeAlias = Annotated[
         "Maximum source tokens of a leaf (default: as configured).",
         Tokens(),
         "TOKENS",
-        earlier=("--leaf-chunk-tokens",),
     ),
 ]
 

@@ -1,14 +1,12 @@
-"""The page of every command (docs/commands.md) and the man page, both made from the declarations.
+"""The page of every command (docs/commands.md), made from the declarations.
 
-``python -m lcm_tui.cli.reference`` prints the page, ``python -m lcm_tui.cli.reference man`` the man page.
+``python -m lcm_tui.cli.reference`` prints it.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 
 from lcm_tui.cli import registry
 from lcm_tui.cli.common import CommonOptions
@@ -16,20 +14,6 @@ from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_
 from lcm_tui.cli.launch import WITHOUT_A_COMMAND
 from lcm_tui.cli.presentation import PROGRAM
 
-#: docs/decisions.md, "Exit codes".
-EXIT_CODES = (
-    (0, "done"),
-    (1, "an error of the program itself"),
-    (2, "the command line is wrong"),
-    (3, "not found, including a file or database"),
-    (4, "configuration or credentials"),
-    (5, "the database cannot be opened or written"),
-    (6, "the doctor, or --fail-on, found something"),
-    (7, "the database kept changing"),
-    (8, "another process keeps a lock"),
-    (9, "refused, or confirmation was not possible"),
-    (10, "cancelled, or a batch was completed in part"),
-)
 _HEAD = """# Commands
 
 Made from the declarations of the commands by `python -m lcm_tui.cli.reference`; a test keeps it current.
@@ -40,29 +24,6 @@ Made from the declarations of the commands by `python -m lcm_tui.cli.reference`;
 def page() -> str:
     """The page of every command, as Markdown."""
     return "\n".join([_HEAD, *_common(), *(line for one in registry.every() for line in _section(one))])
-
-
-def man_page() -> str:
-    """The same as a man page (roff, section 1)."""
-    lines = [
-        f'.TH LCM\\-TUI 1 "" "{PROGRAM} {version(PROGRAM)}"',
-        *(".SH NAME", f"{_roff(PROGRAM)} \\- inspect and repair an LCM agent's memory"),
-        *(".SH SYNOPSIS", f".B {_roff(PROGRAM)}", "[OPTIONS] [COMMAND [ARGUMENTS]]"),
-        *(".SH DESCRIPTION", "Without a command the app opens on the database."),
-        *(".SH COMMON OPTIONS", *_roff_options(_shown(declared_in(CommonOptions)))),
-        *(".SH OPTIONS OF THE APP", *_roff_options(_shown(WITHOUT_A_COMMAND.parameters))),
-        ".SH COMMANDS",
-    ]
-    for one in registry.every():
-        lines += [f".SS {_roff(_usage(one))}", *_roff_text(one.help)]
-        lines += _roff_arguments(one)
-        lines += _roff_options(_shown(one.parameters))
-    lines.append(".SH EXIT STATUS")
-    lines += [line for code, words in EXIT_CODES for line in (".TP", f".B {code}", _roff(words))]
-    return "\n".join(lines) + "\n"
-
-
-# -- Markdown --------------------------------------------------------------------------------------------
 
 
 def _common() -> Iterator[str]:
@@ -99,34 +60,6 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-# -- roff ------------------------------------------------------------------------------------------------
-
-
-def _roff_arguments(one: Command) -> Iterator[str]:
-    for shape in _arguments(one):
-        yield from (".TP", f".I {_roff(shape.name)}", _roff(shape.help))
-
-
-def _roff_options(options: list[Option]) -> Iterator[str]:
-    for one in options:
-        yield from (".TP", f".B {_roff(_named(one))}", _roff(one.help))
-
-
-def _roff_text(text: str) -> Iterator[str]:
-    for number, paragraph in enumerate(re.split(r"\n\s*\n", text)):
-        if number:
-            yield ".PP"
-        yield _roff(" ".join(paragraph.split()))
-
-
-def _roff(text: str) -> str:
-    safe = text.replace("\\", "\\e").replace("-", "\\-")
-    return f"\\&{safe}" if safe[:1] in (".", "'") else safe
-
-
-# -- both ------------------------------------------------------------------------------------------------
-
-
 def _usage(one: Command) -> str:
     named = (
         f"{each.shape.name}{'...' if each.shape.several else ''}"
@@ -152,4 +85,4 @@ def _named(one: Option) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(man_page() if sys.argv[1:] == ["man"] else page())
+    sys.stdout.write(page())

@@ -111,7 +111,7 @@ def in_order(arguments: Sequence[str]) -> list[str]:
             if other is not None:  # no command's: it is refused by its name
                 return [word, rest[other], *given[:at], *rest[:other], *rest[other + 1 :]]
             return [word, *given[:at], *rest]
-    if is_consumed(given, {name for one in _common() for name in _spellings(one)}):
+    if is_consumed(given, {one.flag for one in _common() if one.kind is not None}):
         return given
     first = first_word(given)  # no command's, or behind options of others: it is refused by its name
     if first is None:
@@ -161,10 +161,10 @@ def is_all_options(given: Sequence[str], word: str) -> bool:
     if not given:
         return True
     options = [option for one in declared(word).values() for option in options_of(one)]
-    known = {*NO_VALUE, *(name for one in options for name in (one.flag, *one.earlier))}
+    known = {*NO_VALUE, *(one.flag for one in options)}
     if any(one.partition("=")[0] not in known for one in given if one.startswith("-")):
         return False
-    return is_consumed(given, {name for option in options for name in _spellings(option)})
+    return is_consumed(given, {option.flag for option in options if option.kind is not None})
 
 
 def is_consumed(given: Sequence[str], valued: Container[str]) -> bool:
@@ -179,12 +179,7 @@ def is_consumed(given: Sequence[str], valued: Container[str]) -> bool:
 
 def _valued(command: Command) -> Iterator[str]:
     """The spellings of its options that take a value."""
-    return (name for option in options_of(command) for name in _spellings(option))
-
-
-def _spellings(option: Option) -> tuple[str, ...]:
-    """How an option that takes a value is written; nothing for a flag."""
-    return () if option.kind is None else (option.flag, *option.earlier)
+    return (option.flag for option in options_of(command) if option.kind is not None)
 
 
 def _common() -> Iterator[Option]:

@@ -44,7 +44,7 @@ def every_option() -> Iterator[Option]:
 
 @cache
 def _by_name() -> Mapping[str, Option]:
-    return {name: one for one in every_option() for name in (one.flag, *one.earlier)}
+    return {one.flag: one for one in every_option()}
 
 
 def scanned(arguments: Sequence[str]) -> Scanned:

@@ -498,12 +498,7 @@ def refusal(error: click.UsageError) -> UsageError:
 
 def _refuse_dashes(command: click.Command, arguments: Sequence[str]) -> None:
     """Refuse what stands behind an option and begins with a dash: more often a value was forgotten."""
-    valued = {
-        name
-        for one in command.params
-        if isinstance(one, ClickOption) and one.shape.kind
-        for name in (one.shape.flag, *one.shape.earlier)
-    }
+    valued = {one.shape.flag for one in command.params if isinstance(one, ClickOption) and one.shape.kind}
     option = ""
     for argument in arguments:
         if option:
@@ -523,7 +518,7 @@ def _refuse_unknown(arguments: Sequence[str], group: str | None = None) -> None:
     given = [one.partition("=")[0] for one in before if one.startswith(begins)]
     if not given:
         return
-    known = {name for one in every_option() for name in (one.flag, *one.earlier)}
+    known = {one.flag for one in every_option()}
     unknown = next((one for one in given if one not in known | {*registry.NO_VALUE}), None)
     if unknown is not None:
         words = _did_you_mean(_near(unknown, group, known))
@@ -553,7 +548,7 @@ def _like(typed: str, names: Iterable[str], most: int, at_least: float = _LIKE) 
 def _no_such_option(error: click.NoSuchOption, dotted: str) -> UsageError:
     option = error.option_name
     details: dict[str, Any] = {"option": option.lstrip("-")}
-    if any(option in (one.flag, *one.earlier) for one in every_option()):
+    if any(option == one.flag for one in every_option()):
         where = dotted or f"{PROGRAM} without a command"
         return UsageError(
             f"{option} is not supported by {where}.",

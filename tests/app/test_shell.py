@@ -23,7 +23,6 @@ from lcm_tui.screens.conversation.screen import ConversationScreen
 from lcm_tui.screens.conversations.screen import ConversationsScreen
 from lcm_tui.screens.dag.screen import DagScreen
 from lcm_tui.screens.files.screen import FilesScreen
-from lcm_tui.screens.health.screen import HealthScreen
 from lcm_tui.screens.history.operation import OperationScreen
 from lcm_tui.widgets.bars import KeyBar
 from lcm_tui.widgets.text import TextView
@@ -98,15 +97,6 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
         await pilot.press("tilde", "slash", "W", "escape")  # nobody's key, and a letter of the prompt
         await settled(pilot)
         assert len(said(pilot)) == count
-
-
-async def test_a_key_of_the_user_for_the_full_check_stays(database_file: DatabaseFactory):
-    write_config(keys={"whole-file": "F"})
-    async with open_app(database_file("0.15.3")) as pilot:
-        await settled(pilot)
-        assert not said(pilot)
-        screen = await go_to(pilot, HealthScreen())
-        assert screen.key_of("whole-file") == "F"
 
 
 @pytest.mark.long

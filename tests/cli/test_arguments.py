@@ -81,7 +81,7 @@ MISTAKES = [
     (
         ["status", "--format", "xml"],
         "INVALID_ARGUMENT",
-        "--format must be one of json, table, csv, sarif, junit.",
+        "--format must be one of json, table, csv.",
     ),
     (
         ["conversations", "list", "--limit", "0"],

@@ -20,7 +20,6 @@ from lcm_tui.cli.commands import repair, sessions, tool
 from lcm_tui.cli.declaring import Argument, Option, command, declared_in, gathered
 from lcm_tui.cli.kinds import WholeNumber
 from tests.cli.support import run
-from tests.conftest import DatabaseFactory
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,7 @@ def test_an_option_takes_a_value_in_every_command_or_in_none():
     for one in registry.every():
         for option in registry.options_of(one):
             if not option.hidden:
-                for name in (option.flag, *option.earlier):
-                    taken[name].add(option.kind is not None)
+                taken[option.flag].add(option.kind is not None)
     assert {name for name, kinds in taken.items() if len(kinds) > 1} == set()
 
 
@@ -112,7 +110,6 @@ def test_help_of_every_command_names_what_it_takes(path: str):
     [one] = [each for each in registry.every() if each.path == path]
     for option in registry.options_of(one):
         assert (f"{option.flag} " in shown.out) is not option.hidden
-        assert not any(f"{name} " in shown.out for name in option.earlier)
     assert all(example in shown.out for example in one.examples)
 
 
@@ -124,16 +121,3 @@ def test_help_for_programs_lists_every_command():
     assert "summaries show <summary-id>" in data["commands"]
     assert "--role <role>" in data["options"]["messages list"]
     assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id|summary-id>]"]
-
-
-def test_earlier_spellings_go_on_working(database_file: DatabaseFactory):
-    path = database_file("0.15.3")
-    for earlier, now in (
-        (("dissolve", 1, "--summary-id", "sum_0"), ("dissolve", 1, "--summary", "sum_0")),
-        (("repair", "--summary-id", "sum_06d84"), ("repair", "--summary", "sum_06d84")),
-        (
-            ("backfill", "a", "b", "--key", "", "--leaf-chunk-tokens", 1, "--fresh-tail", 1),
-            ("backfill", "a", "b", "--session-key", "", "--chunk", 1, "--tail", 1),
-        ),
-    ):
-        assert run(*earlier, "--db", path) == run(*now, "--db", path)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.support import run
 from tests.databases import building, new_database
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -88,22 +85,8 @@ def test_json_says_it_all(path: Path):
     assert sum(piece["messages"] for piece in data["context"]) == data["messages"] == 10
 
 
-def test_the_picture_is_one_document_and_never_replaces_a_file(path: Path, tmp_path: Path):
-    to = tmp_path / "map.svg"
-    done = run("summaries", "map", 1, "--db", path, "--svg", to)
-    assert done.code == 0
-    root = ElementTree.fromstring(to.read_text(encoding="utf-8"))
-    said = [text.text or "" for text in root.iter(f"{SVG}text")]
-    assert said[0].startswith("Conversation 1  main <b>&")
-    assert "\x1b" not in "".join(said)
-    assert {"D1  1", "leaf  5", "context"} <= set(said)
-    assert run("summaries", "map", 1, "--db", path, "--svg", to).code != 0
-    assert run("summaries", "map", 1, "--db", path, "--svg", path).code != 0
-
-
-def test_an_empty_conversation_has_an_empty_map(path: Path, tmp_path: Path):
+def test_an_empty_conversation_has_an_empty_map(path: Path):
     done = run("summaries", "map", 2, "--db", path)
     assert done.code == 0
     assert "This conversation has no messages." in done.out
     assert run("summaries", "map", 2, "--db", path, "--json").data["context"] == []
-    assert run("summaries", "map", 2, "--db", path, "--svg", tmp_path / "none.svg").code == 0

@@ -225,8 +225,6 @@ def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
     at = len(words) if line.endswith(" ") else len(words) - 1
     env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(at)}
     assert start(env=env).stdout.split() == [f"plain,{word}" for word in expected]
-    earlier = {**env, "_LCM_TUI_COMPLETE": "complete_bash"}  # a script that 0.1 wrote
-    assert start(env=earlier).stdout.split() == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])

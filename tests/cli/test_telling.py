@@ -171,5 +171,5 @@ def test_watching_ends_at_once_where_it_fails(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     result = run("doctor", "--check", "C", "--watch", "60", "--fail-on", "error", "--json", "--db", path)
     assert (result.code, result.out.count("\n")) == (6, 1)
-    for more in (("--fix", "C1"), ("--format", "sarif")):
+    for more in (("--fix", "C1"), ("--format", "csv")):
         assert run("doctor", "--watch", "60", *more, "--db", path).code == 2

@@ -287,7 +287,7 @@ def test_sessions_by_their_names(openclaw_home: Path) -> None:
         (("--file", "/nowhere/x.jsonl"), 3),
         (("--file", ""), 2),
         (("", ""), 2),
-        (("main", LONG, "--key", ""), 2),
+        (("main", LONG, "--session-key", ""), 2),
         (("main", LONG, "--title", " "), 2),
     ],
 )
@@ -301,7 +301,7 @@ def test_a_file_from_anywhere_with_a_key_and_a_title(openclaw_home: Path, tmp_pa
     path = openclaw_home / "lcm.db"
     file = transcript(tmp_path / "loose.jsonl", "hi")
     done = run(
-        *("backfill", "--file", file, "--db", path, "--key", "agent:x:main", "--title", "Old notes"),
+        *("backfill", "--file", file, "--db", path, "--session-key", "agent:x:main", "--title", "Old notes"),
         *("--apply", "--yes"),
     )
     assert done.code == 0, done.err
@@ -439,7 +439,9 @@ def test_a_file_that_the_conversation_was_not_made_from_is_refused(
     path = openclaw_home / "lcm.db"
     file = transcript(tmp_path / "s.jsonl", "quite another")
     before = dump(path)
-    result = run("backfill", "--file", file, "--key", "agent:ops:main", "--db", path, "--apply", "--yes")
+    result = run(
+        "backfill", "--file", file, "--session-key", "agent:ops:main", "--db", path, "--apply", "--yes"
+    )
     assert (result.code, "is unknown" in result.err) == (9, True)
     assert dump(path) == before
 
@@ -494,7 +496,7 @@ def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: 
 @pytest.mark.long
 def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
-    wishes = ("--single-root", "--leaf-chunk-tokens", 1200, "--transplant-to", 7)
+    wishes = ("--single-root", "--chunk", 1200, "--transplant-to", 7)
     offline = ("--provider", "extractive")
     files = everything_in(openclaw_home)
     shown = backfill(openclaw_home, "main", LONG, *wishes, *offline, "--json").data
@@ -520,7 +522,7 @@ def test_one_summary_at_the_end_and_in_front_of_another(openclaw_home: Path) -> 
 def test_what_is_there_already_is_compacted_when_asked(openclaw_home: Path) -> None:
     path = openclaw_home / "lcm.db"
     known = "d029fad2-116d-483f-a14f-4b687e0df1b3"
-    wishes = ("--recompact", "--fresh-tail", 4, "--leaf-chunk-tokens", 600, "--provider", "extractive")
+    wishes = ("--recompact", "--tail", 4, "--chunk", 600, "--provider", "extractive")
     assert backfill(openclaw_home, "ops", known, *wishes, "--apply").code == 9  # nobody can be asked
     for rules in ("0.1", "0.15"):
         shown = backfill(openclaw_home, "ops", known, *wishes, "--rules", rules, "--json").data["compaction"]

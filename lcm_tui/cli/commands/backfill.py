@@ -30,7 +30,6 @@ Key: TypeAlias = Annotated[
         "The session key, if its folder does not contain it.",
         Text(empty=False),
         "KEY",
-        earlier=("--key",),
     ),
 ]
 Title: TypeAlias = Annotated[

@@ -70,9 +70,8 @@ KeepSources: TypeAlias = Annotated[
         "doctor",
         "doctor 3 --check A,B1",
         "doctor --fix all --apply",
-        "doctor --format sarif --fail-on error",
+        "doctor --json --fail-on error",
     ),
-    forms=("sarif", "junit"),
 )
 def doctor(
     run: Run,
@@ -88,10 +87,7 @@ def doctor(
     keep_sources: KeepSources = False,
     flags: SqlFlags,
 ) -> Outcome:
-    """Check the database; --fix fixes what needs no model (previews unless --apply).
-
-    --format also accepts sarif and junit, for code scanning and CI.
-    """
+    """Check the database; --fix fixes what needs no model (previews unless --apply)."""
     from lcm_tui.cli import doctor
 
     named = conversation.selector("doctor")
@@ -101,11 +97,6 @@ def doctor(
         option = "keep-sources" if keep_sources else "apply" if flags.apply else "sql"
         raise UsageError(f"--{option} requires --fix.", details={"option": option})
     asked = doctor.Asked(named, doctor.split(check), whole_file)
-    if watch and run.presentation.form:
-        raise UsageError(
-            f"--watch prints many reports, --format {run.presentation.form} only one: omit one of the two.",
-            details={"option": "watch"},
-        )
     if not fix:
         with_time = doctor.with_seconds(run, check_seconds)
         if watch is None:
@@ -118,7 +109,7 @@ def doctor(
             watch,
             ends=fail_on is not None,
         )
-    if fail_on or watch or run.presentation.form:
-        option = "fail-on" if fail_on else "watch" if watch else "format"
+    if fail_on or watch:
+        option = "fail-on" if fail_on else "watch"
         raise UsageError(f"--{option} cannot be used with --fix.", details={"option": option})
     return doctor.mend(doctor.with_seconds(run, check_seconds), asked, fix, flags, keep_sources=keep_sources)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, command
-from lcm_tui.cli.kinds import Choice, FilePath, WholeNumber
+from lcm_tui.cli.kinds import Choice, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
@@ -65,20 +64,15 @@ Width: TypeAlias = Annotated[
         "--width", "Cells of a line (default: the terminal's width, else 80).", WholeNumber(20, 10_000), "N"
     ),
 ]
-Svg: TypeAlias = Annotated[
-    Path | None,
-    Option("--svg", "Write the map as an SVG picture to a new file.", FilePath(text=True), "FILE"),
-]
 Ascii: TypeAlias = Annotated[bool, Option("--ascii", "Letters instead of patterns.")]
 
 
-@command("summaries map", examples=("summaries map 1", "summaries map 1 --svg map.svg"))
+@command("summaries map", examples=("summaries map 1", "summaries map 1 --ascii"))
 def map_(
     run: Run,
     *,
     conversation: options.NeededConversation,
     width: Width = None,
-    svg: Svg = None,
     letters: Ascii = False,
     past: options.PastOptions,
 ) -> Answer:
@@ -88,4 +82,4 @@ def map_(
 
     named = conversation.selector("summaries.map")
     run = run_at(run, named, past)
-    return coverage_map.show(run, named, width, svg, letters=letters)
+    return coverage_map.show(run, named, width, letters=letters)
