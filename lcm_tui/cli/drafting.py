@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.journal import new_batch_id
+from lcm_core.change.preview import prepared_work_lost
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
 from lcm_core.operations.drafting.draft import (
@@ -115,6 +116,7 @@ class _Work:
             )
         kept = self._kept() if flags.resume else None
         selection = Selection(kept.items) if kept is not None else self._selected()
+        selection = self._with_prepared_work(selection)
         if not selection.items:
             blocks = [*selection.blocks, Note(selection.nothing)]
             return self.run.answer(self.command, {**selection.data, "items": [], "applied": False}, blocks)
@@ -142,6 +144,14 @@ class _Work:
             selection,
             data={**selection.data, "stopped": {**data, "undecided": found[0].open_items}},
             blocks=[*selection.blocks, said],
+        )
+
+    def _with_prepared_work(self, selection: Selection) -> Selection:
+        """The same, with what the engine discards of its own when these texts change."""
+        lost = self.run.read(prepared_work_lost, [item.summary_id for item in selection.items])
+        notes = [Note(f"Warning: {one}.") for one in lost]
+        return replace(
+            selection, data={**selection.data, "warnings": list(lost)}, blocks=[*selection.blocks, *notes]
         )
 
     def _stopped(self) -> list[SavedDrafts]:

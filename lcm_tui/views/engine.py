@@ -365,11 +365,11 @@ def _published(batch: BatchState) -> Table:
     """The part of a batch that is in the conversation already."""
     return Table(
         (
-            Column("Summary", grows=True),
-            Column("Kind"),
+            Column("Summary"),
+            Column("Kind", spare=1),
             Column("Depth", right=True),
             Column("Tokens", right=True),
-            Column("Planned as"),
+            Column("Planned as", grows=True),
         ),
         [
             (one.summary_id, one.kind, one.depth, one.tokens, _range(one.planned_start, one.planned_end))

@@ -18,6 +18,7 @@ from lcm_core.operations.compaction.reading import warnings_of
 from lcm_core.records import ConversationId
 
 from tests.change.support import plan_of, reading, splice, update
+from tests.cli.support import run as run_command
 from tests.databases import connect, query, run, value
 
 #: Conversations with an active batch of lcm-1.1-later.db; that of 11 is published in part.
@@ -161,7 +162,22 @@ def test_items_before_a_range_give_it_other_ordinals(path: Path) -> None:
 def test_fewer_messages_behind_a_range_may_bring_the_fresh_tail_into_it(path: Path) -> None:
     last = value(path, "SELECT count(*) - 1 FROM context_items WHERE conversation_id = 11")
     [said] = prepared_warnings(shown(path, plan_of(splice(path, 11, last, 1), conversation_id=11)))
-    assert "may discard it because this change leaves fewer messages behind its range" in said
+    assert "may discard it because this leaves fewer messages behind its range" in said
+
+
+def test_a_draft_is_forecast_with_what_is_lost(path: Path) -> None:
+    summary = value(path, "SELECT summary_id FROM context_items WHERE conversation_id = 1 AND ordinal = 0")
+    for arguments in (("--summary", summary), ("1", "--all")):
+        answer = run_command("rewrite", *arguments, "--db", path, "--json")
+        [said] = answer.data["warnings"]
+        assert "changes the text of what it is made from: 2 of 5 summaries" in said
+    assert f"Warning: {said}." in " ".join(run_command("rewrite", "1", "--all", "--db", path).out.split())
+    other = value(
+        path,
+        "SELECT summary_id FROM summaries WHERE summary_id NOT IN "
+        "(SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL) LIMIT 1",
+    )
+    assert run_command("rewrite", "--summary", other, "--db", path, "--json").data["warnings"] == []
 
 
 def compaction_warnings(path: Path, conversation: int) -> Sequence[str]:

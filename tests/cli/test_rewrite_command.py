@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.engine_rules import NAMED
 from lcm_core.private_files import drafts_folder
 from lcm_core.summarize.models import writer
 from lcm_core.summarize.models.extractive import ExtractiveSummarizer
@@ -107,7 +108,7 @@ def test_a_source_by_the_rules_of_another_engine(database: Path) -> None:
     assert "| user" in own
     assert "| user" not in old  # whose headers name no role
     refused = repair(database, 4, "--rules", "0.2")
-    assert (refused.code, refused.error["message"]) == (2, "--rules must be 0.1 or 0.15.")
+    assert (refused.code, refused.error["message"]) == (2, f"--rules must be one of {', '.join(NAMED)}.")
 
 
 def test_what_would_be_sent_to_whom_and_its_cost(database: Path) -> None:

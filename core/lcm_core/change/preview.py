@@ -20,6 +20,7 @@ from lcm_core.change.plan import (
     KEYS,
     Cells,
     Item,
+    Owner,
     Plan,
     Ref,
     RowChange,
@@ -218,7 +219,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     )
     if not engine_rules(schema).locks.waits:
         warnings.append(STOP_THE_HOST)
-    warnings += _given_up(db, verified, schema)
+    warnings += _given_up(db, _rewritten(verified), verified.contexts, schema)
     return Preview(
         plan,
         verified.steps,
@@ -239,15 +240,25 @@ def _lock_seconds(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
     )
 
 
-def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
+async def prepared_work_lost(reader: Reader, summaries: Iterable[str]) -> list[str]:
+    """What a 1.x engine has prepared and gives up when some summaries get other texts."""
+    rewritten: dict[Ref, set[str]] = {one: {"the text"} for one in summaries}
+    return await reader.run(_given_up, rewritten, {}, reader.schema)
+
+
+def _given_up(
+    db: Rows,
+    rewritten: Mapping[Ref, set[str]],
+    contexts: Mapping[Owner, ContextChange],
+    schema: Schema,
+) -> list[str]:
     """What a 1.x engine has prepared and gives up when this is done.
 
     docs/engine/prepared.md, "Fingerprints".
     """
-    rewritten = _rewritten(verified)
     said = []
     for batch in active_batches(db, schema):
-        owner, context = batch.conversation_id, verified.contexts.get(batch.conversation_id)
+        owner, context = batch.conversation_id, contexts.get(batch.conversation_id)
         within = _in_range(db, batch)
         changed = set().union(*(rewritten.get(ref, ()) for ref in within))
         will = "will discard"
@@ -261,7 +272,7 @@ def _given_up(db: Rows, verified: Verified, schema: Schema) -> list[str]:
             continue
         said.append(
             f"The engine is preparing a compaction of conversation {owner} and {will} it because this "
-            f"change {why}: {batch.worth}"
+            f"{why}: {batch.worth}"
         )
     return list(dict.fromkeys(said))
 
