@@ -10,6 +10,7 @@ import asyncio
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -635,8 +636,8 @@ async def read_message_texts(
     """Read the messages of a conversation; of all that are looked at, *done* of *total* were before."""
     seen = Messages(structure, run.limits, wanted, backfilled=backfilled)
     read = 0
-    for first, last in _batches(structure.messages):
-        bodies = await run.database.read(_bodies_between, structure.conversation, first, last)
+    for batch in _batches(structure.messages):
+        bodies = await run.database.read(_bodies_in, structure.conversation, batch)
         await asyncio.to_thread(seen.take, bodies)
         if doubtful := [MessageId(one) for one in seen.doubtful()]:
             await asyncio.to_thread(seen.weigh, await run.database.read(whole_messages, doubtful))
@@ -652,8 +653,8 @@ async def repetitions_of(database: Database, conversation_id: ConversationId) ->
     if structure is None:
         return []
     seen = _for_repetitions(structure)
-    for first, last in _batches(structure.messages):
-        bodies = await database.read(_bodies_between, structure.conversation, first, last)
+    for batch in _batches(structure.messages):
+        bodies = await database.read(_bodies_in, structure.conversation, batch)
         await asyncio.to_thread(seen.take, bodies)
     return await asyncio.to_thread(seen.repetitions)
 
@@ -661,8 +662,8 @@ async def repetitions_of(database: Database, conversation_id: ConversationId) ->
 async def load_messages(reader: Reader, structure: Structure) -> Messages:
     """What shows the repetitions of a conversation and its copies, all in one transaction."""
     seen = _for_repetitions(structure)
-    for first, last in _batches(structure.messages):
-        bodies = await _bodies_between(reader, structure.conversation, first, last)
+    for batch in _batches(structure.messages):
+        bodies = await _bodies_in(reader, structure.conversation, batch)
         await asyncio.to_thread(seen.take, bodies)
     return seen
 
@@ -671,41 +672,55 @@ def _for_repetitions(structure: Structure) -> Messages:
     return Messages(structure, Limits(datetime.now(UTC)), frozenset({"E3", "E4"}), backfilled=False)
 
 
-def _batches(messages: MessageColumns) -> Iterator[tuple[int, int]]:
-    """First and last seq of batches that fit into memory, by the stored token counts."""
-    first, tokens = 0, 0
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Messages that fit into memory; one without bounds holds those, too, whose seq is no whole number."""
+
+    first: int | None  #: their least seq
+    end: int | None  #: the least of the next batch
+
+    def condition(self) -> tuple[str, tuple[int, ...]]:
+        """The same in SQL, and its parameters."""
+        if self.first is None:
+            return ("1", ()) if self.end is None else ("ifnull(m.seq, -1) < ?", (self.end,))
+        if self.end is None:
+            return "m.seq >= ?", (self.first,)
+        return "m.seq >= ? AND m.seq < ?", (self.first, self.end)
+
+
+def _batches(messages: MessageColumns) -> Iterator[_Batch]:
+    """All messages, in batches by the stored token counts."""
+    first, count, tokens = None, 0, 0
     for place in range(len(messages)):
-        tokens += max(messages.tokens[place], 1)
-        if place - first + 1 == _MOST_MESSAGES or tokens >= _MOST_TOKENS:
-            yield messages.seqs[first], messages.seqs[place]
-            first, tokens = place + 1, 0
-    if first < len(messages):
-        yield messages.seqs[first], messages.seqs[-1]
+        full = count >= _MOST_MESSAGES or tokens >= _MOST_TOKENS
+        if full and messages.seqs[place] >= 0:  # else it is no number that bounds the others
+            yield _Batch(first, messages.seqs[place])
+            first, count, tokens = messages.seqs[place], 0, 0
+        count, tokens = count + 1, tokens + max(messages.tokens[place], 1)
+    if count:
+        yield _Batch(first, None)
 
 
-async def _bodies_between(
-    reader: Reader, conversation: Conversation, first: int, last: int
-) -> list[MessageBody]:
-    """The messages from seq *first* to *last*, with texts and parts; texts too long leave it out."""
+async def _bodies_in(reader: Reader, conversation: Conversation, batch: _Batch) -> list[MessageBody]:
+    """The messages of a batch, with texts and parts; texts too long leave it out."""
+    condition, bounds = batch.condition()
     columns = _cast(reader, "messages", ("content", "identity_hash", "large_content"), "m")
     rows = await reader.rows(
         f"""SELECT m.message_id, {columns} FROM messages AS m
-        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT} ORDER BY m.seq""",
+        WHERE m.conversation_id = ? AND {condition} AND {_SHORT} ORDER BY m.seq""",
         conversation.conversation_id,
-        first,
-        last,
+        *bounds,
     )
-    parts = await _parts_between(reader, conversation, first, last)
+    parts = await _parts_in(reader, conversation, batch)
     return [
         MessageBody(message_id, content or "", identity, bool(large), tuple(parts.get(message_id, ())))
         for message_id, content, identity, large in rows
     ]
 
 
-async def _parts_between(
-    reader: Reader, conversation: Conversation, first: int, last: int
-) -> dict[int, list[PartBody]]:
+async def _parts_in(reader: Reader, conversation: Conversation, batch: _Batch) -> dict[int, list[PartBody]]:
     """Parts by message. What would only be thrown away is not fetched: that takes most of the time."""
+    condition, bounds = batch.condition()
     if not reader.schema.has("message_parts"):
         return {}
     parts: dict[int, list[PartBody]] = {}
@@ -722,11 +737,10 @@ async def _parts_between(
         CASE WHEN length(p.metadata) <= {MOST_CHARACTERS} THEN CAST(p.metadata AS TEXT) END,
         CASE WHEN NOT {_VALID} THEN ifnull(CAST(p.part_id AS TEXT), '') END
         FROM messages AS m CROSS JOIN message_parts AS p ON p.message_id = m.message_id
-        WHERE m.conversation_id = ? AND m.seq BETWEEN ? AND ? AND {_SHORT}""",
+        WHERE m.conversation_id = ? AND {condition} AND {_SHORT}""",
         conversation.session_id,
         conversation.conversation_id,
-        first,
-        last,
+        *bounds,
     ):
         parts.setdefault(message_id, []).append(PartBody(*part))
     for found in parts.values():

@@ -675,7 +675,7 @@ async def _owners(reader: Reader, column: str, low: str, high: str) -> list[tupl
     rows = await reader.rows(
         f"""SELECT value, json_group_array(owner) AS owners FROM (
             SELECT DISTINCT {column} AS value, conversation_id AS owner FROM messages
-            WHERE {column} >= ? AND {column} < ?)
+            WHERE {column} >= ? AND {column} < ? AND typeof(conversation_id) = 'integer')
         GROUP BY value HAVING count(*) BETWEEN 2 AND {_MOST_OWNERS}""",
         low,
         high,
@@ -706,7 +706,8 @@ async def _load_collisions(
             continue
         rows = await reader.rows(
             f"""SELECT conversation_id AS owner, json_group_array(message_id) AS ids FROM messages
-            WHERE {column} IS NOT NULL AND {only} GROUP BY conversation_id, {column}
+            WHERE {column} IS NOT NULL AND typeof(conversation_id) = 'integer'
+            AND typeof(message_id) = 'integer' AND {only} GROUP BY conversation_id, {column}
             HAVING count(*) > 1 LIMIT 1000""",
             *keys,
         )

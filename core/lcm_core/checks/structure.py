@@ -438,17 +438,17 @@ async def _foreign(
     odd_summaries = {one for one in named if one is not None and one not in nodes}
     owners_of_messages: dict[int, int | None] = dict.fromkeys({*odd_messages, *linked})
     for row in await reader.rows_in(
-        "SELECT message_id AS id, conversation_id AS owner FROM messages WHERE message_id IN (?*)",
+        "SELECT message_id, conversation_id FROM messages WHERE message_id IN (?*)",
         sorted(owners_of_messages),
     ):
-        owners_of_messages[row["id"]] = row["owner"]
+        owners_of_messages[row["message_id"]] = row["conversation_id"]
     owners_of_summaries: dict[str, int | None] = dict.fromkeys(odd_summaries)
     if reader.schema.has("summaries"):
         for row in await reader.rows_in(
-            "SELECT summary_id AS id, conversation_id AS owner FROM summaries WHERE summary_id IN (?*)",
+            "SELECT summary_id, conversation_id FROM summaries WHERE summary_id IN (?*)",
             sorted(owners_of_summaries),
         ):
-            owners_of_summaries[row["id"]] = row["owner"]
+            owners_of_summaries[row["summary_id"]] = row["conversation_id"]
     return owners_of_messages, owners_of_summaries
 
 

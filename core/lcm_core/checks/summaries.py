@@ -631,7 +631,8 @@ async def read_summaries(
 def note_left_out(run: Run, wanted: frozenset[str], structure: Structure, count: int, what: str) -> None:
     """Say what was not looked into."""
     if count > 0:
-        why = f"have more than {MOST_CHARACTERS:,} characters, or were removed meanwhile"
+        long = f"have more than {MOST_CHARACTERS:,} characters"
+        why = f"{long} or an id of another type, or were removed meanwhile"
         where = f"{count:,} {what} of conversation {structure.id}"
         run.stop(wanted, f"it did not read {where}: their texts {why}")
 

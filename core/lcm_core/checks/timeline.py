@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from lcm_core.checks.check import BY_DESIGN, INFO, SUSPICIOUS, WARNING, FaultRows, Hit, Limits, Rule, hit
+from lcm_core.checks.check import (
+    BROKEN,
+    BY_DESIGN,
+    INFO,
+    SUSPICIOUS,
+    WARNING,
+    FaultRows,
+    Hit,
+    Limits,
+    Rule,
+    hit,
+)
 from lcm_core.checks.structure import SECOND, Structure
 from lcm_core.findings import RowRef
 from lcm_core.wording import counted, phrase
@@ -22,22 +33,29 @@ _WITHOUT_USER: Final = 10
 
 def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
     seqs, ids = structure.messages.seqs, structure.messages.ids
-    pruned, odd = FaultRows(limits), FaultRows(limits)
-    of_pruned = of_odd = 0
+    pruned, odd, unnumbered = FaultRows(limits), FaultRows(limits), FaultRows(limits)
+    of_pruned = of_odd = last = 0
     where: list[str] = []
     for place in range(1, len(seqs)):
-        missing = seqs[place] - seqs[place - 1] - 1
+        if seqs[place] == -1 and seqs[last] >= -1:  # what is no number is read as -1 (store/typed.py)
+            unnumbered.add("messages", ids[place])
+            continue
+        missing = seqs[place] - seqs[last] - 1
+        before, last = last, place
         if missing <= 0:
             continue
         # A deleted row leaves its id behind as well: more missing numbers than ids are none of deleted rows.
-        if missing <= ids[place] - ids[place - 1] - 1:
+        if missing <= ids[place] - ids[before] - 1:
             pruned.add("messages", ids[place])
             of_pruned += missing
         else:
             odd.add("messages", ids[place])
             of_odd += missing
             if len(where) < 3:
-                where.append(f"{seqs[place - 1]} and {seqs[place]}")
+                where.append(f"{seqs[before]} and {seqs[place]}")
+    if unnumbered:
+        what = phrase(unnumbered.count, "message", structure.id, "have a seq that is no whole number.")
+        yield unnumbered.hit(BROKEN, what)
     between = f"between the messages of conversation {structure.id}"
     if odd:
         yield odd.hit(
