@@ -1,46 +1,34 @@
-"""``remnic``: looking into Remnic's database, and everything between it and lossless-claw's."""
+"""``remnic``: looking into Remnic's database, importing into it, comparing, undoing."""
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lcm_core.change.commit import commit
-from lcm_core.change.copying import check_wanted
-from lcm_core.change.plan import Plan
-from lcm_core.change.schema_new import create_database
-from lcm_core.errors import CancelledError, ExitCode, FileMissingError, LcmError, UsageError
+from lcm_core.errors import CancelledError, ExitCode, FileMissingError, LcmError
 from lcm_core.remnic import journal
-from lcm_core.remnic.exporting import Export, Exported
 from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
-from lcm_core.remnic.reading import count_parts_without_turn, read_contents, read_session, session_names
-from lcm_core.remnic.records import Report, SessionId, Step, What
+from lcm_core.remnic.reading import read_contents, read_session, session_names
+from lcm_core.remnic.records import Report, Step, What
 from lcm_core.remnic.source import Source
 from lcm_core.remnic.undo import Undone, preview_undo, undo_import
 from lcm_core.remnic.write import create as create_remnic
 from lcm_core.remnic.write import writing
-from lcm_core.settings import Json, OutputFormat, SettingSource
+from lcm_core.settings import Json, SettingSource
 from lcm_core.settings.values import Sourced
-from lcm_core.store.database import Database, Reader
 
-from lcm_tui.cli import changing
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
-from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.launch import has_terminal, run_the_app
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.working import ask_before_change, interruptible, show_and_ask
+from lcm_tui.cli.working import interruptible, show_and_ask
 from lcm_tui.views.blocks import Block, Facts, Note
 from lcm_tui.views.remnic import (
     contents_blocks,
     differences_table,
-    exported_blocks,
     remarks,
     report_blocks,
     session_blocks,
@@ -70,43 +58,6 @@ def of_source(run: Run, source: Path | None) -> Run:
 
 
 # -- looking ---------------------------------------------------------------------------------------------
-
-
-def open_(run: Run, path: Path, sessions: Sequence[str]) -> Outcome:
-    """The app over a copy, in which a session's turns and nodes are messages and summaries."""
-    if not has_terminal() or run.settings.output_format.value is OutputFormat.JSON:
-        raise UsageError(
-            f"The app needs a terminal; without one, `{PROGRAM} remnic list` and `{PROGRAM} remnic show` "
-            "print what Remnic's database holds.",
-            code="NO_TERMINAL",
-        )
-    with tempfile.TemporaryDirectory(prefix="lcm-tui-remnic-") as folder:
-        copy = Path(folder) / "copy-of-remnic.db"
-        _copied(path, session_names(path, sessions), copy)
-        copy.chmod(0o400)
-        settings = replace(run.settings, database=Sourced(copy, SettingSource.COMMAND_LINE, "--remnic"))
-        return run_the_app(settings, demo=False)
-
-
-def _copied(path: Path, sessions: Sequence[SessionId], copy: Path) -> None:
-    """A lossless-claw database with what Remnic holds."""
-    work, meter = Export(path, sessions), ProgressLine(silent=0.5)
-    create_database(copy)
-
-    async def planned() -> Sequence[Plan]:
-        async with await Database.open(copy) as database:
-            return await database.read(work.plan)
-
-    with interruptible() as stopped:
-        try:
-            while plans := asyncio.run(planned()):
-                of = len(work.conversations)
-                meter.show("Reading conversations", of - work.left, of)
-                for plan in plans:
-                    check_wanted(stopped)
-                    commit(copy, plan, journal=False)
-        finally:
-            meter.clear()
 
 
 def list_(run: Run, path: Path) -> Answer:
@@ -365,63 +316,7 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
     }
 
 
-# -- export ----------------------------------------------------------------------------------------------
-
-
-def export(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *, create: bool) -> Answer:
-    """Show what an export would bring back, or do it."""
-    work, loose = Export(path, session_names(path, sessions)), count_parts_without_turn(path)
-    database = run.settings.database.value
-    if create and not database.exists():
-        blocks = exported_blocks(work.preview(), loose)
-        if not flags.apply:
-            note = Note(f"{database} would be created. Nothing was changed; --apply makes the change.")
-            document: Document = {"applied": False, **_export_document(path, work.preview(), loose)}
-            return run.answer("remnic.export", document, [*blocks, note])
-        ask_before_change(f"Create {database} and export these conversations to it?", yes=flags.yes)
-        create_database(database)
-        flags = replace(flags, yes=True)
-
-    async def plan(reader: Reader) -> changing.Proposal:
-        plans = await work.plan(reader)
-        blocks = exported_blocks(work.conversations, loose)
-        if work.left > 1:
-            blocks.append(
-                Note(
-                    f"Rows of conversation {plans[0].conversation_id} follow; the other "
-                    f"{work.left - 1:,} conversations are exported after it, one by one."
-                )
-            )
-        return changing.Proposal(
-            plans,
-            _export_document(path, work.conversations, loose),
-            blocks,
-            nothing="Nothing to export: every conversation is there.",
-            brief=True,
-            more=work.left > 1,
-        )
-
-    return changing.run_change(run, "remnic.export", plan, flags)
-
-
-def _export_document(path: Path, conversations: Sequence[Exported], loose: int) -> Document:
-    held: list[Json] = [
-        {
-            "conversationId": one.number,
-            "sessionId": one.session,
-            "messages": one.messages,
-            "parts": one.parts,
-            "summaries": one.summaries,
-            "contextItems": one.items,
-            "there": one.there,
-            "notes": list(one.notes),
-        }
-        for one in conversations
-    ]
-    return {"remnic": str(path), "conversations": held, "partsWithoutTurn": loose}
-
-
-# -- undo ------------------------------------------------------------------------------------------------
+# -- undo ---------------------------------------------------------------------------------------------
 
 
 def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lcm_core.dag.gist import beginning
-from lcm_core.remnic.exporting import Exported
 from lcm_core.remnic.journal import Import
-from lcm_core.remnic.reading import Contents
+from lcm_core.remnic.reading import Contents, StoredSession
 from lcm_core.remnic.records import Report, Step, What, Why
-from lcm_core.remnic.restoring import StoredSession
 from lcm_core.remnic.undo import Undone
 from lcm_core.text import preview
-from lcm_core.wording import agree, counted, some
+from lcm_core.wording import counted, some
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, When
 
@@ -211,40 +209,6 @@ def differences_table(steps: Sequence[Step], total: int) -> Table:
     if len(steps) < total:
         title = f"{title}, the first {len(steps):,}"
     return Table(columns, rows, title=title, empty="Nothing differs.")
-
-
-def exported_blocks(conversations: Sequence[Exported], loose: int) -> list[Block]:
-    """What comes back; *loose*: parts that cannot, for their turn is gone."""
-    columns = (
-        Column("Conversation", right=True),
-        Column("Session", grows=True),
-        Column("Messages", right=True),
-        Column("Parts", right=True),
-        Column("Summaries", right=True),
-        Column("Context items", right=True),
-        Column("State"),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.number,
-            one.session,
-            one.messages,
-            one.parts,
-            one.summaries,
-            one.items,
-            "is there" if one.there else "new",
-        )
-        for one in conversations
-    ]
-    blocks: list[Block] = [Table(columns, rows, empty="No session is recorded.")]
-    for one in conversations:
-        blocks += [Note(f"Conversation {one.number}: {note}.") for note in one.notes[:_NAMED]]
-        if len(one.notes) > _NAMED:
-            blocks.append(Note(f"Conversation {one.number}: {len(one.notes) - _NAMED:,} more of that kind."))
-    if loose:
-        parts = f"{counted(loose, 'part')} of turns that Remnic no longer has"
-        blocks.append(Note(f"{parts} {agree(loose, 'are not exported')}."))
-    return blocks
 
 
 def undone_blocks(one: Import, found: Undone, *, done: bool) -> list[Block]:

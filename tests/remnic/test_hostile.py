@@ -16,7 +16,7 @@ from lcm_core.remnic.write import create
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database
 from tests.remnic.store import all_rows, check_import, check_search, new_remnic, opened
-from tests.remnic.support import differences, exported, imported, previewed
+from tests.remnic.support import differences, imported, previewed
 from tests.support import sampled
 
 #: What a column may hold whatever its type.
@@ -114,7 +114,6 @@ def test_every_recorded_damage_is_imported_for_what_it_is_worth(
     assert imported(source, remnic) == previewed_after(source, remnic)
     assert not imported(source, remnic).written
     check_search(remnic)
-    exported(remnic, tmp_path / "back.db")
 
 
 def previewed_after(source: Path, remnic: Path) -> Any:
@@ -146,7 +145,6 @@ def test_odd_values_in_remnic_are_read_compared_and_completed(
     read_contents(remnic)
     for session in session_names(remnic):
         read_session(remnic, session)
-    _orderly(lambda: exported(remnic, tmp_path / "back.db"))
     _orderly(lambda: imported(source, remnic))
     _orderly(lambda: differences(source, remnic))
 
@@ -174,7 +172,6 @@ def test_odd_values_in_the_source_are_imported_once(
         before = all_rows(remnic)
         assert not imported(source, remnic).written
         assert all_rows(remnic) == before
-        _orderly(lambda: exported(remnic, tmp_path / "back.db"))
 
 
 @pytest.mark.parametrize("seed", sampled(range(60), range(2)))
@@ -192,7 +189,6 @@ def test_damaged_pages_end_in_a_sentence(
     for work in (
         lambda: [read_session(remnic, one) for one in session_names(remnic)],
         lambda: differences(source, remnic),
-        lambda: exported(remnic, tmp_path / "back.db"),
         lambda: imported(source, remnic),
     ):
         _orderly(work)

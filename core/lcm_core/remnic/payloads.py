@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from lcm_core.change.codec import CodecError, decode_values, encode_cell
+from lcm_core.change.codec import encode_cell
 from lcm_core.store.connecting import SqlValue
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -113,45 +113,6 @@ def _take_input(part: Stored, payload: Payload, held: dict[str, Json]) -> None:
     payload["input"] = value if isinstance(value, dict | list) else text
     if raw == (_compact(value) if isinstance(value, dict | list) else text):
         held["tool_input"] = "input"
-
-
-def part_of(kind: str, payload: str, tool_name: SqlValue, file_path: SqlValue) -> dict[str, SqlValue]:
-    """The columns of a part, without its message, ordinal and id; of Remnic's own parts, as far as they say.
-
-    What is no object is a text.
-    """
-    value = _parsed(payload)
-    given: Payload = value if isinstance(value, dict) else {"text": payload}
-    ours = given.get(OURS)
-    if isinstance(ours, dict):
-        try:
-            row = decode_values({name: cell for name, cell in ours.items() if name != "$in"})
-            inside = ours.get("$in")
-            for column, member in (inside if isinstance(inside, dict) else {}).items():
-                row[column] = _text_of(given.get(str(member)))
-        except CodecError:
-            pass
-        else:
-            if isinstance(row.get("part_type"), str):
-                return row
-    found: dict[str, SqlValue] = {"part_type": _BACK.get(kind, "text") or kind}
-    if "input" in given:
-        found["tool_input"] = _text_of(given["input"])
-    if "output" in given:
-        found["tool_output"] = _text_of(given["output"])
-    text = given.get("text", given.get("content"))
-    if text is not None or found["part_type"] == "text":
-        found["text_content"] = _text_of(text) if text is not None else payload
-    call = next((given[name] for name in _CALL_IDS if isinstance(given.get(name), str)), None)
-    found["tool_call_id"] = call if isinstance(call, str) and kind.startswith("tool") else None
-    found["tool_name"] = _clean(tool_name)
-    found["file_name"] = _clean(file_path)
-    kept: Payload = {"kind": kind, "payload": given}
-    found["metadata"] = _compact({"remnic": kept})
-    return found
-
-
-# -- JSON ------------------------------------------------------------------------------------------------
 
 
 def parsed_object(text: object) -> dict[str, Json]:

@@ -1,17 +1,16 @@
-"""Remnic's sessions, turns and nodes as records, for lists, one session, and the way back."""
+"""Remnic's sessions, turns and nodes as records, for lists and one session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.errors import NotFoundError
 from lcm_core.remnic import schema
-from lcm_core.remnic.records import SessionId
-from lcm_core.remnic.restoring import StoredNode, StoredPart, StoredSession, StoredTurn
+from lcm_core.remnic.records import Origin, SessionId
 from lcm_core.remnic.target import load_parts, origin_in, read_remnic
-from lcm_core.store.connecting import Row, Rows
+from lcm_core.store.connecting import Row, Rows, SqlValue
 from lcm_core.store.typed import number, text
 
 _RECORDS = "lcm-tui:conversation:"
@@ -39,6 +38,57 @@ class Contents:
 
     version: str | None
     sessions: tuple[SessionEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """A row of Remnic's parts."""
+
+    id: int
+    ordinal: SqlValue
+    kind: str
+    payload: str
+    tool_name: SqlValue
+    file_path: SqlValue
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A row of Remnic's messages with its parts."""
+
+    id: int
+    turn_index: int
+    role: str
+    content: str
+    tokens: int
+    created_at: str
+    metadata: str | None
+    origin: Origin | None
+    parts: tuple[StoredPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A row of Remnic's summary nodes."""
+
+    id: str
+    depth: int
+    parent_id: str | None
+    text: str
+    tokens: int
+    start: int
+    end: int
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """Everything that Remnic holds of a session."""
+
+    session: SessionId
+    turns: tuple[StoredTurn, ...]  #: in order
+    nodes: tuple[StoredNode, ...]
+    records: Mapping[str, str]  #: what was kept of conversations, by key
 
 
 def read_contents(path: Path) -> Contents:
@@ -116,22 +166,6 @@ def _part_counts(rows: Rows) -> dict[str, int]:
         JOIN lcm_messages AS m ON m.id = p.message_id GROUP BY m.session_id"""
     )
     return {text(row["session_id"]) or "": row["n"] for row in found}
-
-
-def count_parts_without_turn(path: Path) -> int:
-    """How many parts no export can bring back, for their turn is gone; blocks.
-
-    Raises:
-        LcmError: the file cannot be read, or is not Remnic's.
-    """
-    return read_remnic(path, _parts_without_turn)
-
-
-def _parts_without_turn(rows: Rows) -> int:
-    if not schema.has_table(rows, schema.PARTS):
-        return 0
-    sql = "SELECT count(*) FROM lcm_message_parts WHERE message_id NOT IN (SELECT id FROM lcm_messages)"
-    return int(rows.tuples(sql)[0][0])
 
 
 def _record_keys(rows: Rows) -> list[str]:

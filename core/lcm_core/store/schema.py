@@ -222,8 +222,8 @@ def check_essential(schema: Schema, name: str) -> None:
     """
     if schema.has("lcm_messages") and schema.has("lcm_summary_nodes") and not schema.has("conversations"):
         raise DatabaseError(
-            f"{name} is a database of Remnic, not of lossless-claw. `lcm-tui remnic open --remnic PATH` "
-            "shows it in the app, `lcm-tui remnic list` on the command line.",
+            f"{name} is a database of Remnic, not of lossless-claw: "
+            "`lcm-tui remnic list --remnic PATH` shows what is in it.",
             code="DATABASE_IS_REMNIC",
         )
     for table, columns in ESSENTIAL.items():

@@ -1,4 +1,4 @@
-"""``remnic``: the LCM store of Remnic, filled from a lossless-claw database and brought back."""
+"""``remnic``: the LCM store of Remnic, filled from a lossless-claw database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, Outcome, command
+from lcm_tui.cli.declaring import Argument, Option, command
 from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 
 if TYPE_CHECKING:
@@ -79,14 +79,6 @@ class RemnicOptions:
         return self.remnic
 
 
-@command("remnic open", examples=("remnic open --memory-dir ~/memory",))
-def open_(run: Run, *, where: RemnicOptions, session_filter: SessionFilter = ()) -> Outcome:
-    """Open the app on a private copy of Remnic's database; the original does not change."""
-    from lcm_tui.cli import remnic
-
-    return remnic.open_(run, where.path, session_filter)
-
-
 @command("remnic list", examples=("remnic list --memory-dir ~/memory",))
 def list_(run: Run, *, where: RemnicOptions) -> Answer:
     """List the sessions of Remnic's database, and the imports that can be undone."""
@@ -123,21 +115,6 @@ def import_(
     from lcm_tui.cli import remnic
 
     return remnic.import_(remnic.of_source(run, src), where.path, session_filter, flags, create=create)
-
-
-@command("remnic export", examples=("remnic export --remnic lcm.sqlite --db new.db --create --apply",))
-def export(
-    run: Run,
-    *,
-    where: RemnicOptions,
-    session_filter: SessionFilter = (),
-    create: Create = False,
-    flags: options.ChangeFlags,
-) -> Answer:
-    """Export Remnic's sessions to a lossless-claw database (previews unless --apply)."""
-    from lcm_tui.cli import remnic
-
-    return remnic.export(run, where.path, session_filter, flags, create=create)
 
 
 @command("remnic verify", examples=("remnic verify --memory-dir ~/memory",))
