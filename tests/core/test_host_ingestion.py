@@ -426,3 +426,32 @@ async def test_the_gaps_of_another_conversation_are_not_named(followed: Host) ->
     with connect(followed.database) as db:
         db.execute("UPDATE conversation_transcript_gaps SET conversation_id = 7")
     assert len(await gaps_of(followed, followed.folder / "agents")) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "behind"),
+    [
+        ({}, 0),
+        ({"LCM_PRUNE_HEARTBEAT_OK": "true"}, 0),
+        ({"LCM_PRESERVE_HEARTBEAT_POLL": "1"}, 4),
+        ({"LCM_PRESERVE_HEARTBEAT_POLL": "true", "LCM_PRUNE_HEARTBEAT_OK": "true"}, 2),
+    ],
+)
+async def test_polls_that_are_preserved_are_missing(host: Host, environ: dict[str, str], behind: int) -> None:
+    stored = host.turn(1)
+    host.say("user", "[OpenClaw heartbeat poll]")
+    host.say("assistant", "HEARTBEAT_OK")
+    host.say("user", "Read HEARTBEAT.md if it exists.")
+    host.say("assistant", " heartbeat_ok ")
+    host.publish()
+    host.store(stored)
+    assert (await host.one(**environ)).behind == behind
+
+
+async def test_an_acknowledgement_that_was_pruned_is_not_missing(host: Host) -> None:
+    stored = [*host.turn(1), host.say("user", "[OpenClaw heartbeat poll]")]
+    host.say("assistant", "HEARTBEAT_OK")
+    host.publish()
+    host.store(stored)
+    found = await host.one(LCM_PRESERVE_HEARTBEAT_POLL="true", LCM_PRUNE_HEARTBEAT_OK="true")
+    assert (found.behind, found.needs_a_look) == (0, False)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.change.commit import commit
@@ -322,3 +323,66 @@ def test_a_backup_is_the_same_file(tmp_path: Path):
     done = run_command("backup", "--db", path, "--to", copy, "--json")
     assert done.code == 0, done
     assert dump(copy) == dump(path)
+
+
+def a_transcript(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "s1.jsonl"
+    lines: list[dict[str, Any]] = [{"type": "session", "version": 3, "id": "s1"}]
+    parent = None
+    for number in range(4):
+        role = "assistant" if number % 2 else "user"
+        message = {"role": role, "content": [{"type": "text", "text": f"text {number}"}]}
+        stamp = f"2026-09-20T10:00:0{number}.000Z"
+        lines.append(
+            {
+                "type": "message",
+                "id": f"e{number}",
+                "parentId": parent,
+                "timestamp": stamp,
+                "message": message,
+            }
+        )
+        parent = f"e{number}"
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+@pytest.mark.parametrize("version", [*FILES, "1.1-later-empty"])
+def test_an_import_writes_what_the_engine_would(database_copy: DatabaseFactory, tmp_path: Path, version: str):
+    path = database_copy(version)
+    before = dump(path)
+    done = run_command(
+        *("backfill", "--file", a_transcript(tmp_path / "sessions"), "--db", path),
+        *("--apply", "--yes", "--json"),
+    )
+    assert done.code == 0, done
+    after = dump(path)
+    owner = value(path, "SELECT conversation_id FROM conversations WHERE session_id = 's1'")
+    messages = [row for row in rows_in(after, "messages") if row["conversation_id"] == owner]
+    assert {row["transcript_entry_id"] for row in messages} == {"e0", "e1", "e2", "e3"}
+    anchors = [
+        row for row in rows_in(after, "message_transcript_anchor_trust") if row["conversation_id"] == owner
+    ]
+    assert {(row["message_id"], row["transcript_entry_id"]) for row in anchors} == {
+        (row["message_id"], row["transcript_entry_id"]) for row in messages
+    }
+    [shape] = {
+        (row["trust_state"], row["source"], row["reason"], str(row["verified_at"])[-5:]) for row in anchors
+    }
+    assert shape == ("verified", "transcript-import", "message imported from transcript entry", ".000Z")
+    for table in (CURSORS, KEYS, GAPS, "conversation_bootstrap_state", "conversation_transcript_epochs"):
+        assert after.get(table) == before.get(table), table
+    for one in asyncio.run(reading(path, lambda reader: reader.run(operations))):
+        undo(path, one.id)
+    assert dump(path) == before
+
+
+def test_dead_checkpoints_of_an_older_engine_are_no_findings(database_copy: DatabaseFactory):
+    """An upgraded file keeps them; no engine of the 1.x line reads them."""
+    path = database_copy("1.1.0-upgraded")
+    run(path, "UPDATE conversation_bootstrap_state SET last_processed_offset = last_seen_size + 1000")
+    assert not [one for one in asyncio.run(findings_of(path)) if one.check in ("G6", "G7", "G8")]
+    before = dump(path)["conversation_bootstrap_state"]
+    commit(path, asyncio.run(planned(path, plan_new_session, 1, 2, now=NOW)))
+    assert dump(path)["conversation_bootstrap_state"] == before

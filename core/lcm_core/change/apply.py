@@ -88,6 +88,8 @@ def with_new_ids(db: Rows, edits: Iterable[Edit], values: Values) -> Values:
     for edit in insertions(edits):
         key = KEYS.get(edit.table, ("",))[0]
         cell = edit.row.get(key)
+        if isinstance(cell, Symbol) and cell.name in known:
+            continue  # a row that is named by another one
         if isinstance(cell, Symbol) and cell.kind is SymbolKind.ID:
             if edit.table not in last:
                 last[edit.table] = last_id(db, edit.table, key)

@@ -34,7 +34,7 @@ from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.rows import of_conversation
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY
+from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, keeps_checkpoints
 from lcm_core.times import parse_utc
 from lcm_core.wording import counted, phrase
 
@@ -558,7 +558,7 @@ async def _load_state(reader: Reader) -> State:
         key = conversation.conversation_id
         counts = messages.get(key, 0), summaries.get(key, 0)
         found.append(ConversationState(conversation, *counts, checkpoints.get(key), key in copies))
-    return State(found, reader.schema.has(BOOTSTRAP), await _migrated(reader))
+    return State(found, keeps_checkpoints(reader.schema), await _migrated(reader))
 
 
 async def _migrated(reader: Reader) -> float | None:
@@ -587,7 +587,7 @@ async def _with_copies(reader: Reader) -> set[int]:
 
 
 async def _checkpoints(reader: Reader) -> dict[int, Checkpoint]:
-    if not reader.schema.has(BOOTSTRAP):
+    if not keeps_checkpoints(reader.schema):
         return {}
     columns = reader.schema.select(BOOTSTRAP, ("fork_bounded", "fork_source_message_count"), "b")
     rows = await reader.rows(

@@ -112,7 +112,7 @@ async def ingestions(
         if one in owners or (one.current and _is_of_this_engine(one, began))
     }
     tails = await asyncio.to_thread(_tails, wanted)
-    return [_compared(one, end, tails[one]) for one, end in wanted.items()]
+    return [_compared(one, end, tails[one], settings) for one, end in wanted.items()]
 
 
 def is_ignored(session: HostSession, settings: EngineSettings | None) -> bool:
@@ -216,7 +216,9 @@ def _calls(message: JsonObject) -> bool:
     return any(isinstance(block, dict) and block.get("type") == "toolCall" for block in blocks)
 
 
-def _compared(session: HostSession, end: EngineEnd | None, tail: _Tail | str) -> Ingestion:
+def _compared(
+    session: HostSession, end: EngineEnd | None, tail: _Tail | str, settings: EngineSettings | None
+) -> Ingestion:
     owner = None if end is None else end.conversation_id
     if isinstance(tail, str):
         return Ingestion(session, owner, end, None, 0, None, False, (), tail)
@@ -226,7 +228,7 @@ def _compared(session: HostSession, end: EngineEnd | None, tail: _Tail | str) ->
         turns.pop()
     while turns and not turns[-1][-1].ends_turn:  # before one that ended they were the engine's to store
         turns.pop()
-    missing = [one for turn in turns if not _is_idle(turn) for one in turn]
+    missing = [one for turn in turns for one in _stored_of(turn, settings)]
     since = min((one.at for one in missing if one.at is not None), default=None)
     return Ingestion(
         *(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox),
@@ -244,6 +246,15 @@ def _turns(said: Sequence[_Said]) -> list[list[_Said]]:
             turns.append([])
         turns[-1].append(one)
     return turns
+
+
+def _stored_of(turn: Sequence[_Said], settings: EngineSettings | None) -> Sequence[_Said]:
+    """What the engine keeps of a turn: of an idle one nothing, unless it is told to preserve polls."""
+    preserves = settings is not None and settings.preserve_heartbeat_poll.value
+    prunes = settings is not None and settings.prune_heartbeat_ok.value
+    if preserves and prunes and (len(turn) == 1 or _is_idle(turn)):
+        return [one for one in turn if not is_acknowledgement(one.role, one.text)]
+    return turn if preserves or not _is_idle(turn) else ()
 
 
 def _is_idle(turn: Sequence[_Said]) -> bool:

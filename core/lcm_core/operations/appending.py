@@ -59,10 +59,12 @@ from lcm_core.store.ingested import (
 from lcm_core.store.ownership import values_taken
 from lcm_core.store.rows import StoredRow, referring_columns, rows_by
 from lcm_core.store.schema import Schema
+from lcm_core.store.state import BOOTSTRAP, keeps_checkpoints
 from lcm_core.times import sql_utc
 from lcm_core.wording import counted
 
-_STATE: Final = "conversation_bootstrap_state"
+_STATE: Final = BOOTSTRAP
+_ANCHORS: Final = "message_transcript_anchor_trust"
 #: What a new checkpoint holds until something else is known.
 _FIRST_STATE: Final[StoredRow] = {
     "last_processed_entry_hash": None,
@@ -185,7 +187,7 @@ class ConversationEnd:
         if fresh:
             rows = [context_item(self.conversation_id, message_id, self.stamp) for message_id, _ in numbered]
             edits.append(splice_at(self.listing, self.conversation_id, len(self.listing), (), rows))
-        if checkpoint is not None and checkpoint.is_noted and self.schema.has(_STATE):
+        if checkpoint is not None and checkpoint.is_noted and keeps_checkpoints(self.schema):
             edits += self._checkpoint_edits(checkpoint, fresh[-1] if fresh else None)
         self.last_seq += len(fresh)
         if first is not None:
@@ -250,6 +252,8 @@ class ConversationEnd:
                 "stable_event_key": message.event_key,
             }
             yield insertion("messages", _row(self.schema, "messages", values))
+        if self.schema.has(_ANCHORS):
+            yield from self._anchors(messages)
         for message_id, message in messages:
             for ordinal, part in enumerate(message.parts):
                 row = _part(self.schema, message_id, self.session.session_id, ordinal, part)
@@ -258,6 +262,22 @@ class ConversationEnd:
             for payload in message.payloads:
                 path = payload_path(self.large_files, self.conversation_id, payload)
                 yield _file(self.schema, self.conversation_id, payload, path, self.stamp)
+
+    def _anchors(self, messages: Sequence[tuple[MessageId, StoredMessage]]) -> Iterator[Edit]:
+        """What proves that messages come from entries (docs/engine/prepared.md, "Anchors, epochs, turns")."""
+        values: dict[str, Cell] = {
+            "conversation_id": self.conversation_id,
+            "trust_state": "verified",
+            "source": "transcript-import",
+            "reason": "message imported from transcript entry",
+            "verified_at": f"{self.stamp.replace(' ', 'T')}.000Z",
+            "created_at": self.stamp,
+            "updated_at": self.stamp,
+        }
+        for message_id, message in messages:
+            if message.entry_id is not None:
+                named: dict[str, Cell] = {"message_id": message_id, "transcript_entry_id": message.entry_id}
+                yield insertion(_ANCHORS, _row(self.schema, _ANCHORS, {**values, **named}))
 
     def _checkpoint_edits(
         self, checkpoint: TranscriptCheckpoint, last: StoredMessage | None

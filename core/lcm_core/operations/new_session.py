@@ -19,7 +19,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.ingested import Holding, find_holding, next_conversation_id
 from lcm_core.store.rows import rows_by
-from lcm_core.store.state import BOOTSTRAP
+from lcm_core.store.state import BOOTSTRAP, keeps_checkpoints
 from lcm_core.store.summaries import summaries_in
 from lcm_core.times import sql_utc
 from lcm_core.wording import counted
@@ -54,7 +54,7 @@ async def plan_new_session(
         if leaving[run[0]]:
             place = Place(run[0], (), 0)
             edits.append(carry_out(listing, conversation_id, place, [items[at] for at in run], ()).splice)
-    if edits and reader.schema.has(BOOTSTRAP, "soft_reset_pruned_at"):
+    if edits and keeps_checkpoints(reader.schema) and reader.schema.has(BOOTSTRAP, "soft_reset_pruned_at"):
         for row in await rows_by(reader, BOOTSTRAP, "conversation_id", [conversation_id]):
             stamp = sql_utc(now)
             edits.append(update(BOOTSTRAP, row, {"soft_reset_pruned_at": stamp, "updated_at": stamp}))

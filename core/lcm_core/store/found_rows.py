@@ -10,7 +10,7 @@ from lcm_core.findings import KeyPart, RowRef
 from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY
+from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETRY
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ _OF_CONVERSATIONS: Final = frozenset(
         BOOTSTRAP,
         MAINTENANCE,
         TELEMETRY,
+        CURSORS,
         "conversation_transcript_epochs",
     }
 )
@@ -56,6 +57,7 @@ _NAMING: Final = {
     "large_files": (("file_id",), ("conversation_id", "file_name")),
     "conversations": (("conversation_id",), ("conversation_id", "session_key", "session_id")),
     "focus_briefs": (("brief_id",), ("conversation_id",)),
+    GAPS: (("gap_id",), ("conversation_id",)),
 }
 #: Columns by which people know a row, the best first.
 _CALLED: Final = ("file_name", "session_key", "session_id")

@@ -11,7 +11,7 @@ from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
 from lcm_core.store.rows import StoredRow, ids_taken, rows_by
-from lcm_core.store.state import PREPARED_NODE_MESSAGES
+from lcm_core.store.state import BOOTSTRAP, PREPARED_NODE_MESSAGES, keeps_checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Holding:
     row: StoredRow  #: of ``conversations``
     last_seq: int  #: 0 without messages
     messages: int
-    checkpoint: StoredRow | None  #: of ``conversation_bootstrap_state``
+    checkpoint: StoredRow | None  #: of ``conversation_bootstrap_state``, where the engine reads that
 
     @property
     def conversation_id(self) -> ConversationId:
@@ -87,7 +87,9 @@ async def _holding_of(reader: Reader, conversation_id: ConversationId) -> Holdin
     seqs = await reader.row(
         "SELECT max(seq) AS last, count(*) AS count FROM messages WHERE conversation_id = ?", conversation_id
     )
-    state = await rows_by(reader, "conversation_bootstrap_state", "conversation_id", [conversation_id])
+    state: list[StoredRow] = []
+    if keeps_checkpoints(reader.schema):
+        state = await rows_by(reader, BOOTSTRAP, "conversation_id", [conversation_id])
     last, count = (seqs["last"], seqs["count"]) if seqs is not None else (None, 0)
     return Holding(row, last or 0, count, state[0] if state else None)
 

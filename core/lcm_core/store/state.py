@@ -112,6 +112,14 @@ class EngineState:
     files: FileTotals
 
 
+def keeps_checkpoints(schema: Schema) -> bool:
+    """Whether the engine of a file notes in `BOOTSTRAP` how far it has read a transcript.
+
+    The 1.x line does not; rows in an upgraded file are dead (docs/engine/versions.md, "Features").
+    """
+    return schema.has(BOOTSTRAP) and not schema.is_1x
+
+
 async def fork_source(reader: Reader, conversation_id: ConversationId) -> int | None:
     """How many messages the transcript of a bounded fork had when it was first read; None: it is none."""
     if not reader.schema.has(BOOTSTRAP, "fork_bounded"):
