@@ -17,13 +17,15 @@ from lcm_core.assemble.resolve import LoadedMessage, ResolvedItem, resolve_items
 from lcm_core.assemble.result import Assembled, AssemblyStep
 from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
 from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
-from lcm_core.records import ContextItem, ConversationId, Timestamp
+from lcm_core.records import ContextItem, ConversationId, SummaryId, Timestamp
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import SettingSource, Sourced
-from lcm_core.store.context import stored_items
+from lcm_core.store.context import present_sources, stored_items
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.summaries import edges_of, load_columns
 
-from tests.databases import building, reading, run, value
+from tests.databases import building, column, reading, run, value
 
 DatabaseFactory = Callable[[str], Path]
 NEVER = Timestamp("")
@@ -358,3 +360,27 @@ async def test_a_note_in_place_of_what_a_user_pasted_is_known(
     files = [file.file_id for held in found.pasted.values() for file in held]
     assert len(files) == (named if role == "user" else 0)
     assert set(found.pasted) <= {1}
+
+
+async def test_sources_of_equal_ordinals_come_by_id(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "UPDATE summary_parents SET ordinal = 3")
+    consumers = [SummaryId(one) for one in column(path, "SELECT DISTINCT summary_id FROM summary_parents")]
+
+    async def load(reader: Reader) -> list[list[SummaryId]]:
+        wrapped = await present_sources(reader, consumers)
+        edges = await edges_of(reader, consumers)
+        columns = [await load_columns(reader, ConversationId(number)) for number in range(1, 9)]
+        pairs = [pair for one in columns for pair in zip(one.consumers, one.sources, strict=True)]
+        recalled = await reader.run(
+            lambda rows: {one: RecalledRows(rows, reader.schema).links(one).sources for one in consumers}
+        )
+        found = [list(wrapped[one]) for one in consumers]
+        found += [[edge.source for edge in edges if edge.consumer == one] for one in consumers]
+        found += [[source for consumer, source in pairs if consumer == one] for one in consumers]
+        return [*found, *map(list, recalled.values())]
+
+    async with await Database.open(path) as database:
+        found = await database.read(load)
+    assert max(map(len, found)) > 2
+    assert found == [sorted(one) for one in found]

@@ -567,7 +567,7 @@ async def present_sources(
         """SELECT edge.summary_id AS consumer, edge.parent_summary_id AS source FROM summary_parents AS edge
         WHERE edge.summary_id IN (?*)
         AND EXISTS (SELECT 1 FROM summaries AS s WHERE s.summary_id = edge.parent_summary_id)
-        ORDER BY edge.ordinal, edge.rowid""",
+        ORDER BY edge.ordinal, edge.parent_summary_id""",
         summary_ids,
     ):
         found.setdefault(row["consumer"], []).append(row["source"])

@@ -140,7 +140,7 @@ class RecalledRows:
             return []
         rows = self.db.rows(
             f"""SELECT summary_id, parent_summary_id, ordinal FROM summary_parents
-            WHERE {side} = ? ORDER BY ordinal""",
+            WHERE {side} = ? ORDER BY ordinal, parent_summary_id""",
             (summary_id,),
         )
         return [

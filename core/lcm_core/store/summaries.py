@@ -250,7 +250,7 @@ def _columns(
     consumers, sources = texts(
         db,
         f"""SELECT CAST(e.summary_id AS TEXT) AS consumer, CAST(e.parent_summary_id AS TEXT) AS source
-        FROM summary_parents AS e {mine} ORDER BY e.ordinal, e.rowid""",
+        FROM summary_parents AS e {mine} ORDER BY e.ordinal, e.parent_summary_id""",
         ("consumer", "source"),
         parameters,
     )
@@ -350,7 +350,7 @@ async def _edges(reader: Reader, side: str, ids: Iterable[SummaryId]) -> list[Ed
         return []
     rows = await reader.rows_in(
         f"""SELECT summary_id, parent_summary_id, ordinal FROM summary_parents
-        WHERE {side} IN (?*) ORDER BY ordinal, rowid""",
+        WHERE {side} IN (?*) ORDER BY ordinal, parent_summary_id, rowid""",
         ids,
     )
     return [_edge(row) for row in rows]
