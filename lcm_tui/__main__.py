@@ -20,6 +20,7 @@ def main() -> int:
     if own:
         signal.signal(signal.SIGINT, _leave)
     gc.disable()  # what an import makes lives on: to look through it for garbage took a tenth of its time
+    from lcm_tui.cli import failures
     from lcm_tui.cli import main as run
 
     gc.freeze()
@@ -28,11 +29,11 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for kind in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(kind) is signal.SIG_DFL:
-            signal.signal(kind, signal.default_int_handler)
+            signal.signal(kind, failures.end_by_signal)
     try:
         return run()
     except KeyboardInterrupt:  # pressed again while the first was told
-        return _CANCELLED
+        return failures.exit_code(_CANCELLED)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

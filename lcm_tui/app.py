@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,12 +18,11 @@ from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
 from lcm_core.text import abridged, safe_text
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
-from textual.worker import WorkerFailed
 
 from lcm_tui import terminal
 from lcm_tui.dialogs.dialog import Dialog
@@ -34,6 +32,7 @@ from lcm_tui.places import Place
 from lcm_tui.registry import screen_for
 from lcm_tui.remembered import Remembered, read_shares, remembered_path
 from lcm_tui.session import Session
+from lcm_tui.terminal import TerminalApp
 from lcm_tui.typed_ahead import Handled, TypedAhead
 from lcm_tui.warm_up import WarmUp
 
@@ -47,8 +46,6 @@ SWITCH_SECONDS = 0.0005
 MOST_NOTIFICATIONS = 3
 #: Who presses a key when a notification has stood for so long has read it.
 READ_SECONDS = 2.5
-#: How often it is made sure that somebody can still see the app.
-TERMINAL_SECONDS = 2.0
 
 
 def _commands() -> type[Provider]:
@@ -64,7 +61,7 @@ def _anywhere() -> type[Provider]:
     return Anywhere
 
 
-class LcmApp(App[int]):
+class LcmApp(TerminalApp):
     """The operator's app."""
 
     TITLE = "lcm-tui"
@@ -73,6 +70,7 @@ class LcmApp(App[int]):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c,ctrl+q", "quit_now", "Quit", show=False, system=True, priority=True),
+        Binding("ctrl+z", "suspend_process", "Stop", show=False, system=True),
     ]
     CSS = """
     Screen { layers: base; }
@@ -92,7 +90,6 @@ class LcmApp(App[int]):
         self._standing: list[Notification] = []  #: what is shown above the keys, oldest first
         self._said_by: dict[str, Screen[Any]] = {}  #: which screen was in front, by text
         self._session: Session | None = None
-        self.failure: LcmError | None = None
         self._warm_up = WarmUp(self, lambda: self.session.key_at, self._front_loaded)
         self._typed = TypedAhead(self, super().on_event, self._front_loaded)
         if monochrome:
@@ -155,8 +152,7 @@ class LcmApp(App[int]):
             return
         await self.push_screen(ConversationsScreen(listed))
         if not self.is_headless:
-            self._leave_when_told()
-            self.set_interval(TERMINAL_SECONDS, self._leave_with_terminal)
+            self.live_with_terminal()
             self.run_worker(self._warm_up.run(), group="watch", exit_on_error=False)
         self.run_worker(self._follow(), group="watch", exit_on_error=False)
         notes = [one for one in self._settings.diagnostics if one.problem is not Problem.LOGIN_SHELL]
@@ -170,17 +166,6 @@ class LcmApp(App[int]):
             await self._session.database.close()
             if self._session.remembered.unwritten:
                 await asyncio.to_thread(self._session.remembered.write)
-
-    def _leave_when_told(self) -> None:
-        """End in order when the process is to end: the terminal restored, no temporary file left."""
-        for kind in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(kind) is not signal.SIG_IGN:  # as under nohup
-                asyncio.get_running_loop().add_signal_handler(kind, self.exit, 0)
-
-    def _leave_with_terminal(self) -> None:
-        """End with the terminal: without one, Textual would read its end for ever."""
-        if terminal.is_gone():
-            self.exit(0)
 
     def tell_front_news(self) -> None:
         """Another screen has come to the front, or the one there has read its rows."""
@@ -329,21 +314,6 @@ class LcmApp(App[int]):
         """Leave at once."""
         self.exit(0)
 
-    def _handle_exception(self, error: Exception) -> None:
-        """A defect of ours: into the log, one sentence for the user, never a traceback on the screen.
-
-        What Textual would print is dropped; tests get the error itself from it, as with any app.
-        """
-        cause = error.error if isinstance(error, WorkerFailed) else error
-        log.critical("the app failed", exc_info=cause)
-        if self.failure is None:
-            self.failure = LcmError(
-                "lcm-tui stopped because of an internal error; the database was not touched. "
-                f"The log has the details: {type(cause).__name__}."
-            )
-        super()._handle_exception(error)
-        self._exit_renderables.clear()
-
 
 def run_app(settings: Settings, *, demo: bool = False) -> int:
     """Run the app until the operator leaves it.
@@ -357,7 +327,7 @@ def run_app(settings: Settings, *, demo: bool = False) -> int:
     choose_access(settings.database.value)  # most of what is wrong with a path is told without a screen
     sys.setswitchinterval(SWITCH_SECONDS)
     app = LcmApp(settings, demo=demo)
-    with terminal.that_may_go_away():
+    with terminal.that_may_go_away(), terminal.whose_threads_may_fail(app.fail_with):
         code = app.run()
     if app.failure is not None:
         raise app.failure

@@ -23,6 +23,8 @@ from lcm_tui.cli.tree import GroupAloneError, Invocation, Program, refusal
 
 log = logging.getLogger(__name__)
 
+#: Columns of a table that somebody may ask for.
+WIDEST = 9999
 COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 
 
@@ -30,9 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is its exit code (docs/decisions.md, "Exit codes")."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     output.open_missing_streams()
-    failures.WORK_ENDED.clear()
+    output.forget_odd_sizes(WIDEST)
+    failures.begin()
+    return failures.exit_code(_ended(given, Invocation()))
+
+
+def _ended(given: list[str], invocation: Invocation) -> int:
     handler = logfile.install()
-    invocation = Invocation()
     try:
         return _run(given, invocation)
     except BrokenPipeError:

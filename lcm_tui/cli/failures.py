@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+from types import FrameType
 from typing import Final
 
-from lcm_core.errors import CancelledError, LcmError, RefusedError
+from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError
 from lcm_core.settings import Json
 
 #: Whether this run of the program has ended a piece of work that may have written something.
 WORK_ENDED: Final = threading.Event()
+
+#: The signals other than ctrl-C that came to end this run.
+_ENDED_BY: Final[list[int]] = []
+
+
+def begin() -> None:
+    """A run of the program begins: nothing was done, and nothing came to end it."""
+    WORK_ENDED.clear()
+    _ENDED_BY.clear()
+
+
+def note_signal(number: int) -> None:
+    """A signal has come that ends the run in order."""
+    if number != signal.SIGINT:
+        _ENDED_BY.append(number)
+
+
+def end_by_signal(number: int, frame: FrameType | None) -> None:
+    """Handle SIGTERM and SIGHUP as ctrl-C is handled.
+
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    note_signal(number)
+    raise KeyboardInterrupt
+
+
+def ended_by_signal() -> bool:
+    """Whether a signal other than ctrl-C ends this run."""
+    return bool(_ENDED_BY)
+
+
+def exit_code(code: int) -> int:
+    """The exit code of the process: what a signal cancelled ends with 128 and its number, as in a shell."""
+    return 128 + _ENDED_BY[0] if _ENDED_BY and code == ExitCode.CANCELLED else code
 
 
 def cancelled() -> CancelledError:

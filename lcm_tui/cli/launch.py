@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from lcm_core.errors import UsageError
 
 from lcm_tui.cli.declaring import Command, Option
+from lcm_tui.cli.output import forget_odd_sizes
 from lcm_tui.cli.presentation import PROGRAM
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def run_the_app(settings: Settings, *, demo: bool) -> int:
     gc.disable()  # until the app has warmed up: what it makes up to its first rows lives on
     try:
         from lcm_tui.app import run_app
+        from lcm_tui.terminal import LARGEST
 
+        forget_odd_sizes(LARGEST)
         return run_app(settings, demo=demo)
     finally:
         gc.enable()

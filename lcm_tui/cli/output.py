@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -129,6 +130,14 @@ def open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (for as long as it runs)
+
+
+def forget_odd_sizes(most: int) -> None:
+    """A size of the terminal in the environment counts if it is 1 to *most*, else the terminal's own does."""
+    for name in ("COLUMNS", "LINES"):
+        given = os.environ.get(name, "1")
+        if not (re.fullmatch("0*[1-9][0-9]{0,8}", given) and int(given) <= most):
+            del os.environ[name]
 
 
 def silence(stream: TextIO) -> None:

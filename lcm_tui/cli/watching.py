@@ -9,6 +9,7 @@ from collections.abc import Callable
 from lcm_core.errors import ExitCode
 
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.failures import ended_by_signal
 from lcm_tui.cli.output import print_answer, write
 
 
@@ -35,4 +36,6 @@ def watched(
                 return answer.exit_code
             wait(seconds)
     except KeyboardInterrupt:
+        if ended_by_signal():
+            raise
         return ExitCode.DONE

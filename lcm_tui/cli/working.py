@@ -15,7 +15,7 @@ from lcm_core.errors import CancelledError
 from lcm_core.text import safe_line
 
 from lcm_tui.cli import output
-from lcm_tui.cli.failures import WORK_ENDED, NobodyToAskError
+from lcm_tui.cli.failures import WORK_ENDED, NobodyToAskError, note_signal
 from lcm_tui.cli.presentation import Presentation
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, _: FrameType | None) -> None:
         asked.set()
+        note_signal(number)
         signal.signal(number, before[signal.Signals(number)])
 
     before = {kind: signal.getsignal(kind) for kind in _SIGNALS}

@@ -33,6 +33,7 @@ MOUSE = (
     ("wheel", "scroll"),
     ("drag", "drag the line between two panes to move it; double click: put it back"),
     ("^q ^c", "quit immediately"),
+    ("^z", "stop; the shell’s command fg continues"),
 )
 
 

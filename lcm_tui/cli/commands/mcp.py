@@ -56,6 +56,7 @@ def mcp(
     from lcm_core.errors import ConfigurationError, ExitCode, UsageError
     from lcm_core.recall.settings import recall_settings
 
+    from lcm_tui.cli.failures import exit_code
     from lcm_tui.mcp.scope import Allowed
 
     try:
@@ -101,5 +102,5 @@ def mcp(
         # The database is closed. A thread of the SDK still waits for a line, and the interpreter for it.
         sys.stderr.write("Cancelled; nothing was changed.\n")
         sys.stderr.flush()
-        os._exit(int(ExitCode.CANCELLED))
+        os._exit(exit_code(ExitCode.CANCELLED))
     return 0
