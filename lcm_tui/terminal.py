@@ -296,7 +296,7 @@ class TerminalApp(App[int]):
         self.failure: LcmError | None = None  #: why it ended
 
     def live_with_terminal(self) -> None:
-        """End in order when the process is to end or the terminal goes; draw again where others have drawn."""
+        """End in order with the process or the terminal; draw again where others have drawn."""
         for kind in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(kind) is not signal.SIG_IGN:  # as under nohup
                 asyncio.get_running_loop().add_signal_handler(kind, self.exit, 128 + kind)
