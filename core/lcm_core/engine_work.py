@@ -357,6 +357,50 @@ class ConversationWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How long something took, in seconds, by nearest rank."""
+
+    count: int
+    p50: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """How long compactions took, as far as rows say so; None: none does.
+
+    docs/engine/prepared.md, "How long it took".
+    """
+
+    runs: Spread | None  #: of each conversation the last run, from its start to its end
+    texts: Spread | None  #: from the plan of a prepared summary to its text, waiting included
+    batches: Spread | None  #: from the plan of a batch to its publication, waiting included
+
+
+def took(conversations: Iterable[ConversationWork]) -> Took:
+    """How long the compactions of some conversations took."""
+    several = list(conversations)
+    batches = [batch for one in several for batch in one.batches]
+    return Took(
+        _spread((one.debt_row.started_at, one.debt_row.finished_at) for one in several if one.debt_row),
+        _spread((node.created_at, node.ready_at) for batch in batches for node in batch.nodes),
+        _spread((batch.row.created_at, batch.row.published_at) for batch in batches),
+    )
+
+
+def _spread(stamps: Iterable[tuple[str | None, str | None]]) -> Spread | None:
+    """Of those that have both ends, the start first: a run that goes on has the end of the one before."""
+    moments = ((parse_utc(start), parse_utc(end)) for start, end in stamps)
+    seconds = sorted(
+        (end - start).total_seconds() for start, end in moments if start and end and start <= end
+    )
+    if not seconds:
+        return None
+    p50, p90 = (seconds[-(-len(seconds) * share // 100) - 1] for share in (50, 90))
+    return Spread(len(seconds), p50, p90)
+
+
+@dataclass(frozen=True, slots=True)
 class EngineWork:
     """The state of the engine in one file at a moment."""
 

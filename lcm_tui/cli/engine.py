@@ -14,9 +14,11 @@ from lcm_core.engine_work import (
     ConversationWork,
     EngineWork,
     Step,
+    Took,
     claimable,
     engine_work,
     running,
+    took,
 )
 from lcm_core.operations.close_debt import LABEL, plan_close_debt
 from lcm_core.settings import Json
@@ -155,6 +157,7 @@ def work_document(work: EngineWork) -> Document:
             {"c": one.conversation_id, "entries": one.entries, "keys": one.keys}
             for one in work.rows.replay_keys or ()
         ],
+        "took": _took(took(work.conversations)),
         "unowned": work.unowned,
     }
 
@@ -172,6 +175,14 @@ def _gap(one: GapRow) -> Document:
         "next_message_id": one.next_message_id,
         "source": one.source,
         "detected_at": one.detected_at,
+    }
+
+
+def _took(times: Took) -> Document:
+    """Seconds; null where no row says how long."""
+    named = (("runs", times.runs), ("texts", times.texts), ("batches", times.batches))
+    return {
+        name: None if one is None else {"n": one.count, "p50": one.p50, "p90": one.p90} for name, one in named
     }
 
 

@@ -19,18 +19,22 @@ from lcm_core.engine_work import (
     EngineWork,
     Need,
     NodeState,
+    Spread,
     Step,
+    took,
 )
 from lcm_core.store.engine_work import NodeRow, PreparedText
 from lcm_core.times import age, parse_utc
 from lcm_core.wording import counted
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table, When
+from lcm_tui.views.units import seconds_text
 
 PREPARES_NOTHING: Final = (
     "The engine version of this database prepares nothing: it compacts when compaction is due."
 )
 NOT_SENT: Final = "Prepared, not part of the conversation: no model has received it"
+_MANY: Final = {"prepared summary": "prepared summaries", "batch": "batches"}
 #: Why a conversation stands where it does in the list.
 NEEDS: Final = {
     Need.EXPIRED_LEASE: "a worker died holding a lease",
@@ -71,6 +75,9 @@ def _line(when: When, work: EngineWork, one: ConversationWork) -> tuple[Cell, ..
 
 def _notes(work: EngineWork) -> list[Note]:
     notes = [] if work.prepares else [Note(PREPARES_NOTHING)]
+    times = took_words(work.conversations)
+    if times is not None:
+        notes.append(Note(f"How long compactions took: {times}."))
     if work.unowned:
         rows = counted(work.unowned, "row belongs", "rows belong")
         notes.append(Note(f"{rows} to a conversation or batch that does not exist; they are not shown here."))
@@ -223,6 +230,27 @@ def debt_words(when: When, one: ConversationWork) -> str | None:
             return f"historical, {requested}: the conversation is not active, so it never runs"
 
 
+def took_words(conversations: Sequence[ConversationWork]) -> str | None:
+    """``last run of 3 conversations: 30 s (p50), 40 s (p90); …``; None where no row says how long."""
+    times = took(conversations)
+    named = (
+        (times.runs, "last run of", "conversation"),
+        (times.texts, "from plan to text of", "prepared summary"),
+        (times.batches, "from plan to publication of", "batch"),
+    )
+    words = [
+        f"{what} {counted(one.count, noun, _MANY.get(noun))}: {_spread(one)}"
+        for one, what, noun in named
+        if one is not None
+    ]
+    return "; ".join(words) or None
+
+
+def _spread(one: Spread) -> str:
+    p50, p90 = ("under 1 s" if value < 1 else seconds_text(value) for value in (one.p50, one.p90))
+    return p50 if one.count == 1 else f"{p50} (p50), {p90} (p90)"
+
+
 def anchor_words(one: ConversationWork) -> str:
     """How many messages are proven to come from the transcript; what is not proven is no fault."""
     proven = one.anchored(*PROOF)
@@ -365,14 +393,14 @@ def _published(batch: BatchState) -> Table:
     """The part of a batch that is in the conversation already."""
     return Table(
         (
-            Column("Summary"),
-            Column("Kind", spare=1),
+            Column("Planned as"),
+            Column("Summary", grows=True),
+            Column("Kind"),
             Column("Depth", right=True),
             Column("Tokens", right=True),
-            Column("Planned as", grows=True),
         ),
         [
-            (one.summary_id, one.kind, one.depth, one.tokens, _range(one.planned_start, one.planned_end))
+            (_range(one.planned_start, one.planned_end), one.summary_id, one.kind, one.depth, one.tokens)
             for one in batch.published
         ],
         title="Published already: these are summaries of the conversation",

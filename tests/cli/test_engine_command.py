@@ -168,6 +168,19 @@ def test_cursor_gaps_and_replay_keys_are_shown_where_the_engine_notes_them(
     assert "Cursor" not in run("engine", "2", "--db", database_file("1.1.1-next")).out
 
 
+def test_how_long_compactions_took_as_far_as_rows_say_so(database_file: DatabaseFactory) -> None:
+    path = database_file("1.1-later")
+    assert run("engine", "--db", path, "--json").data["took"] == {
+        "runs": {"n": 3, "p50": 30.0, "p90": 40.0},
+        "texts": {"n": 19, "p50": 12.0, "p90": 24.0},
+        "batches": {"n": 2, "p50": 26.0, "p90": 32.0},
+    }
+    assert "last run of 3 conversations: 30 s (p50), 40 s (p90)" in run("engine", "--db", path).out
+    assert "last run of 1 conversation: 40 s." in run("engine", "3", "--db", path).out
+    nothing = run("engine", "--db", database_file("0.1.2"), "--json").data["took"]
+    assert nothing == {"runs": None, "texts": None, "batches": None}
+
+
 def test_legacy_anchors_are_no_warning(database_file: DatabaseFactory) -> None:
     path = database_file("1.0-next")
     said = run("engine", "6", "--db", path).out

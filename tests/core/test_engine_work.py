@@ -23,6 +23,7 @@ from lcm_core.engine_work import (
     frontier,
     is_claimable,
     node_state,
+    took,
 )
 from lcm_core.records import Conversation, ConversationId, Timestamp
 from lcm_core.store.engine_work import BatchRow, DebtRow, EngineRows, NodeRow, PlacedItem
@@ -418,6 +419,23 @@ def test_the_newest_active_batch_is_worked_on() -> None:
     assert one.batch is not None
     assert one.lost is not None
     assert (one.batch.row.batch_id, one.lost.row.batch_id) == ("d", "e")
+
+
+@given(st.lists(st.tuples(st.integers(-5, 500), st.sampled_from(FORMS), st.booleans()), max_size=30))
+def test_how_long_it_took_is_counted_by_nearest_rank(runs) -> None:
+    conversations = []
+    for seconds, form, has_end in runs:
+        end = form(NOW + timedelta(seconds=seconds)) if has_end else None
+        row = debt(started_at=iso_z(NOW), finished_at=end)
+        conversations.append(worked(debts=[row]).conversations[0])
+    known = sorted(seconds for seconds, _, has_end in runs if has_end and seconds >= 0)
+    found = took(conversations).runs
+    assert (found is None) == (not known)
+    if found is not None:
+        for share, value in ((0.5, found.p50), (0.9, found.p90)):
+            assert sum(one <= value for one in known) >= share * len(known)
+            assert sum(one < value for one in known) < share * len(known)
+        assert found.count == len(known)
 
 
 def test_rows_of_nobody_are_counted() -> None:
