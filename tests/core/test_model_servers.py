@@ -6,9 +6,11 @@ The real SDKs ask servers on the loopback; docs/models.md says what is held here
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import json
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -339,9 +341,106 @@ async def test_a_pause_holds_for_all_calls_and_fewer_go_out_after_it():
     done.set()
     await asyncio.gather(*later)
     assert most == 2
-    for _ in range(2):
-        pace.answered()
-    assert pace.most == 3, "a round of answers lets one more go out"
+    await pace.aclose()
+
+
+class Clock:
+    """Time that goes on when nothing else does."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._sleeping: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._count = itertools.count()
+
+    async def sleep(self, seconds: float) -> None:
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleeping, (self.now + seconds, next(self._count), future))
+        await future
+
+    async def run(self, work: Awaitable[object]) -> None:
+        task = asyncio.ensure_future(work)
+        while True:
+            for _ in range(60):
+                await asyncio.sleep(0)
+            if task.done():
+                return task.result()
+            self.now, _, future = heapq.heappop(self._sleeping)
+            if not future.done():
+                future.set_result(None)
+
+
+class Limited:
+    """Lets *burst* calls through, then one more every so many seconds; the others are refused at once."""
+
+    def __init__(self, clock: Clock, every: float, burst: int, takes: float) -> None:
+        self._clock, self._every, self._burst, self._takes = clock, every, burst, takes
+        self._left, self._at = float(burst), 0.0
+        self.calls = self.answered = 0
+
+    async def call(self) -> bool:
+        self.calls += 1
+        self._left = min(self._burst, self._left + (self._clock.now - self._at) / self._every)
+        self._at = self._clock.now
+        passes = self._left > 1 - 1e-9
+        self._left -= passes
+        await self._clock.sleep(self._takes if passes else 0.02)
+        self.answered += passes
+        return passes
+
+
+async def paced(
+    server: Limited, clock: Clock, summaries: int, *, named: float | None, in_flight: int = 4
+) -> None:
+    """Ask for some summaries, a few at a time; *named*: the pause that the server asks for."""
+    pace, room = CallPace(clock.sleep), asyncio.Semaphore(in_flight)
+
+    async def ask() -> None:
+        async with room:
+            for refused in itertools.count():
+                async with pace.turn():
+                    if await server.call():
+                        pace.answered()
+                        return
+                pace.pause(named or min(8.0, 0.5 * 2**refused), slower=True)
+
+    await clock.run(asyncio.gather(*(ask() for _ in range(summaries))))
+    await pace.aclose()
+
+
+@pytest.mark.parametrize("named", [2.0, 1.0, None])
+@pytest.mark.parametrize("takes", [0.05, 0.5, 1.9])
+@pytest.mark.parametrize("every", [1.0, 2.0, 5.0])
+async def test_a_server_with_a_pace_gets_at_most_two_calls_a_summary(
+    named: float | None, takes: float, every: float
+):
+    for summaries in (7, 30):
+        clock = Clock()
+        server = Limited(clock, every, 1, takes)
+        await paced(server, clock, summaries, named=named)
+        assert server.answered == summaries
+        assert server.calls <= 2 * summaries
+        assert clock.now <= 1.6 * every * summaries + 20
+
+
+async def test_the_pace_grows_again_after_whole_windows_without_a_refusal():
+    clock = Clock()
+    server = Limited(clock, 0.001, 100_000, 0.3)
+    pace = CallPace(clock.sleep, lambda: clock.now)
+
+    async def ask() -> None:
+        async with pace.turn():
+            assert await server.call()
+            pace.answered()
+
+    async def work() -> None:
+        await ask()
+        pace.pause(1.0, slower=True)
+        await asyncio.gather(*(ask() for _ in range(12)))
+
+    await clock.run(work())
+    assert (server.calls, server.answered) == (13, 13)
+    assert pace.each in (2, 3), "slowly"
+    assert clock.now > 5.0
     await pace.aclose()
 
 
@@ -356,7 +455,8 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
             with pytest.raises(LimitReachedError):
                 await writer(REQUEST)
     assert {reply.text for reply in replies} == {Say().text}
-    assert waits.seconds == [11.0] * 5
+    assert waits.seconds[:5] == [11.0] * 5
+    assert all(11.0 < one < 12.2 for one in waits.seconds[5:]), "windows after it"
     assert len(server.received) == 11
 
 

@@ -12,6 +12,8 @@ import logging
 import math
 import random
 import re
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -69,66 +71,145 @@ from lcm_core.text import clip, safe_line
 
 #: A limit that has grown to this is none any more.
 _MOST: Final = 64
+#: A window is so much longer than the pause that a server asks for: its clock is not ours.
+_MARGIN: Final = 1.1
+#: How much longer a window is when even one call was too many in it.
+_LONGER: Final = 1.5
+#: Answers whose times are kept.
+_MOST_ANSWERS: Final = 1_000
 
 
 class CallPace:
     """A gate before every call. For one event loop.
 
-    A pause holds for all calls that have not gone out yet. After the first refusal of a pause only half as
-    many calls go out at a time as did; with each round of answers one more does.
+    A pause holds for all calls that have not gone out yet. Once calls were refused for their number, half as
+    many go out at a time as did, and in a window as long as the pause only as many as were answered in one;
+    after whole windows without a refusal it is one more (docs/models.md, "Retries").
     """
 
-    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self._sleep = sleep
+    def __init__(
+        self, sleep: Callable[[float], Awaitable[None]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._sleep, self._clock = sleep, clock
         self._pauses: set[asyncio.Task[None]] = set()
+        self._window: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._out = 0
-        self._calm = 0  #: answers since the limit was set
+        self._gone = 0  #: calls that went out in this window
+        self._began = 0.0  #: when it began, by the clock
+        self._waited = False  #: whether one more was wanted in it
+        self._calm = 0  #: windows without a refusal since the pace was changed
+        self._patience = 1  #: windows without a refusal until the pace grows
+        self._answered: deque[float] = deque(maxlen=_MOST_ANSWERS)  #: when; under a limit, in this window
+        self._refused = False  #: the pace was changed, and the pause for it is not over
+        self.seconds = 0.0  #: of a window
         self.most: int | None = None  #: calls at a time; None: as many as are asked for
+        self.each: int | None = None  #: calls of a window; None: that is not known
         self.answers = 0  #: so far, of all calls
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until a call may go out; it is out until the end of the block."""
-        while self._pauses or (self.most is not None and self._out >= self.most):
+        while not self._may_go():
             await self._moved.wait()
+        if self.most is not None and not self._gone:
+            self._began = self._clock()
+            self._answered.clear()
         self._out += 1
+        self._gone += 1
         try:
             yield
         finally:
             self._out -= 1
             self._move()
 
+    def _may_go(self) -> bool:
+        """Whether one more call may go out now; if not, something is on its way that moves it."""
+        if self._pauses:
+            return False
+        if self.most is None:
+            return True
+        left = self._began + self.seconds - self._clock()
+        if self._window is None and self._gone and left <= 0:
+            self._end_window()
+        if self._out < self.most and (self.each is None or self._gone < self.each):
+            return True
+        self._waited = True
+        if self._window is None and self._gone:
+            self._window = self._task(left)
+        return False
+
     def answered(self) -> None:
-        """A call was answered: after a round of those, one more may go out at a time."""
+        """A call was answered."""
         self.answers += 1
-        self._calm += 1
-        if self.most is not None and self._calm >= self.most:
-            self._calm = 0
-            self.most = self.most + 1 if self.most < _MOST else None
-            self._move()
+        self._answered.append(self._clock())
 
     def pause(self, seconds: float, *, slower: bool) -> None:
-        """Let no call go out for so long; *slower*: afterwards fewer at a time."""
-        if slower and not self._pauses:  # the others of the same burst are refused by the same limit
-            self.most, self._calm = max(1, (self._out + 1) // 2), 0  # the refused one is back already
-        task = asyncio.ensure_future(self._slept(seconds))
-        self._pauses.add(task)
-        task.add_done_callback(self._ended)
+        """Let no call go out for so long; *slower*: afterwards fewer in as much time."""
+        if slower:
+            self._slow_down(seconds * _MARGIN)
+        self._pauses.add(self._task(seconds))
+
+    def _slow_down(self, seconds: float) -> None:
+        if self._pauses:  # the others of the same burst are refused by the same limit
+            self.seconds = max(self.seconds, seconds)
+            return
+        if self.most is None:
+            since = self._clock() - seconds
+            while self._answered and self._answered[0] < since:
+                self._answered.popleft()
+            self.most, self._gone = (self._out + 1) // 2, 0  # the refused one is back already
+        else:
+            self.most //= 2
+            if self.each == 1:  # even that was too many in this window
+                seconds = max(self.seconds * _LONGER, seconds)
+            elif self.each is not None:
+                self.each -= 1
+        self.most, self.seconds = max(1, self.most), max(self.seconds, seconds)
+        self._patience = min(2 * self._patience, _MOST)
+        self._calm, self._refused = -1, True  # this window does not count
+
+    def _measure(self) -> None:
+        """All calls of the burst are back or will be answered: so many pass in a window."""
+        passed = len(self._answered) + self._out
+        if passed:
+            self.each = passed if self.each is None else max(1, min(self.each, passed))
+        self._refused = False
 
     async def aclose(self) -> None:
         """End all pauses."""
-        pauses = tuple(self._pauses)
+        pauses = (*self._pauses, *(() if self._window is None else (self._window,)))
         for one in pauses:
             one.cancel()
         await asyncio.gather(*pauses, return_exceptions=True)
+
+    def _task(self, seconds: float) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self._slept(seconds))
+        task.add_done_callback(self._ended)
+        return task
 
     async def _slept(self, seconds: float) -> None:
         await self._sleep(seconds)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._pauses.discard(task)
+        if self._refused and not self._pauses:
+            self._measure()
+        if task is self._window:
+            self._end_window()
         self._move()
+
+    def _end_window(self) -> None:
+        """After enough windows without a refusal, in which more calls were wanted, one more may go out."""
+        self._window = None
+        self._calm += self._calm < 0 or self._waited
+        self._gone, self._waited = 0, False
+        if self.most is None or self._calm < self._patience:
+            return
+        self._calm = 0
+        self.most = self.most + 1 if self.most < _MOST else None
+        if self.each is not None:
+            self.each = None if self.most is None else self.each + max(1, self.each // 4)
 
     def _move(self) -> None:
         self._moved.set()
