@@ -240,7 +240,7 @@ async def test_a_snapshot_is_compared_with_now_and_with_another(database_copy: D
     wide = (await in_thread(run, *compare, "--snapshot-b", older, "--budget", "6000")).data
     assert (wide["first"]["budget"], wide["second"]["budget"]) == (6_000, 3_500)
     text = (await in_thread(run, *compare[:-1], "--snapshot", older)).out
-    assert f"snapshot {older} of 2026-03-06 12:00:00 (rows changed since), 3,500 tokens" in text
+    assert f"snapshot {older} of 2026-03-06 12:00:00Z (rows changed since), 3,500 tokens" in text
     for refused in (("--snapshot", "asm_none"), ("--snapshot", older, "--budget", "1k")):
         assert (await in_thread(run, *compare, *refused)).code == (3 if len(refused) == 2 else 2)
     with_rules = (await in_thread(run, *compare, "--rules-b", "0.1")).data
