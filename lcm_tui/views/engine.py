@@ -303,34 +303,21 @@ def _gaps(when: When, one: ConversationWork) -> Table:
     rows = [
         (
             _range(gap.first_seq, gap.last_seq),
-            gap.entries,
-            gap.first_entry_id,
-            gap.last_entry_id,
-            _message(gap.prev_message_id),
-            _message(gap.next_message_id),
-            gap.source or None,
-            when(gap.detected_at),
+            f"{counted(gap.entries, 'entry')}, {gap.first_entry_id} to {gap.last_entry_id}",
+            f"between {_message(gap.prev_message_id)} and {_message(gap.next_message_id)}",
+            f"{gap.source or 'noted'}, {when(gap.detected_at)}",
         )
         for gap in one.gaps
     ]
     return Table(
-        (
-            Column("Host's message"),
-            Column("Entries", right=True),
-            Column("First entry", grows=True),
-            Column("Last entry", grows=True),
-            Column("After"),
-            Column("Before"),
-            Column("Noted by", spare=2),
-            Column("Noted", spare=1),
-        ),
+        (Column("Host's messages"), Column("Missing", grows=True), Column("Place"), Column("Noted", spare=1)),
         rows,
         title="Entries of the host's transcript that were never stored",
     )
 
 
-def _message(message_id: int | None) -> str | None:
-    return None if message_id is None else f"m{message_id}"
+def _message(message_id: int | None) -> str:
+    return "a deleted message" if message_id is None else f"m{message_id}"
 
 
 def _range(start: int | None, end: int | None) -> str:
