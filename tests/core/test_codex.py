@@ -64,7 +64,7 @@ def test_what_each_line_says(tmp_path: Path):
         ("result", "done", "line 7"),
         ("call", 'local_shell {"command":["ls"]}', "line 8"),
     ]
-    assert found.others == {"compacted": 1, "event_msg token_count": 1}
+    assert found.others == {"session_meta": 1, "compacted": 1, "event_msg token_count": 1}
     assert (found.lines, found.problems.count, found.complete) == (10, 0, True)
 
 

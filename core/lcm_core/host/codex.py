@@ -161,7 +161,7 @@ def read_rollout(path: Path, *, cancelled: Cancelled = never_cancelled) -> Rollo
         tuple(rows),
         reading.lines,
         reading.problems,
-        dict(others),
+        dict(others + reading.passed),
         reading.repeated,
         reading.refused,
         complete,

@@ -83,8 +83,7 @@ class RolloutRecord:
     @property
     def type(self) -> str:
         """The type of the record and of what is in it, for people."""
-        kinds = (self.value.get("type"), self.payload.get("type"))
-        return " ".join(one[:40] for one in kinds if isinstance(one, str))
+        return _named(self.value)
 
     def source_id(self, thread: str) -> str:
         """The id of the entry that it becomes."""
@@ -122,6 +121,7 @@ class RolloutReading:
     lines: int = 0  #: that are not blank
     repeated: int = 0  #: events that only repeat a message
     kept: Counter[str] = field(default_factory=Counter)  #: records of other kinds, by their type
+    passed: Counter[str] = field(default_factory=Counter)  #: headers and boundaries of turns, by their type
     problems: LineProblems = field(default_factory=LineProblems)  #: lines that cannot be read
     refused: str | None = None  #: the first reason why it is not imported: "line 3 has no type"
     forked: bool = False  #: it begins with what another thread said
@@ -143,6 +143,7 @@ class RolloutReading:
             if not line.ended:
                 self._refuse(line, "does not end with a newline: Codex may be writing it")
             if kind == _HEADER:
+                self.passed[kind] += 1
                 self._header(line, value)
                 continue
             if self.lines == 1:
@@ -200,6 +201,7 @@ class RolloutReading:
         inner = item.get("type")
         if _is_boundary(kind, inner):
             self._said.clear()
+            self.passed[_named(value)] += 1
             return None
         at = read_moment(value.get("timestamp"))
         found, role, text = _told(kind, item)
@@ -217,6 +219,12 @@ class RolloutReading:
         """Whether an event says what a message of its turn said at about the same time."""
         said = self._said.get((role, _key(text)))
         return said is not None and at is not None and abs(at - said) <= SAME_TIME
+
+
+def _named(value: JsonObject) -> str:
+    payload = value.get("payload")
+    inner = payload.get("type") if isinstance(payload, dict) else None
+    return " ".join(one[:40] for one in (value.get("type"), inner) if isinstance(one, str))
 
 
 def _key(text: str) -> str:

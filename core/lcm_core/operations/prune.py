@@ -48,7 +48,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.opening import sidecar
 from lcm_core.store.ownership import consumers_first, foreign_uses, message_seqs
 from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
-from lcm_core.store.state import PREPARED_TABLES, batches_of, transcripts
+from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints, transcripts
 from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
 from lcm_core.times import iso_z, parse_utc, sql_utc
 from lcm_core.wording import phrase
@@ -151,7 +151,7 @@ def _meant(one: ConversationSize, criteria: Criteria, now: datetime) -> bool:
 
 async def _orphaned(reader: Reader, folders: TranscriptFolders) -> Collection[int]:
     """Conversations whose transcript the database names and the disk does not have."""
-    recorded = await transcripts(reader)
+    recorded = await transcripts(reader) if keeps_checkpoints(reader.schema) else []
     return {
         one
         for one, stored in recorded
@@ -381,7 +381,8 @@ async def _units(reader: Reader, conversation_id: ConversationId) -> AsyncIterat
         yield [*(_delete("focus_brief_sources", row) for row in sources), _delete("focus_briefs", brief)]
     owning = [table for table in owning_tables(reader) if table not in _IN_ORDER]
     gone: set[tuple[str, Cells]] = set()  # rows of these that went with a summary or a message
-    for table in [one for one in owning if one in await _forgetting(reader)]:
+    forgetting = await _forgetting(reader)
+    for table in [one for one in owning if one in forgetting]:
         # Such a row would lose what it names before it went itself.
         for row in await rows_by(reader, table, "conversation_id", [conversation_id]):
             yield [_delete(table, row)]
