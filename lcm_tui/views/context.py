@@ -274,7 +274,8 @@ def _preview(
         return Span(f"{mended} · {text}", "warn")
     if fate is not None and fate.pasted:
         hidden = sum(file.byte_size or 0 for file in fate.pasted)
-        return Span(f"a note for {hidden:,} pasted bytes · {text}", "warn")
+        pasted = f"{hidden:,} pasted bytes" if hidden else "what was pasted"
+        return Span(f"a note for {pasted} · {text}", "warn")
     style: StyleName = "brief" if known.is_covered(item) else "text" if entry else "dim"
     return Span(text, style)
 

@@ -100,9 +100,12 @@ def pasted_text(one: Assembled) -> str:
 def pasted_names(files: Sequence[LargeFile]) -> str:
     """What a user pasted, as the note in its place names it."""
     return ", ".join(
-        f"{file.file_name or 'a text without a name'} ({file.byte_size or 0:,} bytes, {file.file_id})"
-        for file in files
+        f"{file.file_name or 'a text without a name'} ({_size(file)}, {file.file_id})" for file in files
     )
+
+
+def _size(file: LargeFile) -> str:
+    return "size not recorded" if file.byte_size is None else f"{file.byte_size:,} bytes"
 
 
 def _left_out(ledger: Ledger) -> tuple[Line, Line]:
