@@ -26,12 +26,13 @@ from lcm_core.ingest.jsonl import TranscriptChangedError
 from lcm_core.ingest.payloads import PayloadError
 from lcm_core.ingest.reconcile import AnchorProof
 from lcm_core.operations.appending import Session
+from lcm_core.operations.compaction.sweep import reason_of
 from lcm_core.operations.importing import TranscriptPiece, transcript_pieces
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.settings.values import SettingSource, Sourced
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
-from lcm_core.summarize.request import SummaryReply, SummaryRequest
+from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
 
 from tests.change.support import context_of, dump, rows_of, search_faults
 from tests.conftest import DatabaseFactory
@@ -781,3 +782,40 @@ async def test_after_an_overflow_finished_tool_calls_of_the_current_turn_are_com
         assert (await engine.compact(session, gist, budget=4_000, force=True)).made == 0
         assert (await engine.compact(session, gist, budget=4_000, overflowed=True)).leaves == 2
         assert (await engine.compact(session, gist, budget=4_000, overflowed=True)).made == 0
+
+
+@pytest.mark.parametrize(("version", "raises"), [("1.1.0-upgraded", False), ("0.15.3", True)])
+async def test_an_engine_from_1_1_on_reports_what_it_did_before_a_model_failed(
+    version: str, raises: bool, database_copy: DatabaseFactory
+) -> None:
+    small = replace(
+        EngineSettings(),
+        fresh_tail_count=Sourced(4, SettingSource.ENVIRONMENT),
+        leaf_chunk_tokens=Sourced(300, SettingSource.ENVIRONMENT),
+    )
+    path, calls = database_copy(version), 0
+
+    async def second_fails(request: SummaryRequest, /) -> SummaryReply:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise SummarizerError("The server did not answer in time.")
+        return await gist(request)
+
+    session = Session(
+        "?", str(value(path, "SELECT session_key FROM conversations WHERE conversation_id = 2"))
+    )
+    before = value(path, "SELECT count(*) FROM summaries")
+    async with await opened(path, settings=small) as engine:
+        if raises:
+            with pytest.raises(SummarizerError, match="in time"):
+                await engine.compact(session, second_fails, budget=4_000, force=True)
+        else:
+            runner = await engine.compact(session, second_fails, budget=4_000, force=True)
+            assert (runner.made, str(runner.failed)) == (1, "The server did not answer in time.")
+            reason = reason_of(runner.made, runner.result, runner.failed)
+            assert reason == "compaction failed after partial progress"
+            calls = 1  # the first answer of the next one is the one that fails
+            with pytest.raises(SummarizerError):
+                await engine.compact(session, second_fails, budget=4_000, force=True)
+    assert value(path, "SELECT count(*) FROM summaries") == before + 1

@@ -54,7 +54,7 @@ from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.ingested import find_holding
-from lcm_core.summarize.request import Summarizer
+from lcm_core.summarize.request import Summarizer, SummarizerError
 from lcm_core.summarize.source import Rendering
 from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel, settings_for_session
 from lcm_core.times import sql_utc
@@ -376,7 +376,9 @@ class Engine:
         (docs/engine/compaction.md, "Current turn").
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
-        The runner says what was made; its ``batch`` is what takes it back. *zone* as for `assemble`.
+        The runner says what was made; its ``batch`` is what takes it back. From 1.1 on a summariser that
+        fails after a committed pass raises nothing: ``failed`` has its error (docs/engine/compaction.md, "What
+        is answered"). *zone* as for `assemble`.
 
         Raises:
             NotFoundError: nothing is stored of this session.
@@ -398,9 +400,15 @@ class Engine:
             self.database, conversation_id, setting, summarizer, passes, now=self._clock
         )
         async with self._turn(session, "compact"):
-            async for _ in runner.steps():
-                pass
-            await runner.note()
+            try:
+                async for _ in runner.steps():
+                    pass
+            except SummarizerError as error:
+                if not (runner.made and setting.rendering.rules.compaction.reports_stored):
+                    raise
+                runner.failed = error
+            finally:
+                await runner.note()
         return runner
 
     # -- what the model asks for -------------------------------------------------------------------------

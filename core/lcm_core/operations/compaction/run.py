@@ -144,6 +144,7 @@ class Runner(Generic[T]):
     made: int = 0  #: passes that were committed
     leaves: int = 0  #: of them
     last: PassDraft | None = None  #: the last one that was committed
+    failed: SummarizerError | None = None  #: what ended it after passes that stay
     stale: StalePlanError | None = None  #: why the last draft that moved was not committed
 
     async def steps(self) -> AsyncIterator[PassDone]:
