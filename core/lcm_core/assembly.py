@@ -304,7 +304,7 @@ async def _with_account(reader: Reader, context: ContextMessages) -> ContextMess
     here = frozenset(one.summary_id for one in origins if one.summary_id is not None)
     raw = [one.message_id for one in origins if one.message_id is not None]
     above = await summaries_above(reader, raw) if here else {}
-    named = references(context)
+    named = await asyncio.to_thread(references, context)
     files = await files_by_id(reader, list({one for ids in named.values() for one in ids}))
     return replace(
         context,
