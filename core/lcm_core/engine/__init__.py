@@ -377,8 +377,8 @@ class Engine:
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
         The runner says what was made; its ``batch`` is what takes it back. From 1.1 on a summariser that
-        fails after a committed pass raises nothing: ``failed`` has its error (docs/engine/compaction.md, "What
-        is answered"). *zone* as for `assemble`.
+        fails after a committed pass raises nothing: ``failed`` has its error (docs/engine/compaction.md,
+        "What is answered"). *zone* as for `assemble`.
 
         Raises:
             NotFoundError: nothing is stored of this session.
