@@ -20,8 +20,8 @@ def comparison_blocks(when: When, found: ContextDiff, old: str, new: str) -> Ite
     """What two contexts send, line by line; *old* and *new* say which conversations they are of."""
     yield Facts(
         [
-            ("- first", _told(when, found.old, old)),
-            ("+ second", _told(when, found.new, new)),
+            ("- first", _told(when, found.old, old, beside=found.new)),
+            ("+ second", _told(when, found.new, new, beside=found.old)),
             ("Only in the first", _named(found.only_old)),
             ("Only in the second", _named(found.only_new)),
             ("Changed", _named(found.changed)),
@@ -34,12 +34,13 @@ def comparison_blocks(when: When, found: ContextDiff, old: str, new: str) -> Ite
         yield Note("Both send exactly the same.")
 
 
-def _told(when: When, one: SentContext, who: str) -> str:
+def _told(when: When, one: SentContext, who: str, *, beside: SentContext) -> str:
     if one.taken is not None:
         who += f", {taken_words(one.taken, when(one.taken.created_at) or '')}"
     sent = f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"
     left_out = f"{counted(one.evicted_items, 'item')} not sent"
-    return f"{who}, {one.budget:,} tokens: {sent}; {left_out}"
+    rules = f", rules {safe_text(one.rules)}" if one.rules != beside.rules else ""
+    return f"{who}{rules}, {one.budget:,} tokens: {sent}; {left_out}"
 
 
 def taken_words(taken: SnapshotOrigin, time: str) -> str:

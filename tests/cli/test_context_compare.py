@@ -39,6 +39,16 @@ def test_a_backup_shows_how_it_was(database_file: DatabaseFactory, database_copy
     assert "Both send exactly the same." in same
 
 
+def test_two_engines_of_one_conversation(database_file: DatabaseFactory):
+    """The tools of the current turn are summarised: 1.1 sends that in the assistant's role."""
+    asked = ("context", "compare", "7", "--db", database_file("1.1.0-shapes"), "--rules", "1.0", "--rules-b")
+    text = run(*asked, "1.1").out
+    assert "conversation 7, rules 1.0, 128,000 tokens: 3 messages, 154 tokens" in text
+    assert "conversation 7, rules 1.1, 128,000 tokens: 3 messages, 162 tokens" in text
+    assert "-== user · sum_aaaaaaaaaaaaaaa2 d0\n+== assistant · sum_aaaaaaaaaaaaaaa2 d0" in text
+    assert "rules" not in run(*asked, "1.0").out
+
+
 def test_what_is_not_there_or_makes_no_sense(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     assert run("context", "compare", "1", "99", "--db", path).code == 3
