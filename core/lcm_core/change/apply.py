@@ -16,6 +16,7 @@ from typing import cast
 
 from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.errors import Moved, StalePlanError
+from lcm_core.change.guard import Statement
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import (
     CONTEXT,
@@ -231,6 +232,19 @@ def _update(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
 @lru_cache(maxsize=128)
 def _deletion(table: str, key: tuple[str, ...]) -> str:
     return f"DELETE FROM {quoted(table)} WHERE {_where(key)}"
+
+
+def statements_of(edits: Iterable[Edit]) -> set[Statement]:
+    """The statements that some edits may need, each once."""
+    found: set[Statement] = set()
+    for edit in edits:
+        if isinstance(edit, Splice):
+            found |= {(CONTEXT, _SHIFT, 2), (CONTEXT, _LEAVE, 1)}
+            found |= {(CONTEXT, _insertion(CONTEXT, row.columns), len(row.columns)) for row in edit.inserted}
+        else:
+            sql, cells = statement(edit.table, edit.key, edit.before, edit.after)
+            found.add((edit.table, sql, len(cells)))
+    return found
 
 
 def _where(key: Iterable[str]) -> str:

@@ -21,7 +21,15 @@ from pathlib import Path
 
 from lcm_core import __version__
 from lcm_core.change import breaks, exports
-from lcm_core.change.apply import ResolvedEdits, Write, check_counted, resolve_symbols, write, writes_of
+from lcm_core.change.apply import (
+    ResolvedEdits,
+    Write,
+    check_counted,
+    resolve_symbols,
+    statements_of,
+    write,
+    writes_of,
+)
 from lcm_core.change.catalog import Catalog, read_catalog
 from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
@@ -291,12 +299,12 @@ def _prepare(
         RefusedError: a table has no ids left, something that we do not know refers to an altered row,
             or something else would write along.
     """
+    tables = written_tables(plan.edits, catalog.schema)
+    check_tables(writer, tables, statements_of(plan.edits))
     verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
     check_unknown(writer, catalog.schema, verified)
-    tables = written_tables(verified.edits, catalog.schema)
-    check_tables(writer, tables)
     resolved = resolve_symbols(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
     if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):

@@ -14,7 +14,7 @@ from typing import Final
 
 from lcm_core.errors import RefusedError
 from lcm_core.store.assemblies import TABLE as ASSEMBLIES
-from lcm_core.store.connecting import Rows
+from lcm_core.store.connecting import Rows, error_name
 from lcm_core.store.schema import JOURNAL
 from lcm_core.text import clip, safe_line
 
@@ -88,6 +88,11 @@ class Guard:
         for name, (kind, sql) in sorted(held.items()):
             if self._is_ours(name):
                 _check_shape(name, kind, sql, held)
+        for name in sorted(self._tables & held.keys()):
+            if f"{name}_" not in self._prefixes and db.tuples(
+                "SELECT 1 FROM pragma_table_xinfo(?) WHERE lower(name) = 'rowid'", (name,)
+            ):
+                raise _odd_shape(name, "it has a column named rowid, which hides the numbers of its rows")
         self.denied: RefusedError | None = None  #: why SQLite was told not to compile a statement
 
     def _is_ours(self, table: str) -> bool:
@@ -110,13 +115,34 @@ class Guard:
 _WRITING: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 
 
-def check_tables(db: Rows, tables: Collection[str]) -> None:
-    """Refuse a change of *tables* which something else would write along.
+#: A statement: the table that it writes, its text, and how many values it takes.
+Statement = tuple[str, str, int]
+
+
+def check_tables(db: Rows, tables: Collection[str], statements: Iterable[Statement] = ()) -> None:
+    """Refuse a change of *tables* which something else would write along, or which SQLite cannot make here.
+
+    SQLite compiles the *statements* without running them. A user's index, constraint or column may need a
+    function or an order of texts that only another program has.
 
     Raises:
-        RefusedError: as `Guard` does.
+        RefusedError: as `Guard` does, or a statement cannot be compiled.
     """
     Guard(db, tables)
+    for table, sql, values in sorted(set(statements)):
+        try:
+            db.tuples(f"EXPLAIN {sql}", (None,) * values)
+        except sqlite3.OperationalError as error:
+            if not error_name(error).startswith("SQLITE_ERROR"):
+                raise
+            if not _IS_GONE.search(str(error)):
+                raise _odd_shape(
+                    table, f"an index, constraint or column of another program needs more ({error})"
+                ) from error
+
+
+#: What SQLite says of a table or column that a plan knows and the file no longer has: the plan is stale.
+_IS_GONE: Final = re.compile("no such table|no such column|has no column named")
 
 
 def trigger_refusal(name: str, table: str | None) -> RefusedError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from lcm_core.change.apply import with_new_ids
+from lcm_core.change.apply import statements_of, with_new_ids
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.guard import check_tables
@@ -201,11 +201,11 @@ async def preview_plan(reader: Reader, plan: Plan) -> Preview:
 
 
 def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
+    check_tables(db, written_tables(plan.edits, schema), statements_of(plan.edits))
     verified = verify(db, plan.edits, schema.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
     check_unknown(db, schema, verified)
-    check_tables(db, written_tables(verified.edits, schema))
     shift: list[Shifted] = []
     for owner, context in verified.contexts.items():
         shift += _shift(owner, context.before, context.after)

@@ -27,6 +27,7 @@ from lcm_core.change.plan import (
     Splice,
     Symbol,
     deletions,
+    insertions,
     inverse,
     ref_of,
     touched_rows,
@@ -42,11 +43,17 @@ class NotUndoableError(RefusedError):
     """An operation cannot be taken back by itself: rows of it have changed since."""
 
     def __init__(
-        self, operation: Operation, doing: str, moved: Sequence[Moved], dependents: Sequence[Operation] = ()
+        self,
+        operation: Operation,
+        doing: str,
+        moved: Sequence[Moved],
+        dependents: Sequence[Operation] = (),
+        newest: Operation | None = None,
     ) -> None:
         self.operation = operation
         self.moved = tuple(moved)
         self.dependents = tuple(dependents)  #: what must be taken back with it, newest first
+        self.newest = newest  #: without any: the newest operation that touched its rows since
         said_of = f"Operation {operation.id} ({operation.title}) cannot be {doing}"
         if dependents:
             together = "undo both" if len(dependents) == 1 else f"undo all {len(dependents) + 1:,}"
@@ -57,9 +64,14 @@ class NotUndoableError(RefusedError):
                 f"{together} together (--with-later)."
             )
         else:
+            since = (
+                "No later operation in the history explains that"
+                if newest is None
+                else f"The newest operation that touched its rows since is {named(newest)}; undoing all "
+                "later ones does not restore them"
+            )
             message = (
-                f"{said_of} any more: {listed(one.text for one in moved)}. No later operation in the "
-                "history explains that. Nothing was changed."
+                f"{said_of} any more: {listed(one.text for one in moved)}. {since}. Nothing was changed."
             )
         super().__init__(
             message,
@@ -187,9 +199,7 @@ def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     """What takes back what holds now, each plan seeing what those before it do; several are a batch."""
     verified = verify(db, _edits_back(db, backs), tables)
     moved = verified.moved
-    dependents: tuple[Back, ...] = ()
-    if moved or _rows_go(backs):
-        dependents = depending_on(db, backs, tables)
+    dependents = depending_on(db, backs, tables) if moved or _rows_come_or_go(backs) else ()
     if moved or dependents:
         raise _not_undoable(db, backs, dependents, tables)
     left = iter(verified.edits)
@@ -200,9 +210,13 @@ def _plans(db: Rows, backs: Sequence[Back], tables: Tables) -> list[Plan]:
     ]
 
 
-def _rows_go(backs: Iterable[Back]) -> bool:
-    """Whether rows go that something later may refer to."""
-    return any(any(deletions(back.edits)) for back in backs)
+def _rows_come_or_go(backs: Iterable[Back]) -> bool:
+    """Whether rows go that something later may refer to, or come back that refer to what is gone since."""
+    return any(
+        isinstance(edit, Splice) or edit.before is None or edit.after is None
+        for back in backs
+        for edit in back.edits
+    )
 
 
 def _not_undoable(
@@ -215,7 +229,19 @@ def _not_undoable(
         if moved := moved_of(db, backs[: number + 1], tables):
             break
     doing = "redone" if backs[number].redo else "undone"
-    return NotUndoableError(backs[number].first, doing, moved, [one.last for one in dependents])
+    newest = None if dependents else _newest_on(db, backs[: number + 1])
+    return NotUndoableError(backs[number].first, doing, moved, [one.last for one in dependents], newest)
+
+
+def _newest_on(db: Rows, backs: Sequence[Back]) -> Operation | None:
+    """The newest later operation that names a row of these, whether it holds or was taken back."""
+    ours = {name for back in backs for name in _named(back.edits)}
+    known = {back.last.id for back in backs}
+    first = min(back.last.place for back in backs)
+    for one in takewhile(lambda one: one.place > first, all_operations(db)):
+        if one.id not in known and not ours.isdisjoint(_named(edits_of(db, one))):
+            return one
+    return None
 
 
 def _inverse_plan(back: Back, edits: tuple[Edit, ...], defaulted: Iterable[str]) -> Plan:
@@ -346,7 +372,10 @@ def depending_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back
         RefusedError: the record of a later operation cannot be read.
     """
     found = _may_depend(db, wanted)
-    if not found or moved_of(db, [*found, *wanted], tables):
+    needed = _all_that_need(found, wanted)
+    if not moved_of(db, [*needed, *wanted], tables):
+        return needed
+    if moved_of(db, [*found, *wanted], tables):
         return ()
     spared = len(found) <= TRIED
     while spared:  # what is spared may have been all that another one was needed for
@@ -356,6 +385,17 @@ def depending_on(db: Rows, wanted: Sequence[Back], tables: Tables) -> tuple[Back
             if not _needs(one, [*fewer, *wanted]) and not moved_of(db, [*fewer, *wanted], tables):
                 found, spared = fewer, True
     return found
+
+
+def _all_that_need(found: Sequence[Back], wanted: Sequence[Back]) -> tuple[Back, ...]:
+    """Those whose rows refer to rows that go, with those that refer to theirs; newest first."""
+    needed: tuple[Back, ...] = ()
+    while True:
+        gone = [*needed, *wanted]
+        more = tuple(one for one in found if one in needed or _needs(one, gone))
+        if len(more) == len(needed):
+            return needed
+        needed = more
 
 
 def moved_of(db: Rows, backs: Iterable[Back], tables: Tables) -> tuple[Moved, ...]:
@@ -407,22 +447,70 @@ def _may_depend(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
     later = [one for one in _later(db, min(back.last.place for back in wanted)) if one.id not in known]
     if not later:
         return ()
-    named = {one for back in wanted for one in _named(back.edits)}
+    named = _Names.of(wanted)
     found: list[Back] = []
     for last in reversed(later):
         first, redo = _first(db, last)
         back = back_of(db, first, last, redo=redo)
-        names = set(_named(back.edits))
-        if not names.isdisjoint(named):
-            named |= names
+        if _Names.of([back]).meet(named):
             found.append(back)
+            named = _Names.of([*wanted, *found])
     return tuple(reversed(found))
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What some edits name."""
+
+    rows: frozenset[Named]
+    owners: frozenset[Named]  #: conversations that rows belong to
+    conversations: frozenset[Named]  #: those whose own row comes or goes
+
+    @classmethod
+    def of(cls, backs: Iterable[Back]) -> _Names:
+        edits = [edit for back in backs for edit in back.edits]
+        whole = (edit for edit in (*insertions(edits), *deletions(edits)) if edit.table == "conversations")
+        return cls(
+            frozenset(_named(edits)),
+            frozenset(("conversations", (owner,)) for edit in edits for owner in _owners(edit)),
+            frozenset((edit.table, edit.key.cells) for edit in whole),
+        )
+
+    def meet(self, other: _Names) -> bool:
+        """Whether one may depend on the other; that rows are of one conversation is no reason."""
+        return not (
+            self.rows.isdisjoint(other.rows)
+            and self.owners.isdisjoint(other.conversations)
+            and self.conversations.isdisjoint(other.owners)
+        )
+
+
+def _owners(edit: Edit) -> Iterator[object]:
+    if isinstance(edit, Splice):
+        yield edit.conversation_id
+    else:
+        yield edit.row.get("conversation_id")
+
+
 def _later(db: Rows, place: int) -> list[Operation]:
-    """What holds of the operations behind a place, newest first: what nothing undid."""
-    behind = takewhile(lambda one: one.place > place, all_operations(db))
-    return [one for one in behind if one.undone_by is None]
+    """What was done behind a place and holds, newest first: of each chain of undo and redo its end.
+
+    Of a change that was made and taken back behind it, or taken back and made again, nothing is left there.
+    """
+    behind = {one.id: one for one in takewhile(lambda one: one.place > place, all_operations(db))}
+    return [
+        one for one in behind.values() if one.undone_by is None and len(list(_links_back(one, behind))) % 2
+    ]
+
+
+def _links_back(operation: Operation, known: Mapping[str, Operation]) -> Iterator[Operation]:
+    """An operation, what it undid, what that undid, as far as it is known; never round a circle."""
+    places: set[int] = set()
+    before: Operation | None = operation
+    while before is not None and before.place not in places:
+        places.add(before.place)
+        yield before
+        before = None if before.undoes is None else known.get(before.undoes)
 
 
 def _first(db: Rows, last: Operation) -> tuple[Operation, bool]:
@@ -459,20 +547,27 @@ def _item(ref: object) -> Named:
 
 
 def _needs(one: Back, others: Iterable[Back]) -> bool:
-    """Whether rows that an operation made refer to rows that go when the others are taken back."""
-    gone = {
-        (edit.table, edit.key.cells)
-        for back in others
-        for edit in deletions(back.edits)
-        if edit.table in _NAMES.values()
-    }
-    return any(name in gone for edit in one.edits for name in _refers(edit))
+    """Whether the others can be taken back only with this one.
+
+    Rows that it made refer to rows that go then; or rows that come back then refer to rows that it deleted.
+    """
+    gone = {name for each in others for name in _whole(deletions(each.edits))}
+    back = set(_whole(insertions(one.edits)))
+    return any(name in gone for edit in one.edits for name in _refers(edit, comes=False)) or (
+        bool(back)
+        and any(name in back for each in others for edit in each.edits for name in _refers(edit, comes=True))
+    )
 
 
-def _refers(edit: Edit) -> Iterator[Named]:
-    """What the rows refer to that an edit, being one that takes back, takes away."""
+def _whole(edits: Iterable[RowChange]) -> Iterator[Named]:
+    """The rows that come or go, as far as others refer to them."""
+    return ((edit.table, edit.key.cells) for edit in edits if edit.table in _NAMES.values())
+
+
+def _refers(edit: Edit, *, comes: bool) -> Iterator[Named]:
+    """What the rows refer to that an edit brings, or takes away."""
     for table, stays, row in touched_rows(edit):
         for column, target in _NAMES.items():
             value: SqlValue | object = row.get(column)
-            if not stays and value is not None and target != table:
+            if stays is comes and value is not None and target != table:
                 yield target, (value,)

@@ -40,7 +40,7 @@ from lcm_core.change.plan import (
     ref_of,
     substitute,
 )
-from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
+from lcm_core.store.connecting import Rows, SqlValue, listed, quoted, rows_in
 from lcm_core.store.walks import Walks
 
 #: From so many new rows of a table on, their keys are asked for together.
@@ -220,7 +220,8 @@ def _row_now(state: _State, table: str, key: Cells) -> Cells | None:
     if len(parameters) < len(key.cells):
         return None
     where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
-    rows = state.db.rows(f"SELECT * FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
+    columns = listed(state.tables[table])
+    rows = state.db.rows(f"SELECT {columns} FROM {quoted(table)} WHERE {where} LIMIT 2", parameters)
     if len(rows) > 1:
         state.moved.append(Moved(row_name(table, key), "one row", "several"))
     return Cells.of(dict(rows[0])) if rows else None
@@ -311,7 +312,7 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         return None
     removed = []
     for at, planned in enumerate(edit.removed, place.start):
-        row_now = _context_row(state.db, listing, at)
+        row_now = _context_row(state, listing, at)
         name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
         state.moved += differences(partial(str, name), planned.without("ordinal"), row_now)
         removed.append(row_now)
@@ -319,12 +320,13 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
     return Step(done.splice, done.shifts, done.rowids)
 
 
-def _context_row(db: Rows, listing: Listing, at: int) -> Cells:
+def _context_row(state: _State, listing: Listing, at: int) -> Cells:
     """The whole row of an item, with the ordinal that it has by now."""
     row = listing.rows[at]
     if isinstance(row, Cells):
         return row.but(ordinal=listing.ordinals[at])
-    [found] = db.rows("SELECT * FROM context_items WHERE rowid = ?", (row,))
+    columns = listed(state.tables[CONTEXT])
+    [found] = state.db.rows(f"SELECT {columns} FROM context_items WHERE rowid = ?", (row,))
     return Cells.of({**dict(found), "ordinal": listing.ordinals[at]})
 
 

@@ -24,7 +24,7 @@ from lcm_core.past.rebuild import (
     row_keys,
 )
 from lcm_core.store.assemblies import snapshot_until
-from lcm_core.store.connecting import Rows, quoted
+from lcm_core.store.connecting import Rows, listed, quoted
 from lcm_core.times import iso_z, parse_utc
 
 #: Kinds whose operations change conversations besides the one that they are noted under.
@@ -291,12 +291,12 @@ def _rows(db: Rows, tables: Tables, keys: Iterable[RowKey]) -> dict[RowKey, Cell
             single.setdefault((table, key.columns[0]), []).append((table, key))
             continue
         where = " AND ".join(f"{quoted(name)} IS ?" for name in key.columns)
-        sql = f"SELECT * FROM main.{quoted(table)} WHERE {where} LIMIT 1"
+        sql = f"SELECT {listed(tables[table])} FROM main.{quoted(table)} WHERE {where} LIMIT 1"
         for row in db.rows(sql, _values(key)):
             found[table, key] = Cells.of(dict(row))
     for (table, column), named in single.items():
         values = {_values(key)[0]: (one, key) for one, key in named}
-        sql = f"SELECT * FROM main.{quoted(table)} WHERE {quoted(column)} IN (?*)"
+        sql = f"SELECT {listed(tables[table])} FROM main.{quoted(table)} WHERE {quoted(column)} IN (?*)"
         for row in db.rows_in(sql, values):
             found[values[row[column]]] = Cells.of(dict(row))
     return found

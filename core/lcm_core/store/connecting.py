@@ -62,6 +62,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def listed(columns: Iterable[str]) -> str:
+    """The select list of some columns; `*` would give those that SQLite works out, which nobody writes."""
+    return ", ".join(map(quoted, sorted(columns)))
+
+
 class Connection(sqlite3.Connection):
     """Text that is no UTF-8 is read with surrogate escapes, in values and in SQLite's own complaints."""
 

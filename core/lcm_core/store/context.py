@@ -25,7 +25,7 @@ from lcm_core.records import (
     SummaryId,
     Timestamp,
 )
-from lcm_core.store.connecting import Row, Rows, rows_in
+from lcm_core.store.connecting import Row, Rows, listed, rows_in
 from lcm_core.store.database import Reader
 from lcm_core.store.files import files_by_id
 from lcm_core.store.messages import whole_messages
@@ -707,7 +707,8 @@ async def context_rows(
     """The whole rows of a context by ordinal; from *first* to *last*, both included, where they are given."""
     between = "" if first is None else "AND ordinal BETWEEN ? AND ?"
     rows = await reader.stored(
-        f"SELECT * FROM context_items WHERE conversation_id = ? {between} ORDER BY ordinal",
+        f"""SELECT {listed(reader.schema.tables["context_items"])} FROM context_items
+        WHERE conversation_id = ? {between} ORDER BY ordinal""",
         conversation_id,
         *(() if first is None else (first, last)),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lcm_core.records import ConversationId
-from lcm_core.store.connecting import SqlValue
+from lcm_core.store.connecting import SqlValue, listed
 from lcm_core.store.database import Database, Reader
 
 #: A whole row by column.
@@ -33,7 +33,9 @@ async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlVal
     """The whole rows of a table whose *column* holds one of *keys*; none where the table is absent."""
     if not reader.schema.has(table, column):
         return []
-    rows = await reader.stored_in(f'SELECT * FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid', keys)
+    columns = listed(reader.schema.tables[table])
+    sql = f'SELECT {columns} FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid'
+    rows = await reader.stored_in(sql, keys)
     return [dict(row) for row in rows]
 
 
