@@ -113,7 +113,9 @@ def test_filters_are_those_of_plain_queries(database_file: DatabaseFactory):
         run(*base, "--after", "2026-03-02T09:00Z", "--before", "2026-03-02T11:08:00+01:00").data["items"]
         == between
     )
-    assert run(*base, "--recency", "1s").data["items"] == []
+    for unit in "smhdw":
+        for typed in (f"1{unit}", f"1{unit.upper()}"):  # the unit may be a capital
+            assert run(*base, "--recency", typed).data["items"] == []
     assert len(run(*base, "--recency", "9999w").data["items"]) > len(between)
 
 

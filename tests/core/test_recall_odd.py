@@ -112,3 +112,38 @@ async def test_a_grant_for_a_session_covers_its_conversations_that_begin_later_a
         assert expanded.details["totalTokens"] > 0
         grants.revoke(given.grant_id)
         assert "error" in (await told("lcm_expand", summaryIds=["sum_b"])).details
+
+
+@pytest.mark.parametrize("key", [None, "agent:gone:main"])
+def test_a_session_id_finds_only_an_active_conversation(key: str | None, tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        for number, active in ((1, 1), (2, 0)):
+            owner = rows.conversation(number, session_key=f"agent:a{number}:main", active=active)
+            rows.message(owner, f"needle {number}")
+    asked = {"pattern": "needle [0-9]"}
+    active = call(path, "lcm_grep", asked, Caller(key, "session-1", Grants()))
+    assert (active.details["messageCount"], "needle 1" in active.text) == (1, True)
+    for session in ("session-2", "session-3"):
+        ended = call(path, "lcm_grep", asked, Caller(key, session, Grants()))
+        assert ended.details["error"].startswith("No LCM conversation found for this session.")
+
+
+@given(st.one_of(st.integers(-5, 5), st.floats(-3, 3), st.sampled_from([-1e300, 1e300])))
+@settings(max_examples=20)
+def test_the_cap_of_a_description_is_at_least_one(path_of_grants: Path, cap: float) -> None:
+    name = value(path_of_grants, "SELECT summary_id FROM summaries LIMIT 1")
+    asked = {"id": name, "tokenCap": cap}
+    manifest = call(path_of_grants, "lcm_describe", asked, Caller("agent:main:main", None, Grants())).details
+    assert manifest["manifest"]["tokenCap"] == max(1, int(cap))
+    assert manifest["manifest"]["budgetSource"] == "request"
+
+
+def test_lines_that_end_before_they_begin_are_refused_by_name(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        rows.insert("large_files", file_id="file_aa", conversation_id=owner, storage_uri="/nowhere")
+    asked = {"id": "file_aa", "expandFile": True, "startLine": 3, "endLine": 2, "allConversations": True}
+    answer = call(path, "lcm_describe", asked, Caller("agent:main:main", None, Grants()))
+    assert answer.details["error"] == "`endLine` must be greater than or equal to `startLine`."

@@ -181,7 +181,14 @@ def test_the_plugins_zone_shows_times_and_reads_none(
         ("C++", None),
         ("why?", None),
         ("a.*b", "wildcard"),
-        (r"\d", "escape"),
+        (r"\d", "regex character escape"),
+        (r"a|b \d", "alternation"),
+        (r"\w a|b", "regex character escape"),
+        (r"x[ab] ^c \d", "character class"),
+        (r"end$ a.*", "anchor"),
+        ("a.* end$", "wildcard"),
+        (r'"\d" a|b', "alternation"),
+        ("修改|服务 ^x", "alternation"),
         (r"a\.b", None),
         ("a|b", "alternation"),
         ('"a|b"', None),
@@ -191,3 +198,20 @@ def test_the_plugins_zone_shows_times_and_reads_none(
 )
 def test_words_that_are_a_pattern_are_recognised(query: str, syntax: str | None) -> None:
     assert syntax_in(query) == syntax
+
+
+#: Syntax by its name, with what may stand around it.
+_PIECES = {
+    "regex character escape": ["\\d", "x\\Wy", "\\b"],
+    "alternation": ["a|b", "|"],
+    "wildcard": [".*", "x.+y", ".?"],
+    "character class": ["[ab]", "x[^c]"],
+    "anchor": ["^a", "b$"],
+    "": ["word", "修改", "x^2", "C++", "[]", '"a|b"', '"\\d .*"', "why?"],
+}
+
+
+@given(st.lists(st.sampled_from([(name, one) for name, some in _PIECES.items() for one in some]), max_size=6))
+def test_the_refusal_names_what_comes_first(pieces: list[tuple[str, str]]) -> None:
+    first = next((name for name, _ in pieces if name), None)
+    assert syntax_in(" ".join(text for _, text in pieces)) == first

@@ -232,7 +232,7 @@ def _sources(
             if table in tables:
                 for row in db.rows_in(
                     f"SELECT summary_id, {column} AS source FROM main.{table} WHERE summary_id IN (?*) "
-                    "ORDER BY ordinal, rowid",
+                    f"ORDER BY ordinal, {column}",
                     wanted,
                 ):
                     below[row["summary_id"]].append(row["source"])

@@ -187,7 +187,8 @@ def _budget(parameters: Parameters, caller: Caller, settings: RecallSettings) ->
     if caller.is_delegated and caller.grants is not None and caller.grant is not None:
         rest = caller.grants.remaining(caller.grant.grant_id)
     asked = parameters.number("tokenCap")
-    if asked is not None and asked >= 1:
+    if asked is not None:
+        asked = max(1, asked)
         return (asked if rest is None else min(asked, rest)), "request"
     if rest is not None:
         return rest, "delegated_grant_remaining"
@@ -330,7 +331,7 @@ def _content(
     """
     first, last = parameters.number("startLine"), parameters.number("endLine")
     if first is not None and last is not None and last < first:
-        raise ToolError("endLine must be greater than or equal to startLine.")
+        raise ToolError("`endLine` must be greater than or equal to `startLine`.")
     asked = parameters.number("expandFileMaxBytes")
     limit = DEFAULT_FILE_BYTES if asked is None else min(max(asked, _LEAST_FILE_BYTES), _MOST_FILE_BYTES)
     read = read_bounded(file, settings, limit)

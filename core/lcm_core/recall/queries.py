@@ -29,12 +29,12 @@ _BEFORE, _AFTER, _HEAD = 24, 40, 80
 
 #: What a search for words refuses, each with its name.
 _SYNTAX: Final = (
-    (re.compile(r"\\[bBdDsSwW]"), "escape"),
+    (re.compile(r"\\[bBdDsSwW]"), "regex character escape"),
     (re.compile(r"\|"), "alternation"),
     (re.compile(r"\.[*+?]"), "wildcard"),
     (re.compile(r"\[[^\]]+\]"), "character class"),
-    (re.compile(rf"(?:\A|{_BLANK})\^"), "anchor"),
-    (re.compile(rf"\$(?:\Z|{_BLANK})"), "anchor"),
+    (re.compile(rf"(?:(?<=\A)|(?<={_BLANK}))\^"), "anchor"),
+    (re.compile(rf"\$(?=\Z|{_BLANK})"), "anchor"),
 )
 
 
@@ -73,9 +73,10 @@ class TrigramPlan:
 
 
 def syntax_in(query: str) -> str | None:
-    """What of a query for words is syntax of a regular expression; None when nothing is."""
+    """What of a query for words is syntax of a regular expression, the first of it; None when nothing is."""
     outside = _PHRASE.sub(" ", query)
-    return next((name for syntax, name in _SYNTAX if syntax.search(outside)), None)
+    found = [(match.start(), name) for syntax, name in _SYNTAX if (match := syntax.search(outside))]
+    return min(found)[1] if found else None
 
 
 def match_expression(query: str) -> str:

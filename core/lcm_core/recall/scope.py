@@ -113,16 +113,12 @@ def resolve_scope(
 def current_conversation(rows: RecalledRows, caller: Caller) -> Conversation | None:
     """The conversation that the caller's session is in.
 
-    A session id that belongs to another active conversation is newer than the key.
+    A session id counts only where it belongs to an active one; another one than that of the key is newer.
     """
     key, session = (caller.session_key or "").strip(), (caller.session_id or "").strip()
     of_key = rows.active_of_key(key) if key else None
     of_session = rows.of_session(session) if session else None
-    if of_key is None:
-        return of_session
-    if of_session is not None and of_session.active and of_session != of_key:
-        return of_session
-    return of_key
+    return of_session if of_session is not None and of_session.active else of_key
 
 
 def granted(rows: RecalledRows, grant: Grant) -> tuple[ConversationId, ...]:
