@@ -168,6 +168,30 @@ def test_cursor_gaps_and_replay_keys_are_shown_where_the_engine_notes_them(
     assert "Cursor" not in run("engine", "2", "--db", database_file("1.1.1-next")).out
 
 
+def test_nodes_that_are_made_from_each_other_twice_over_are_read_in_no_time(
+    database_copy: DatabaseFactory,
+) -> None:
+    path = database_copy("1.1-later")
+    nodes, children = "pending_summary_nodes", "pending_summary_node_children"
+    below = value(path, f"SELECT node_id FROM {nodes} WHERE conversation_id = 11 AND status = 'running'")
+    with connect(path) as connection:
+        names = [row[1] for row in connection.execute(f"PRAGMA table_info({nodes})")]
+        for depth in range(1, 60):
+            own = {"node_id": f"'n{depth}'", "depth": str(depth), "kind": "'condensed'"}
+            columns = ", ".join({**own, "status": "'planned'"}.get(name, name) for name in names)
+            connection.execute(
+                f"INSERT INTO {nodes} SELECT {columns} FROM {nodes} WHERE node_id = ?", (below,)
+            )
+            connection.executemany(
+                f"INSERT INTO {children} (node_id, ordinal, child_node_id) VALUES (?, ?, ?)",
+                [(f"n{depth}", ordinal, below) for ordinal in (0, 1)],
+            )
+            below = f"n{depth}"
+    [one] = run("engine", "11", "--db", path, *CLOCK, "--json").data["conversations"]
+    assert one["work"]["outdated"] == "other_sources"
+    assert len(one["work"]["nodes"]) == 62
+
+
 def test_how_long_compactions_took_as_far_as_rows_say_so(database_file: DatabaseFactory) -> None:
     path = database_file("1.1-later")
     assert run("engine", "--db", path, "--json").data["took"] == {

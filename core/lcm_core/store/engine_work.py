@@ -33,8 +33,8 @@ from lcm_core.store.typed import number
 ANCHORS: Final = "message_transcript_anchor_trust"
 EPOCHS: Final = "conversation_transcript_epochs"
 TURNS: Final = "turn_advancements"
-#: Sources of a node that are followed at most: children that name each other over and over would never end.
-MOST_SOURCES: Final = 50_000
+#: Sources of a node that are compared with the context: children that name each other would never end.
+MOST_SOURCES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class NodeRow:
     planned_start: int | None = None  #: ordinals when it was planned: its key, and no place in the context
     planned_end: int | None = None
     created_at: str | None = None
-    #: message and summary ids that it replaces, in order; None: its batch has ended, or they were not read
+    #: message and summary ids that it replaces, in order; None: they were not read
     sources: tuple[int | str, ...] | None = None
 
 
@@ -385,9 +385,15 @@ async def _with_sources(
             promoted = by_id[child].summary_id if child in by_id else None
             if summary or promoted:
                 below[one.node_id].append(summary or promoted or "")
-            elif child is not None and len(below[one.node_id]) < MOST_SOURCES:
+            elif child is not None and len(below[one.node_id]) <= MOST_SOURCES:
                 below[one.node_id] += below.get(child, ())
-    return [replace(one, sources=tuple(below[one.node_id])) if one.node_id in by_id else one for one in nodes]
+    compared = {name: tuple(found) for name, found in below.items() if len(found) <= MOST_SOURCES}
+    return [
+        replace(one, sources=compared.get(one.node_id, None if one.node_id in below else ()))
+        if one.node_id in by_id
+        else one
+        for one in nodes
+    ]
 
 
 async def _unready_children(reader: Reader) -> dict[str, int]:
