@@ -32,6 +32,8 @@ from lcm_core.records import (
 )
 from lcm_core.tokens import Estimator
 
+from tests.core import assembly_model as model
+
 NOON = Timestamp("2026-03-06 12:00:00")
 TEXTS = st.text(alphabet='ab <>&"\n缓🐛\udc80\ud800', max_size=60)
 CALL_IDS = st.sampled_from(["x", "y", "z", "", None])
@@ -144,6 +146,26 @@ def test_what_was_counted_once_is_the_weight_of_the_whole(
     found = assemble(resolve_items(items, None, RULES_PRESENT, UTC), settings, RULES_PRESENT)
     anew = [serialized_tokens(replace(one, quarters=None), Estimator.WEIGHTED) for one in found.messages]
     assert list(found.weights) == anew
+
+
+@settings(max_examples=50)
+@given(contexts(), SETTINGS, st.booleans())
+def test_by_the_rules_of_1_1_whole_turns_are_left(
+    items: list[LoadedItem], settings: AssemblySettings, delivered: bool
+):
+    context = resolve_items(items, None, RULES_1_1, UTC)
+    asked = replace(settings, clamp=False, host_delivers_turn=delivered)
+    whole = assemble(context, asked, RULES_1_1)
+    found = assemble(context, replace(asked, clamp=True), RULES_1_1)
+    weighed: list[Any] = [
+        {**one.document(), "weight": weight}
+        for one, weight in zip(whole.messages, whole.weights, strict=True)
+    ]
+    left = model.clamped_by_turns(weighed, settings.budget, delivered=delivered)
+    assert [one.document() for one in found.messages] == [
+        {name: one[name] for name in one if name != "weight"} for one in left
+    ]
+    assert found.sent_tokens == sum(found.weights) == found.last_cut.tokens
 
 
 @pytest.mark.parametrize(
