@@ -19,10 +19,10 @@ STEPS: Final = (
     400_000,
     1_000_000,
 )
-_WRITTEN: Final = re.compile(r"([0-9][0-9_,' ]*)(?:\.([0-9]{1,3}))?\s*([kKmM]?)")
+_WRITTEN: Final = re.compile(r"([0-9][0-9_,' ]{0,30})(?:\.([0-9]{1,3}))?\s*([kKmM]?)")
 _UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 #: No model reads more, and no count of ours can overflow below it.
-_MOST: Final = 1_000_000_000
+LARGEST: Final = 1_000_000_000
 
 
 def step(budget: int, direction: int) -> int:
@@ -42,4 +42,4 @@ def parse_budget(text: str) -> int | None:
         return None
     whole = int(re.sub(r"[^0-9]", "", match[1]))
     budget = whole * unit + (int(match[2]) * unit // 10 ** len(match[2]) if match[2] else 0)
-    return budget if 0 < budget <= _MOST else None
+    return budget if 0 < budget <= LARGEST else None

@@ -15,7 +15,7 @@ COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 
 def script_for(shell: str) -> str:
     """The completion script of a shell."""
-    return _made(click.Command(PROGRAM), shell).source()
+    return ShellComplete.source(_made(click.Command(PROGRAM), shell))  # click's own for bash starts it
 
 
 def complete(program: click.Command, instruction: str) -> int:

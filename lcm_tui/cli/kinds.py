@@ -6,6 +6,7 @@ A refusal is one sentence, with the code and details of the engine's own command
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -286,7 +287,12 @@ class FilePath(Kind[Path]):
             Text().read(name, value)
         if not value:
             raise invalid(name, "is empty; give a path")
-        return Path(value).expanduser()
+        from lcm_core.settings.resolve import is_too_long  # here: help does without the settings
+
+        path = Path(os.path.expanduser(value))  # unlike that of Path, it leaves an unknown user alone
+        if is_too_long(path):
+            raise invalid(name, "is longer than a path can be; give another one")
+        return path
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import pkgutil
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 import pytest
 from lcm_core.engine_rules import NAMED
+from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.host.listing import Storage
 from lcm_core.operations.drafting import batch, rules
 from lcm_core.operations.repair import BadKind
@@ -20,6 +23,7 @@ from lcm_tui.cli.commands import repair, sessions, tool
 from lcm_tui.cli.declaring import Argument, Option, command, declared_in, gathered
 from lcm_tui.cli.kinds import WholeNumber
 from tests.cli.support import run
+from tests.conftest import DatabaseFactory
 
 
 @dataclass(frozen=True)
@@ -121,3 +125,59 @@ def test_help_for_programs_lists_every_command():
     assert "summaries show <summary-id>" in data["commands"]
     assert "--role <role>" in data["options"]["messages list"]
     assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id|summary-id>]"]
+
+
+#: What is longer than anything that is counted, dated or named.
+LONG = (
+    "9" * 4301,
+    "9" * 4301 + "k",
+    f"-{'9' * 4301}",
+    f"0.{'9' * 4301}",
+    f"{'9' * 4301}h",
+    f"{'9' * 4301}MB",
+)
+LONG_TOO = (
+    "9" * 4301 + "-01-01",
+    "2026-03-02T00:00:00." + "9" * 4301 + "Z",
+    "x" * 5000,
+    "/x" * 2500,
+    "~" * 5000,
+)
+
+
+def test_a_value_of_any_length_is_read_or_refused():
+    shapes = [one.shape for command in registry.every() for one in command.parameters]
+    kinds = {
+        repr(vars(kind)) + repr(type(kind)): kind for shape in shapes if (kind := shape.kind) is not None
+    }
+    assert len(kinds) > 20
+    for kind in kinds.values():
+        for value in (*LONG, *LONG_TOO):
+            found = None
+            with contextlib.suppress(UsageError, NotFoundError):
+                found = kind.read("name", value)
+            assert not isinstance(found, int) or abs(found) < 2**53
+            assert not isinstance(found, Path) or len(str(found)) <= 4096
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("context", "show", "1", "--budget", "9" * 4301),
+        ("status", "--db", "x" * 5000),
+        ("status", "--db", "/x" * 2500),
+        ("status", "--db", "é" * 2500),
+        ("status", "--openclaw-dir", "/x" * 2500),
+        ("status", "--config", "x" * 256),
+        ("sessions", "list", "--sessions", "x" * 5000),
+        ("restore", "x" * 5000),
+        ("report", "--output", "x" * 5000),
+    ],
+)
+def test_a_number_or_a_path_that_nothing_has_is_a_mistake_of_usage(
+    words: tuple[str, ...], database_file: DatabaseFactory
+):
+    refused = run(*words, *(() if "--db" in words else ("--db", database_file("0.15.3"))))
+    assert (refused.code, refused.out) == (2, "")
+    assert len(refused.err) < 1000
+    assert refused.err.count("\n") == 1

@@ -229,6 +229,7 @@ def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_prints_a_script_for_the_shell(shell: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     assert "_LCM_TUI_COMPLETE" in run("completion", shell).out
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     assert run("completion").out == run("completion", shell).out

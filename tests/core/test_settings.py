@@ -22,10 +22,11 @@ from lcm_core.settings import (
     json5,
     resolve,
 )
-from lcm_core.settings.config_files import default_user_file
+from lcm_core.settings.config_files import _KNOWN, default_user_file
 from lcm_core.settings.engine import KEYS
 from lcm_core.settings.resolve import ENV_NAMES
 from lcm_core.settings.show import config_value, config_view
+from lcm_core.settings.summary import _FIELDS
 
 #: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
 ENGINE_TABLE = """
@@ -638,6 +639,36 @@ def test_mistakes_in_our_own_file_are_noted_one_by_one(home: Path, tmp_path: Pat
         (Problem.INVALID_VALUE, "check_seconds"),
         (Problem.INVALID_VALUE, "keys.up"),
     }
+
+
+#: Values of every type of TOML, also at their limits.
+WRITTEN = (
+    '"text"', '""', '"   "', "'a\\\\b'", '"""two\nlines"""', '"\\u001b[2J\\u202e"', '"' + "9" * 5000 + '"',
+    "0", "-1", "5", "9007199254740992", "9" * 19, "9" * 400, "0x" + "f" * 5000, "0b1", "0o7",
+    "0.5", "-0.0", "1e400", "-inf", "nan", "true", "false",
+    "1979-05-27T07:32:00Z", "1979-05-27T00:32:00-07:00",
+    "1979-05-27T07:32:00.999999", "1979-05-27", "07:32:00",
+    "[]", "[1, 1979-05-27]", "[[]]", "{}", "{ a = 1979-05-27 }", "[{ a = 1 }]",
+)  # fmt: skip
+OURS = (*_KNOWN, *(f"summary.{name}" for name in _FIELDS), "keys.reload", "unknown")
+
+
+@pytest.mark.parametrize("key", OURS)
+def test_any_value_of_any_key_of_ours_is_used_or_noted(home: Path, tmp_path: Path, key: str):
+    path = tmp_path / "own.toml"
+    for written in WRITTEN:
+        path.write_text(f"{key} = {written}\n")
+        settings = resolve(Options(), {"LCM_TUI_CONFIG": str(path)}, home=home)
+        for one in settings.diagnostics:
+            assert one.message.endswith(".")
+            assert len(one.message) < 300
+        if written[:4] in ("1979", "07:3"):
+            assert len(settings.diagnostics) == 1
+            known = "known" if key == "unknown" else written[:10].replace("T", " ")
+            assert known in settings.diagnostics[0].message
+        assert settings.budget.value is None or 0 < settings.budget.value <= 1_000_000_000
+        config_view(settings)
+        json.dumps([settings.theme.value, dict(settings.keys), settings.check_seconds.value])
 
 
 @pytest.mark.parametrize("content", [b"budget = ", b"\xff", None, b"keys = 5"])

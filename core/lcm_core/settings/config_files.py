@@ -10,8 +10,10 @@ from typing import TypeVar
 
 import platformdirs
 
+from lcm_core.budget import LARGEST as LARGEST_BUDGET
 from lcm_core.private_files import read_limited, reason_of
 from lcm_core.settings.values import (
+    LARGEST_NUMBER,
     MAX_CONFIG_BYTES,
     Diagnostic,
     Json,
@@ -45,8 +47,8 @@ _KNOWN = (
     "write_unknown_schema",
 )
 
-budget_tokens = integer(1)
-megabytes = integer(0)
+budget_tokens = integer(1, LARGEST_BUDGET)
+megabytes = integer(0, LARGEST_NUMBER)
 seconds = real_number(0, 86_400)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -257,13 +258,27 @@ def expand(given: str | PurePath, home: Path) -> Path:
     return home.joinpath(*path.parts[1:]) if path.parts[:1] == ("~",) else path
 
 
+def is_too_long(path: Path) -> bool:
+    """Whether no file can have this path, or a name in it."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    except ValueError:  # a NUL in it
+        return False
+    return False
+
+
 def _option(name: str, given: str | PurePath | None, home: Path) -> Sourced[Path] | None:
     """A path of the command line; an empty one (an unset shell variable) must not mean the default."""
     if given is None:
         return None
     if not str(given).strip():
         raise UsageError(f"{name} is empty; give a path or omit it.", details={"option": name})
-    return Sourced(expand(given, home), SettingSource.COMMAND_LINE, name)
+    path = expand(given, home)
+    if is_too_long(path):
+        raise UsageError(f"{name} is longer than a path can be; give another one.", details={"option": name})
+    return Sourced(path, SettingSource.COMMAND_LINE, name)
 
 
 def _session_store(given: Json, home: Path, notes: list[Diagnostic]) -> Sourced[Path] | None:
@@ -298,7 +313,7 @@ def _from_environment(name: str, environ: Mapping[str, str], home: Path) -> Sour
 def _state_dir(options: Options, environ: Mapping[str, str], home: Path) -> Sourced[Path]:
     """--openclaw-dir, LCM_OPENCLAW_DIR, OPENCLAW_STATE_DIR, OPENCLAW_HOME/.openclaw, HOME/.openclaw."""
     if options.openclaw_dir is not None and str(options.openclaw_dir).strip():
-        return Sourced(expand(options.openclaw_dir, home), SettingSource.COMMAND_LINE, "--openclaw-dir")
+        return _option("--openclaw-dir", options.openclaw_dir, home) or Sourced(home)
     for name in _STATE_ENV:
         found = _from_environment(name, environ, home)
         if found is not None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from lcm_core.settings.engine import EngineSettings, Key, first_valid
 from lcm_core.settings.host_config import MASK, HostVariables, PluginConfig
 from lcm_core.settings.values import (
+    LARGEST_NUMBER,
     Diagnostic,
     Json,
     Problem,
@@ -48,7 +49,7 @@ _FIELDS: Final = {
     "base_url": address,
     "input_price": real_number(0),
     "output_price": real_number(0),
-    "max_calls": integer(1),
+    "max_calls": integer(1, LARGEST_NUMBER),
     "max_cost": real_number(0),
 }
 

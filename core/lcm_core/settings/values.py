@@ -20,6 +20,9 @@ T_co = TypeVar("T_co", covariant=True)
 #: A config file is read whole; one beyond this size is not a config file.
 MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
+#: The largest number of ours: what is counted with it is exact in every program.
+LARGEST_NUMBER = 2**53 - 1
+
 #: Values longer than this are cut in diagnostics.
 _SHOWN_CHARACTERS = 60
 
@@ -100,10 +103,14 @@ def invalid_value(
         shown = "an object"  # not quoted: there may be a secret in it
     elif isinstance(value, Sequence) and not isinstance(value, str):
         shown = "a list"
+    elif (
+        isinstance(value, int) and abs(value) >= 10**_SHOWN_CHARACTERS
+    ):  # Python writes out no number of any length
+        shown = "a number of very many digits"
     else:
         import json  # of mistakes alone, and every start would pay for it
 
-        shown = json.dumps(value, ensure_ascii=False)
+        shown = json.dumps(value, ensure_ascii=False, default=str)  # a date of TOML
     if len(shown) > _SHOWN_CHARACTERS:
         shown = shown[: _SHOWN_CHARACTERS - 1] + "…"
     return Diagnostic(Problem.INVALID_VALUE, where, f"{where} is {shown}, {reason}; {then}.")
@@ -138,12 +145,12 @@ def parsed(
 
 def _range_words(minimum: float | None, maximum: float | None) -> str:
     if minimum is not None and maximum is not None:
-        return f"between {minimum:g} and {maximum:g}"
+        return f"between {minimum:,} and {maximum:,}"
     return f"of at least {minimum:g}" if minimum is not None else "that is finite"
 
 
-def integer(minimum: int | None = None) -> Callable[[Json], int]:
-    """A whole number; numeric text is accepted, as in the variables."""
+def integer(minimum: int | None = None, maximum: int | None = None) -> Callable[[Json], int]:
+    """A whole number in a closed range; numeric text is accepted, as in the variables."""
 
     def parse(value: Json) -> int:
         if isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,15}", value.strip()):
@@ -154,6 +161,8 @@ def integer(minimum: int | None = None) -> Callable[[Json], int]:
             raise ValueError("which is not a whole number")
         if minimum is not None and value < minimum:
             raise ValueError(f"but must be a number {_range_words(minimum, None)}")
+        if maximum is not None and value > maximum:
+            raise ValueError(f"but must be a number {_range_words(minimum, maximum)}")
         return value
 
     return parse
@@ -170,6 +179,8 @@ def real_number(minimum: float, maximum: float | None = None) -> Callable[[Json]
                 raise ValueError("which is not a number") from None
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise ValueError("which is not a number")
+        if isinstance(value, int) and abs(value) >= 10**300:
+            value = math.inf
         if not math.isfinite(value) or value < minimum or (maximum is not None and value > maximum):
             raise ValueError(f"but must be a number {_range_words(minimum, maximum)}")
         return float(value)
