@@ -23,7 +23,11 @@ def complete(program: click.Command, instruction: str) -> int:
     shell = instruction.removesuffix("_complete")
     if get_completion_class(shell) is None:
         return 1
-    sys.stdout.write(_made(program, shell).complete() + "\n")
+    try:
+        answer = _made(program, shell).complete()
+    except (LookupError, ValueError):  # the variables of the question are missing, or say nothing
+        return 1
+    sys.stdout.write(answer + "\n")
     return 0
 
 

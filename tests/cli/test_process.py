@@ -227,6 +227,14 @@ def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
     assert start(env=env).stdout.split() == [f"plain,{word}" for word in expected]
 
 
+@pytest.mark.parametrize("place", ["words", "", "-1", "9" * 4400, "99999999999999999999", None])
+def test_a_shell_that_asks_nonsense_gets_no_traceback(place: str | None):
+    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui 'conv"}
+    asked = start(env=env if place is None else env | {"COMP_CWORD": place})
+    assert asked.stderr == ""
+    assert asked.returncode in (0, 1)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_prints_a_script_for_the_shell(shell: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
