@@ -9,6 +9,7 @@ from lcm_core.host.ingestion import Ingestion
 from lcm_core.ingest.jsonl import read_moment
 from lcm_core.store.host_sessions import OutboxRow
 from lcm_core.times import iso_z
+from lcm_core.wording import counted
 
 from lcm_tui.cli.answer import Run
 from lcm_tui.cli.documents import Document
@@ -26,6 +27,11 @@ def document(found: Ingesting) -> Document:
         "behind": len(found.lagging),
         "items": [_item(one) for one in found.compared],
         "problems": [{"path": str(one.path), "reason": one.reason} for one in found.problems],
+        "badLines": [
+            {"agent": one.agent, "sessionId": one.session_id, "lines": lines}
+            for one, lines in found.bad_lines.items()
+        ],
+        "checkpoints": found.checkpoints,
     }
 
 
@@ -71,6 +77,10 @@ def blocks(run: Run, found: Ingesting) -> list[Block]:
     if found.lagging:
         said.append(_table(run, found.lagging))
     said += [Note(one.sentence) for one in found.problems[:_PROBLEMS]]
+    said += [
+        Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read.")
+        for one, lines in list(found.bad_lines.items())[:_PROBLEMS]
+    ]
     return said
 
 

@@ -14,6 +14,7 @@ from lcm_core.change.known_schema import unknown_parts
 from lcm_core.errors import ExitCode
 from lcm_core.host.ingestion import ingestions
 from lcm_core.host.listing import list_sessions
+from lcm_core.host.transcripts import COUNTED_BYTES, bad_lines
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
 from lcm_core.store.growth import Growth, growth_of_all
@@ -34,6 +35,10 @@ from lcm_tui.views.ingesting import Ingesting, summary
 
 #: Bytes of a WAL that are examined: half a second.
 _MOST_OF_WAL: Final = 128 * 1024 * 1024
+
+
+#: Session files, the newest, whose lines are counted.
+_FILES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +68,20 @@ async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
     """Read everything that the command prints."""
     listing = await asyncio.to_thread(list_sessions, settings.sessions.value)
     compared = await ingestions(reader, listing.sessions, settings.engine)
+    in_files = [one for one in listing.sessions if one.live_file is not None][:_FILES]
+    unreadable = await asyncio.to_thread(bad_lines, in_files, COUNTED_BYTES)
     return DatabaseStatus(
         reader.schema,
         file_state(settings.database.value),
         await asyncio.to_thread(_wal, settings.database.value),
         await database_statistics(reader),
         await growth_of_all(reader),
-        Ingesting(compared, [one for one in listing.problems if settings.sessions.value != one.path]),
+        Ingesting(
+            compared,
+            [one for one in listing.problems if settings.sessions.value != one.path],
+            unreadable,
+            listing.checkpoints,
+        ),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from lcm_tui.widgets.spans import Line, Span
 
 if TYPE_CHECKING:  # neither is known when the first rows are drawn
     from lcm_core.host.ingestion import Ingestion
+    from lcm_core.host.listing import HostSession
     from lcm_core.ingest.sessions import SessionProblem
 
 #: What a moment is called; None: it is not known.
@@ -26,6 +27,8 @@ class Ingesting:
 
     compared: Sequence[Ingestion] = ()
     problems: Sequence[SessionProblem] = ()
+    bad_lines: Mapping[HostSession, int] = field(default_factory=dict)  #: of files, as far as they were read
+    checkpoints: int = 0  #: files that were left out
 
     @property
     def lagging(self) -> list[Ingestion]:
@@ -52,7 +55,7 @@ class Ingesting:
 def summary(found: Ingesting) -> str:
     """One sentence about all of them."""
     if not found.compared:
-        return "not compared: no session of the host's databases has a conversation here"
+        return "not compared: no current session of the host has a conversation here"
     lagging = found.lagging
     of = counted(len(found.compared), "session")
     if not lagging:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -277,9 +278,17 @@ async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
         assert screen.list.cells(1)["state"].text == "active"
 
 
-async def test_without_a_database_of_the_host_nothing_is_said(openclaw_home: Path) -> None:
+async def test_sessions_in_files_are_compared_too(openclaw_home: Path) -> None:
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
-        await wait_for_text(pilot, "on disk")
+        await wait_for_text(pilot, "on disk", "✓ up to date with 8 sessions of the host")
+        await settled(pilot)
+        await pilot.press("enter")
+        await wait_for_text(pilot, "✓ ingesting")
+
+
+async def test_without_sessions_of_the_host_nothing_is_said(openclaw_home: Path) -> None:
+    shutil.rmtree(openclaw_home / "agents")
+    async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
         await settled(pilot)
         assert "ingesting" not in shown(pilot)
         await pilot.press("enter")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from lcm_core.checks import Folders, run_checks
 from lcm_core.errors import ExitCode
+from lcm_core.findings import Report
+from lcm_core.host import transcripts
 from lcm_core.host.ingestion import Ingestion, ingestions
 from lcm_core.host.listing import list_sessions
 from lcm_core.ingest.jsonl import read_moment
+from lcm_core.ingest.transcript import TranscriptScan
 from lcm_core.settings import Options, resolve
 from lcm_core.store.database import Database
 from lcm_core.times import iso_z, sql_utc
@@ -84,50 +90,78 @@ class Host:
         return found
 
 
+class FileHost(Host):
+    """One that keeps its sessions in files."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "agents" / "main" / "sessions" / "one.jsonl"
+
+    def publish(self, *, index: str = "complete", **window: Any) -> None:
+        self.write(self.story.lines)
+
+    def write(self, lines: list[str]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
+        entry = {"sessionId": "one", "sessionFile": "/elsewhere/one.jsonl"}
+        (self.path.parent / "sessions.json").write_text(json.dumps({KEY: entry}))
+
+
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
+
+
+@pytest.fixture
+def file_host(tmp_path: Path) -> FileHost:
+    return FileHost(tmp_path)
+
+
+@pytest.fixture(params=[Host, FileHost], ids=["table", "file"])
+def any_host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    kind: type[Host] = request.param
+    return kind(tmp_path)
 
 
 @pytest.mark.parametrize("index", ["complete", "rebuild"])
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize("missing", [0, 1, 3, 100])
 async def test_what_was_said_and_is_not_stored_is_counted(
-    host: Host, missing: int, ids: bool, index: str
+    any_host: Host, missing: int, ids: bool, index: str
 ) -> None:
-    stored = [name for number in range(3) for name in host.turn(number)]
-    last = host.second
+    stored = [name for number in range(3) for name in any_host.turn(number)]
+    last = any_host.second
     for number in range(missing):
-        host.turn(number)
-    host.publish(index=index)
-    host.store(stored, ids=ids)
-    found = await host.one()
+        any_host.turn(number)
+    any_host.publish(index=index)
+    any_host.store(stored, ids=ids)
+    found = await any_host.one()
     assert (found.conversation_id, found.behind, found.in_flight) == (1, 2 * missing, False)
     assert found.needs_a_look is (missing > 0)
     assert found.behind_since == (read_moment(START_MS + 1000 * (last + 10)) if missing else None)
     assert found.last_entry is not None
-    assert found.last_entry.entry_id == host.story.leaf
+    assert found.last_entry.entry_id == any_host.story.leaf
 
 
-async def test_a_turn_in_flight_is_not_behind(host: Host) -> None:
-    stored = host.turn(1)
-    host.say("user", "question 2")
+async def test_a_turn_in_flight_is_not_behind(any_host: Host) -> None:
+    stored = any_host.turn(1)
+    any_host.say("user", "question 2")
     call = [{"type": "toolCall", "id": "c", "name": "n", "arguments": {}}]
-    host.say("assistant", "", content=call, stopReason="toolUse")
-    host.say("toolResult", "result")
-    host.publish()
-    host.store(stored)
-    found = await host.one()
+    any_host.say("assistant", "", content=call, stopReason="toolUse")
+    any_host.say("toolResult", "result")
+    any_host.publish()
+    any_host.store(stored)
+    found = await any_host.one()
     assert (found.behind, found.in_flight, found.needs_a_look) == (0, True, False)
 
 
-async def test_finished_turns_before_one_in_flight_are_behind(host: Host) -> None:
-    stored = host.turn(1)
-    host.turn(2)
-    host.say("user", "question 3")
-    host.publish()
-    host.store(stored)
-    found = await host.one()
+async def test_finished_turns_before_one_in_flight_are_behind(any_host: Host) -> None:
+    stored = any_host.turn(1)
+    any_host.turn(2)
+    any_host.say("user", "question 3")
+    any_host.publish()
+    any_host.store(stored)
+    found = await any_host.one()
     assert (found.behind, found.in_flight) == (2, True)
 
 
@@ -141,21 +175,21 @@ async def test_a_turn_that_the_host_calls_running_is_not_behind(host: Host) -> N
     assert (found.behind, found.in_flight) == (0, True)
 
 
-async def test_what_the_engine_never_stores_is_not_missing(host: Host) -> None:
-    stored = host.turn(1)
-    host.say("user", "[OpenClaw heartbeat poll]")
-    host.say("assistant", "HEARTBEAT_OK")
-    host.say("user", "Read HEARTBEAT.md and do what it says")
-    host.say("assistant", "heartbeat_ok")
-    host.say("assistant", "shown in a channel", provider="openclaw", model="delivery-mirror")
-    host.say("assistant", "a note by the operator", provider="openclaw", model="gateway-injected")
-    host.say("bashExecution", "ls")
-    host.say("assistant", "", content=[], stopReason="error")
-    host.story.add("custom_message", customType="run-failed-before-reply", content="x")
-    host.story.add("reset", reason="new")
-    host.publish()
-    host.store(stored)
-    found = await host.one()
+async def test_what_the_engine_never_stores_is_not_missing(any_host: Host) -> None:
+    stored = any_host.turn(1)
+    any_host.say("user", "[OpenClaw heartbeat poll]")
+    any_host.say("assistant", "HEARTBEAT_OK")
+    any_host.say("user", "Read HEARTBEAT.md and do what it says")
+    any_host.say("assistant", "heartbeat_ok")
+    any_host.say("assistant", "shown in a channel", provider="openclaw", model="delivery-mirror")
+    any_host.say("assistant", "a note by the operator", provider="openclaw", model="gateway-injected")
+    any_host.say("bashExecution", "ls")
+    any_host.say("assistant", "", content=[], stopReason="error")
+    any_host.story.add("custom_message", customType="run-failed-before-reply", content="x")
+    any_host.story.add("reset", reason="new")
+    any_host.publish()
+    any_host.store(stored)
+    found = await any_host.one()
     assert (found.behind, found.in_flight) == (0, False)
 
 
@@ -166,12 +200,12 @@ async def test_what_the_engine_never_stores_is_not_missing(host: Host) -> None:
         {"LCM_STATELESS_SESSION_PATTERNS": "agent:*:main"},
     ],
 )
-async def test_ignored_sessions_are_left_out(host: Host, environ: dict[str, str]) -> None:
-    host.turn(1)
-    host.publish()
-    host.store([])
-    assert (await host.one()).behind == 2
-    assert await host.compare(**environ) == []
+async def test_ignored_sessions_are_left_out(any_host: Host, environ: dict[str, str]) -> None:
+    any_host.turn(1)
+    any_host.publish()
+    any_host.store([])
+    assert (await any_host.one()).behind == 2
+    assert await any_host.compare(**environ) == []
 
 
 async def test_a_session_without_a_conversation_is_behind_from_its_own_beginning(host: Host) -> None:
@@ -187,28 +221,28 @@ async def test_a_session_without_a_conversation_is_behind_from_its_own_beginning
     assert (await host.one()).behind == 2
 
 
-async def test_sessions_from_before_the_engine_are_not_its_business(host: Host) -> None:
-    host.turn(1)
-    host.publish()
-    assert await host.compare() == []
-    with connect(host.database) as db:
+async def test_sessions_from_before_the_engine_are_not_its_business(any_host: Host) -> None:
+    any_host.turn(1)
+    any_host.publish()
+    assert await any_host.compare() == []
+    with connect(any_host.database) as db:
         db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-11-01 00:00:00')")
-    assert await host.compare() == []
+    assert await any_host.compare() == []
 
 
-async def test_a_committed_turn_is_the_end_where_messages_have_no_entry(host: Host) -> None:
-    stored = [*host.turn(1), *host.turn(2)]
-    host.publish()
-    host.store(stored[:2], ids=False)
-    assert (await host.one()).behind == 2
-    with connect(host.database) as db:
+async def test_a_committed_turn_is_the_end_where_messages_have_no_entry(any_host: Host) -> None:
+    stored = [*any_host.turn(1), *any_host.turn(2)]
+    any_host.publish()
+    any_host.store(stored[:2], ids=False)
+    assert (await any_host.one()).behind == 2
+    with connect(any_host.database) as db:
         db.execute(
             "CREATE TABLE turn_advancements (advancement_key TEXT, session_id TEXT, session_key TEXT, "
             "terminal_entry_id TEXT, committed_at TEXT)"
         )
         row = ("k", "one", KEY, stored[-1], "2026-03-02 09:00:00")
         db.execute("INSERT INTO turn_advancements VALUES (?, ?, ?, ?, ?)", row)
-    found = await host.one()
+    found = await any_host.one()
     assert found.behind == 0
     assert found.end is not None
     assert found.end.committed_at == read_moment("2026-03-02T09:00:00Z")
@@ -233,31 +267,31 @@ def status(host: Host, *more: str) -> Any:
     return run("status", "--openclaw-dir", host.folder, "--json", *more)
 
 
-def test_status_says_it_and_fails_when_asked_to(host: Host) -> None:
-    stored = host.turn(1)
-    host.turn(2)
-    host.publish()
-    host.store(stored)
-    quiet = status(host)
+def test_status_says_it_and_fails_when_asked_to(any_host: Host) -> None:
+    stored = any_host.turn(1)
+    any_host.turn(2)
+    any_host.publish()
+    any_host.store(stored)
+    quiet = status(any_host)
     assert quiet.code == ExitCode.DONE
     told = quiet.data["ingestion"]
     assert (told["compared"], told["behind"], told["items"][0]["behind"]) == (1, 1, 2)
-    loud = status(host, "--fail-on", "behind=5m")
+    loud = status(any_host, "--fail-on", "behind=5m")
     assert loud.code == ExitCode.FINDINGS
     assert json.loads(loud.out)["data"]["ingestion"] == told
-    assert status(host, "--fail-on", f"behind={timedelta(days=90_000).days}d").code == ExitCode.DONE
-    assert status(host, "--fail-on", "sooner").code == ExitCode.USAGE
-    out = run("status", "--openclaw-dir", host.folder).out
+    assert status(any_host, "--fail-on", f"behind={timedelta(days=90_000).days}d").code == ExitCode.DONE
+    assert status(any_host, "--fail-on", "sooner").code == ExitCode.USAGE
+    out = run("status", "--openclaw-dir", any_host.folder).out
     assert "no: 2 messages of 1 of 1 session missing" in out
-    [item] = run("sessions", "list", "--openclaw-dir", host.folder, "--json").data["items"]
+    [item] = run("sessions", "list", "--openclaw-dir", any_host.folder, "--json").data["items"]
     assert (item["conversationId"], item["behind"]) == (1, 2)
 
 
-def test_a_host_that_is_kept_up_with_does_not_fail(host: Host) -> None:
-    stored = host.turn(1)
-    host.publish()
-    host.store(stored)
-    found = status(host, "--fail-on", "behind=1s")
+def test_a_host_that_is_kept_up_with_does_not_fail(any_host: Host) -> None:
+    stored = any_host.turn(1)
+    any_host.publish()
+    any_host.store(stored)
+    found = status(any_host, "--fail-on", "behind=1s")
     assert (found.code, found.data["ingestion"]["behind"]) == (ExitCode.DONE, 0)
 
 
@@ -455,3 +489,102 @@ async def test_an_acknowledgement_that_was_pruned_is_not_missing(host: Host) -> 
     host.store(stored)
     found = await host.one(LCM_PRESERVE_HEARTBEAT_POLL="true", LCM_PRUNE_HEARTBEAT_OK="true")
     assert (found.behind, found.needs_a_look) == (0, False)
+
+
+# -- sessions in files -----------------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_large_file_is_read_as_far_as_is_needed(
+    file_host: FileHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    scanned = transcripts._end_of
+
+    def counted(file: BinaryIO, begin: int, size: int) -> TranscriptScan:
+        read.append(size - begin)
+        return scanned(file, begin, size)
+
+    monkeypatch.setattr(transcripts, "_end_of", counted)
+    for number in range(40):
+        file_host.say("user", f"question {number} " + "x" * 20_000)
+        file_host.say("assistant", f"answer {number}")
+    names = list(file_host.story.texts)
+    file_host.publish()
+    file_host.store(names[:-2])
+    assert (await file_host.one()).behind == 2
+    assert read == [64 * 1024]
+    file_host.database.unlink()
+    file_host.database = new_database(file_host.folder / "lcm.db")
+    file_host.store(names[:10])
+    assert (await file_host.one()).behind == 70
+    assert read[1:] == [64 * 1024, 512 * 1024, file_host.path.stat().st_size]
+
+
+async def test_a_session_in_a_file_is_compared_by_what_it_holds_not_by_its_time(file_host: FileHost) -> None:
+    file_host.turn(1)
+    file_host.publish()
+    os.utime(file_host.path, (2_000_000_000, 2_000_000_000))
+    with connect(file_host.database) as db:
+        db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-10-01 00:00:00')")
+    assert await file_host.compare() == []
+    with connect(file_host.database) as db:
+        db.execute("UPDATE conversations SET created_at = '2026-01-01 00:00:00'")
+    assert (await file_host.one()).behind == 2
+
+
+async def test_what_a_fork_in_a_file_has_copied_is_not_missing(file_host: FileHost) -> None:
+    file_host.turn(1)
+    own = file_host.second
+    file_host.turn(2)
+    begun = read_moment(START_MS + 1000 * own + 5000)
+    assert begun is not None
+    file_host.story.header |= {"parentSession": "/x/parent.jsonl", "timestamp": iso_z(begun)}
+    file_host.publish()
+    with connect(file_host.database) as db:
+        db.execute("INSERT INTO conversations (session_id, created_at) VALUES ('x', '2026-01-01 00:00:00')")
+    assert (await file_host.one()).behind == 2
+
+
+async def test_a_file_that_changes_is_compared_again(file_host: FileHost) -> None:
+    stored = file_host.turn(1)
+    file_host.publish()
+    file_host.store(stored)
+    assert (await file_host.one()).behind == 0
+    file_host.turn(2)
+    file_host.publish()
+    assert (await file_host.one()).behind == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "behind", "bad"),
+    [
+        (lambda lines: [*lines[:3], lines[3] + lines[4], *lines[5:]], 2, 0),
+        (lambda lines: [*lines[:3], "\0" * 500 + lines[3], *lines[4:]], 2, 0),
+        (lambda lines: [*lines[:3], lines[3][:40] + lines[4], *lines[5:]], 1, 1),
+        (lambda lines: [*lines[:2], "{bad", "[1]", *lines[2:]], 2, 2),
+    ],
+)
+def test_status_and_doctor_say_the_same_of_a_file_with_spoiled_lines(
+    spoil: Callable[[list[str]], list[str]], behind: int, bad: int, file_host: FileHost
+) -> None:
+    stored = file_host.turn(1)
+    file_host.turn(2)
+    file_host.write(spoil(file_host.story.lines))
+    file_host.store(stored)
+    told = status(file_host).data["ingestion"]
+    assert (told["compared"], told["items"][0]["behind"]) == (1, behind)
+    assert [one["lines"] for one in told["badLines"]] == ([bad] if bad else [])
+    out = run("status", "--openclaw-dir", file_host.folder).out
+    assert f"no: {behind} message" in out
+    assert ("of session one cannot be read." in out) is bool(bad)
+
+    async def examined() -> Report:
+        folders = Folders(sessions=file_host.folder / "agents")
+        async with await Database.open(file_host.database) as database:
+            return await run_checks(database, only=["H"], folders=folders)
+
+    report = asyncio.run(examined())
+    found = {one.check: one.sentence for one in report.findings()}
+    assert found["H1"].startswith(f"{behind} message")
+    assert ("H3" in found) is bool(bad)
+    assert not bad or f"{bad} line" in found["H3"]

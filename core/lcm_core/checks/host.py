@@ -1,4 +1,4 @@
-"""The checks of what the host has and the engine has not (H1 and H2; docs/host.md, "Is it ingesting?").
+"""The checks of what the host has and the engine has not (H1 to H3; docs/host.md, "Is it ingesting?").
 
 G21 names what the engine itself has noted as never stored, with the host's transcript where it is at hand.
 """
@@ -6,7 +6,8 @@ G21 names what the engine itself has noted as never stored, with the host's tran
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.checks.asking import Run
@@ -14,8 +15,10 @@ from lcm_core.checks.check import BY_DESIGN, SUSPICIOUS, WARNING, Hit, Limits, R
 from lcm_core.findings import CheckScope, RowRef
 from lcm_core.host.entries import SessionEntry
 from lcm_core.host.gaps import FoundGap, find_gaps
-from lcm_core.host.ingestion import Ingestion, ingestions
-from lcm_core.host.listing import list_sessions
+from lcm_core.host.ingestion import Ingestion, ingestions, owners_of
+from lcm_core.host.listing import HostSession, list_sessions
+from lcm_core.host.transcripts import bad_lines
+from lcm_core.records import ConversationId
 from lcm_core.store.state import GAPS
 from lcm_core.text import safe_line
 from lcm_core.times import iso_z
@@ -149,11 +152,47 @@ CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class BadLines:
+    """Sessions in files with lines that cannot be read, and the conversations that they belong to."""
+
+    counts: Mapping[HostSession, int]
+    owners: Mapping[HostSession, ConversationId]
+
+
+def _unreadable(found: BadLines, limits: Limits) -> Iterator[Hit]:
+    for session, count in found.counts.items():
+        owner = found.owners.get(session)
+        rows = () if owner is None else (conversation_row(owner),)
+        name = session.session_key or session.session_id
+        yield hit(
+            SUSPICIOUS, f"{counted(count, 'line')} of session {name} cannot be read.", *rows, owner=owner
+        )
+
+
+LINES: Final[tuple[Rule[BadLines], ...]] = (
+    Rule(
+        "H3",
+        WARNING,
+        "unreadable lines",
+        "Has the transcript of a session lines that cannot be read?",
+        why="A process that dies or races while it appends leaves a record that is cut off. The engine skips "
+        "such a line; `backfill` stores the whole records in it, and `sessions show` names it.",
+        scope=CheckScope.CONVERSATION,
+        find=_unreadable,
+    ),
+)
+
+
 async def read_host_sessions(run: Run) -> None:
-    """H1 and H2: what the host's databases say, beside the conversations."""
+    """H1 to H3: what the host's databases and files say, beside the conversations."""
     folder = run.folders.sessions
-    if folder is None or not run.wants(("H1", "H2")):
+    if folder is None or not run.wants(("H1", "H2", "H3")):
         return
     listing = await asyncio.to_thread(list_sessions, folder)
-    compared = await run.database.read(ingestions, listing.sessions, run.folders.engine)
-    run.ask(CHECKS, compared)
+    if run.wants(("H1", "H2")):
+        compared = await run.database.read(ingestions, listing.sessions, run.folders.engine)
+        run.ask(CHECKS, compared)
+    if run.wants(("H3",)):
+        counts = await asyncio.to_thread(bad_lines, listing.sessions)
+        run.ask(LINES, BadLines(counts, await run.database.read(owners_of, list(counts))))

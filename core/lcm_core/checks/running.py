@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from lcm_core.checks import (
@@ -62,6 +63,7 @@ _OF_MESSAGES: Final[tuple[Check, ...]] = (*messages.TEXT_CHECKS, *messages.CHECK
 _OF_STATE: Final[tuple[Check, ...]] = (*state.CHECKS, *state.NOTED, *state.ENTRIES, *state.ALIKE)
 _OF_SCHEMA: Final[tuple[Check, ...]] = (*database.SPACE, *database.WAL, *database.SCHEMA)
 _OF_WHOLE_FILE: Final[tuple[Check, ...]] = (*search.CHECKS, *database.PAGES)
+_OF_HOST: Final[tuple[Check, ...]] = (*host.CHECKS, *host.LINES)
 
 _ALL: Final[tuple[Check, ...]] = (
     *OF_STRUCTURE,
@@ -74,7 +76,7 @@ _ALL: Final[tuple[Check, ...]] = (
     *loose_ends.PARTS,
     *files.CHECKS,
     *host.NOTED,
-    *host.CHECKS,
+    *_OF_HOST,
 )
 #: All checks by id, in the order in which people count.
 CHECKS: Final[Mapping[str, Check]] = {check.id: check for check in sorted(_ALL, key=lambda one: one.order)}
@@ -105,7 +107,8 @@ TEXTS: Final = frozenset(CHECKS) - STRUCTURE - WHOLE_FILE
 
 _IN_LARGE_FILES: Final = frozenset({"E16", "E17", "E19"})
 _IN_SESSIONS: Final = frozenset({"G6", "G7"})
-_IN_HOST: Final = _ids(host.CHECKS)
+_IN_HOST_DATABASE: Final = "H2"
+_IN_HOST: Final = _ids(_OF_HOST)
 
 
 def choose(wanted: Collection[str] | None) -> list[Check]:
@@ -120,7 +123,7 @@ def choose(wanted: Collection[str] | None) -> list[Check]:
     unknown = sorted(name for name in names if name not in CHECKS and name not in FAMILIES)
     if unknown:
         raise UsageError(
-            f"There is no check {unknown[0]}; ids go from A1 to H2, and a letter from A to H means a family."
+            f"There is no check {unknown[0]}; ids go from A1 to H3, and a letter from A to H means a family."
         )
     return [check for check in CHECKS.values() if check.id in names or check.family in names]
 
@@ -214,15 +217,19 @@ def _why_not(
             else "no folder of large files is known"
         )
     in_host = folders.sessions is not None and bool(host_databases(folders.sessions))
-    if check.id in _IN_HOST and not in_host:
-        return "there is no database of the host" if folders.sessions else "no folder of sessions is known"
-    if check.id in _IN_SESSIONS and not (folders.sessions is not None and folders.sessions.is_dir()):
+    if check.id in _IN_SESSIONS | _IN_HOST and not in_host and not _is_folder(folders.sessions):
         return (
             "the folder of sessions does not exist" if folders.sessions else "no folder of sessions is known"
         )
+    if check.id == _IN_HOST_DATABASE and not in_host:
+        return "there is no database of the host"
     if check.id in _IN_SESSIONS and in_host:
         return SESSIONS_IN_HOST_DATABASE
     return ""
+
+
+def _is_folder(path: Path | None) -> bool:
+    return path is not None and path.is_dir()
 
 
 def _has(schema: Schema, need: str) -> bool:

@@ -10,14 +10,15 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from lcm_core.errors import DatabaseError, NotFoundError
 from lcm_core.host.entries import SessionEntry
 from lcm_core.host.listing import HostSession, HotPlace
-from lcm_core.host.transcripts import newest_values
-from lcm_core.ingest.jsonl import read_moment
+from lcm_core.host.transcripts import newest_in_file, newest_values
+from lcm_core.ingest.jsonl import TranscriptError, read_moment
 from lcm_core.ingest.parts import message_text
 from lcm_core.ingest.skipping import (
     has_failed,
@@ -98,21 +99,33 @@ class _Tail:
 async def ingestions(
     reader: Reader, sessions: Sequence[HostSession], settings: EngineSettings | None
 ) -> list[Ingestion]:
-    """Compare the sessions of a host's tables with their conversations; others are left out.
+    """Compare the sessions that a host goes on with, in its tables or in files, with their conversations.
 
-    A session that its key does not go on with is compared only when it has a conversation of its own.
+    Others are left out. A session with which its key does not go on is compared only when a conversation is
+    its own.
     """
-    hot = [one for one in sessions if isinstance(one.place, HotPlace) and not is_ignored(one, settings)]
-    owners = await owners_of(reader, hot)
+    living = [one for one in sessions if _is_living(one) and not is_ignored(one, settings)]
+    owners = await owners_of(reader, living)
     ends = await engine_ends(reader, owners.values())
     began = await began_at(reader)
     wanted = {
         one: ends[owners[one]] if one in owners else None
-        for one in hot
-        if one in owners or (one.current and _is_of_this_engine(one, began))
+        for one in living
+        if one in owners or (one.current and _is_of_this_engine(one.newest_at, began))
     }
-    tails = await asyncio.to_thread(_tails, wanted)
-    return [_compared(one, end, tails[one], settings) for one, end in wanted.items()]
+    tails = await asyncio.to_thread(
+        _tails, {one: end for one, end in wanted.items() if one.live_file is None}
+    )
+    of_files = await asyncio.to_thread(_of_files, wanted, began, settings)
+    return [
+        _compared(one, end, tails[one], settings) if one in tails else of_files[one]
+        for one, end in wanted.items()
+        if one in tails or one in of_files
+    ]
+
+
+def _is_living(session: HostSession) -> bool:
+    return isinstance(session.place, HotPlace) or session.live_file is not None
 
 
 def is_ignored(session: HostSession, settings: EngineSettings | None) -> bool:
@@ -140,9 +153,9 @@ async def owners_of(reader: Reader, sessions: Iterable[HostSession]) -> dict[Hos
     return {**found, **{one: by_id[one.session_id] for one in several if one.session_id in by_id}}
 
 
-def _is_of_this_engine(session: HostSession, began: datetime | None) -> bool:
-    """Whether something was said in it after the engine had begun: older sessions were never its business."""
-    return began is not None and session.newest_at is not None and session.newest_at > began
+def _is_of_this_engine(newest_at: datetime | None, began: datetime | None) -> bool:
+    """Whether something was said in a session after the engine had begun: else it was never its business."""
+    return began is not None and newest_at is not None and newest_at > began
 
 
 def _tails(wanted: Mapping[HostSession, EngineEnd | None]) -> dict[HostSession, _Tail | str]:
@@ -171,13 +184,52 @@ def _tails_in(
     return found
 
 
+def _of_files(
+    wanted: Mapping[HostSession, EngineEnd | None], began: datetime | None, settings: EngineSettings | None
+) -> dict[HostSession, Ingestion]:
+    """The same of sessions in files. A copy of a file has the time of the copying: what it holds counts."""
+    found = {}
+    for session, end in wanted.items():
+        path = session.live_file
+        if path is None:
+            continue
+        try:
+            one = _of_file(path, session, end, settings)
+        except (TranscriptError, OSError) as error:
+            one = _compared(session, end, str(error), settings)
+        last = one.last_entry
+        if end is not None or (last is not None and _is_of_this_engine(last.created_at, began)):
+            found[session] = one
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _of_file(
+    path: Path, session: HostSession, end: EngineEnd | None, settings: EngineSettings | None
+) -> Ingestion:
+    """Compare a session in a file; *session* has the size and time of the file that was listed."""
+    return _compared(session, end, _tail_of(newest_in_file(path), session, end), settings)
+
+
 def _tail(rows: HostRows, session: HostSession, end: EngineEnd | None) -> _Tail:
     running = session_status(rows, session.session_key) == "running"
+    outbox = outbox_of(rows, session.session_id)
+    return _tail_of(newest_values(rows, session.session_id), session, end, running=running, outbox=outbox)
+
+
+def _tail_of(
+    newest_first: Iterable[tuple[SessionEntry, JsonObject]],
+    session: HostSession,
+    end: EngineEnd | None,
+    *,
+    running: bool = False,
+    outbox: tuple[OutboxRow, ...] = (),
+) -> _Tail:
     newest: list[_Said] = []
     last, stored = None, None  #: how many messages are newer than the newest that is stored
     frontier = None if end is None else end.frontier
     passed = False
-    for seen, (entry, value) in enumerate(newest_values(rows, session.session_id)):
+    for seen, (entry, value) in enumerate(newest_first):
         last = last or entry
         passed = frontier is not None and entry.entry_id == frontier
         if stored is None and end is not None and entry.entry_id in end.entries:
@@ -194,7 +246,7 @@ def _tail(rows: HostRows, session: HostSession, end: EngineEnd | None) -> _Tail:
         since = session.created_at if end is None or end.at is None else end.at + _SECOND
         newest = [one for one in newest if since is None or (one.at is not None and one.at >= since)]
     by_cursor = None if frontier is None else passed
-    return _Tail(last, tuple(newest[::-1]), running, outbox_of(rows, session.session_id), by_cursor)
+    return _Tail(last, tuple(newest[::-1]), running, outbox, by_cursor)
 
 
 def _said(entry: SessionEntry, message: JsonObject) -> _Said:

@@ -105,7 +105,17 @@ class HostSession:
     previous_session_id: str | None
     newest_at: datetime | None  #: UTC; of what is in a file or archive, when that was last written
     place: Place
-    created_at: datetime | None = None  #: of a window: entries that are older were copied into it
+    created_at: datetime | None = (
+        None  #: of a window, or of a fork: entries that are older were copied into it
+    )
+
+    @property
+    def live_file(self) -> Path | None:
+        """The plain file in which the host goes on with it; None: it is elsewhere, packed, or at its end."""
+        place = self.place
+        if self.storage is not Storage.JSONL or not isinstance(place, FilePlace) or place.disk is None:
+            return None
+        return None if place.disk.packed else place.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +372,7 @@ def _of_files(
             None,
             file.modified,
             FilePlace(file.path, file),
+            file.header.started_at if file.header is not None and file.header.parent_session else None,
         )
 
 

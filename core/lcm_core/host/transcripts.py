@@ -7,12 +7,12 @@ walked, the places of all entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from lcm_core.errors import DatabaseError
 from lcm_core.host.active import active_path, path_events
@@ -20,15 +20,20 @@ from lcm_core.host.archives import Source, TextLines, archive_lines, file_of, fr
 from lcm_core.host.entries import SessionEntry, entry_of_line, entry_of_row, value_of
 from lcm_core.host.listing import ArchivePlace, ColdPlace, FilePlace, HostSession, HotPlace
 from lcm_core.ingest.jsonl import (
+    LINE_LIMIT,
     BadLineError,
     Cancelled,
     LineProblem,
+    RawLine,
     TranscriptError,
     check_cancelled,
+    decode_object,
     never_cancelled,
+    open_transcript,
+    scan_lines,
     spliced,
 )
-from lcm_core.ingest.transcript import TranscriptScan
+from lcm_core.ingest.transcript import MISSING, TranscriptScan
 from lcm_core.javascript import JsonObject
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.host_sessions import active_seqs, entry_counts, off_path
@@ -196,6 +201,74 @@ def newest_values(
                 value = {}
             yield entry_of_row(row), value
         stop = start
+
+
+#: Bytes at the end of a file that are read first, and how many times more each time that they do not do.
+_END_BYTES: Final = 64 * 1024
+_MORE: Final = 8
+
+
+def newest_in_file(path: Path) -> Iterator[tuple[SessionEntry, JsonObject]]:
+    """The same of a transcript in a file, of which no more is read than is asked for.
+
+    Raises:
+        TranscriptError: it cannot be read.
+    """
+    given, span = 0, _END_BYTES
+    with open_transcript(path) as file:
+        size = file.seek(0, 2)
+        while True:
+            scan = _end_of(file, max(0, size - span), size)
+            shown, _ = scan.path()
+            origins = scan.columns.origin
+            if span >= size or not any(origins[at] == MISSING for at in scan.markers):
+                for number in reversed(shown[: len(shown) - given]):
+                    yield _entry_at(file, scan, number)
+                given = len(shown)
+            if span >= size:
+                return
+            span *= _MORE
+
+
+def _end_of(file: BinaryIO, begin: int, size: int) -> TranscriptScan:
+    """The lines from a byte on, the one that it lies in left out, to where the file ended at first."""
+    file.seek(begin)
+    if begin:
+        begin += len(file.readline())
+    scan = TranscriptScan()
+    for line in scan_lines(file, offset=begin):
+        if line.offset + line.size > size:
+            break
+        scan.take(line)
+    return scan
+
+
+def _entry_at(file: BinaryIO, scan: TranscriptScan, number: int) -> tuple[SessionEntry, JsonObject]:
+    columns = scan.columns
+    file.seek(columns.offset[number])
+    size = columns.size[number]
+    data = file.read(min(size, LINE_LIMIT))
+    line = RawLine(columns.line[number], columns.offset[number], size, data, size > LINE_LIMIT, ended=True)
+    try:
+        value: JsonObject = {} if line.too_long else decode_object(data)
+    except BadLineError:
+        value = {}
+    return entry_of_line(line), value
+
+
+def bad_lines(sessions: Iterable[HostSession], most: int | None = None) -> dict[HostSession, int]:
+    """The sessions in plain files with lines that cannot be read, and how many; blocks.
+
+    *most*: bytes of a file that is read; larger ones are left out.
+    """
+    found: dict[HostSession, int] = {}
+    for session in sessions:
+        path = session.live_file
+        with suppress(TranscriptError, OSError):
+            if path is not None and (most is None or path.stat().st_size <= most):
+                extent = _extent(TextLines(file_of(path)), never_cancelled)
+                found |= {session: extent.bad_lines} if extent.bad_lines else {}
+    return found
 
 
 # -- what is read as a stream ----------------------------------------------------------------------------

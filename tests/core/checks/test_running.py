@@ -289,7 +289,7 @@ def test_every_check_has_damage_that_it_finds() -> None:
 
     Those of the host and of gaps in its transcripts are held by `test_host_ingestion.py`.
     """
-    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14", "G20", "G21", "H1", "H2"}
+    elsewhere = {"E16", "E17", "E19", "G6", "G7", "G14", "G20", "G21", "H1", "H2", "H3"}
     assert {plant.check for plant in DAMAGES} | elsewhere == set(CHECKS)
 
 
