@@ -10,7 +10,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.growth import growth_of
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, StateRow, engine_state
+from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
 from lcm_core.store.statistics import (
     depth_totals,
     item_totals,
@@ -114,6 +114,7 @@ def _document(found: ShownConversation) -> Document:
         },
         "largeFiles": {"count": files.count, "bytes": files.bytes, "latestAt": files.latest},
         "archiveCause": row.conversation.archive_cause,
+        "transcriptCursor": _state_document(found.state.cursor),
     }
 
 
@@ -138,6 +139,7 @@ def _not_recorded(schema: Schema) -> list[str]:
         "maintenance": MAINTENANCE,
         "bootstrap": BOOTSTRAP,
         "focusBriefs": "focus_briefs",
+        "transcriptCursor": CURSORS,
     }
     fields += [field for field, table in tables.items() if not schema.has(table)]
     return fields if schema.has("conversations", "archive_cause") else [*fields, "archiveCause"]

@@ -8,7 +8,15 @@ from lcm_core.fresh_tail import FreshTail
 from lcm_core.records import Conversation, FocusBrief
 from lcm_core.store.growth import Growth
 from lcm_core.store.schema import Schema
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, EngineState, StateRow
+from lcm_core.store.state import (
+    BOOTSTRAP,
+    CURSORS,
+    MAINTENANCE,
+    TELEMETRY,
+    EngineState,
+    StateRow,
+    keeps_checkpoints,
+)
 from lcm_core.store.statistics import ConversationStatistics, DepthTotal, ItemTotal
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Prose, Table, When
@@ -125,8 +133,22 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.context]),
         _state_block("Telemetry", TELEMETRY, found.state.telemetry, found.schema),
         _state_block("Maintenance", MAINTENANCE, found.state.maintenance, found.schema),
-        _state_block("Transcript", BOOTSTRAP, found.state.bootstrap, found.schema),
+        *_transcript_blocks(found),
     ]
+
+
+def _transcript_blocks(found: ShownConversation) -> list[Block]:
+    """How far the engine has read the host's transcript, and what an older engine left of that."""
+    schema, state = found.schema, found.state
+    blocks: list[Block] = []
+    if schema.has(CURSORS):
+        blocks.append(_state_block("Transcript", CURSORS, state.cursor, schema))
+    if state.bootstrap is not None and not keeps_checkpoints(schema):
+        title = "Transcript, by an older engine (not read any more)"
+        blocks.append(_state_block(title, BOOTSTRAP, state.bootstrap, schema))
+    elif not schema.has(CURSORS):
+        blocks.append(_state_block("Transcript", BOOTSTRAP, state.bootstrap, schema))
+    return blocks
 
 
 def _totals(title: str, rows: list[tuple[Cell, Cell, Cell]]) -> Table:

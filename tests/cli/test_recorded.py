@@ -29,7 +29,10 @@ DIFFERENCES: dict[str, set[tuple[str, str]]] = {
         ("data.schema", "added"),  # which engine's schema it is
         ("data.ingestion", "added"),  # whether it keeps up with its host
     },
-    "conversations.show": {("data.archiveCause", "added")},  # and NOT_ALWAYS
+    "conversations.show": {
+        ("data.archiveCause", "added"),
+        ("data.transcriptCursor", "added"),
+    },  # and NOT_ALWAYS
     "summaries.show": {("data.consumers", "added"), ("data.sources", "added")},  # beside parents and children
     "doctor": {  # theirs has no checks yet
         ("data.available", "changed"),

@@ -19,7 +19,7 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.new_session import plan_new_session
-from lcm_core.operations.prune import plan_archive, plan_delete
+from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive, plan_delete, select
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.records import ConversationId, SummaryId
@@ -386,3 +386,33 @@ def test_dead_checkpoints_of_an_older_engine_are_no_findings(database_copy: Data
     before = dump(path)["conversation_bootstrap_state"]
     commit(path, asyncio.run(planned(path, plan_new_session, 1, 2, now=NOW)))
     assert dump(path)["conversation_bootstrap_state"] == before
+
+
+async def test_a_dead_checkpoint_is_no_lost_transcript(database_copy: DatabaseFactory, tmp_path: Path):
+    folders = TranscriptFolders(tmp_path, tmp_path)
+    counts = {}
+    for version in ("0.15.3", "1.1.0-upgraded"):
+        async with await Database.open(database_copy(version)) as database:
+            counts[version] = len(await database.read(select, Criteria(orphaned=folders)))
+    assert counts["0.15.3"] > counts["1.1.0-upgraded"] == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("1.1-later", "frontier entry id  80192e3e"),
+        ("1.1.0-upgraded", "Transcript, by an older engine (not read any more)"),
+        ("1.1.1-next", "Transcript\nNot recorded by this version."),
+    ],
+)
+def test_a_conversation_shows_how_far_its_transcript_was_read(
+    database_file: DatabaseFactory, version: str, words: str
+):
+    assert words in run_command("conversations", "show", "1", "--db", database_file(version)).out
+    shown = run_command("conversations", "show", "1", "--db", database_file(version), "--json").document
+    cursor = shown["data"]["transcriptCursor"]
+    if version == "1.1-later":
+        assert (cursor["frontierSeq"], cursor["origin"]) == (40, "fresh")
+    else:
+        assert cursor is None
+        assert "transcriptCursor" in shown["meta"]["notRecorded"]

@@ -32,7 +32,7 @@ GAPS: Final = "conversation_transcript_gaps"
 #: The column of MAINTENANCE that grows by one with every write but the first.
 REVISION: Final = "maintenance_revision"
 
-#: Columns of the three tables in the order in which the engine's command prints them; those that it leaves
+#: Columns of these tables in the order in which the engine's command prints them; those that it leaves
 #: out stand last (docs/engine/command.md, "Commands").
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     TELEMETRY: (
@@ -90,6 +90,9 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
         "updated_at",
         "soft_reset_pruned_at",
     ),
+    CURSORS: (
+        *("mode", "cursor", "frontier_entry_id", "frontier_seq", "origin", "created_at", "updated_at"),
+    ),
 }
 
 
@@ -110,6 +113,7 @@ class EngineState:
     maintenance: StateRow | None
     bootstrap: StateRow | None
     files: FileTotals
+    cursor: StateRow | None = None
 
 
 def keeps_checkpoints(schema: Schema) -> bool:
@@ -141,6 +145,7 @@ async def engine_state(reader: Reader, conversation_id: ConversationId) -> Engin
         await _row(reader, MAINTENANCE, conversation_id),
         await _row(reader, BOOTSTRAP, conversation_id),
         await _files(reader, conversation_id),
+        await _row(reader, CURSORS, conversation_id),
     )
 
 
