@@ -50,7 +50,7 @@ def roots() -> tuple[Path, ...]:
 
 
 def make_private(folder: Path) -> Path:
-    """Make a folder, with those above it, and give it back.
+    """Make a folder, with those above it, and give it back. What is made is this user's alone (0700).
 
     Those of `roots`, and what is in them down to *folder*, are this user's alone afterwards (0700),
     existing ones too where they belong to this user and are no symbolic link. Another existing folder stays
@@ -60,14 +60,11 @@ def make_private(folder: Path) -> Path:
         OSError: it cannot be made.
     """
     root = next((one for one in roots() if folder == one or one in folder.parents), None)
-    if root is None:
-        folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        return folder
-    root.parent.mkdir(parents=True, exist_ok=True)
-    inner = [one for one in (folder, *folder.parents) if one == root or root in one.parents]
-    for one in reversed(inner):
-        one.mkdir(mode=_PRIVATE, exist_ok=True)
-        _close(one)
+    for one in reversed((folder, *folder.parents)):
+        if not one.is_dir():
+            one.mkdir(mode=_PRIVATE, exist_ok=True)
+        if root is not None and (one == root or root in one.parents):
+            _close(one)
     return folder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lcm_core import report as reporting
 from lcm_core.checks import run_checks
 from lcm_core.errors import LcmError
-from lcm_core.private_files import write_private
+from lcm_core.private_files import FileNotWrittenError, reason_of, write_private
 from lcm_core.settings import Json
 from lcm_core.store.database import Database
 
@@ -34,7 +34,16 @@ def report(run: Run, to: Path | None) -> Answer:
         "log": reporting.log_entries(logfile.log_path()),
     }
     document = reporting.report_document(parts, now)
-    written = write_private(path, json.dumps(document, indent=2) + "\n", never=[run.settings.database.value])
+    try:
+        text = json.dumps(document, indent=2) + "\n"
+        written = write_private(path, text, never=[run.settings.database.value])
+    except FileNotWrittenError as error:
+        if to is not None:
+            raise
+        why = reason_of(error.__cause__) if isinstance(error.__cause__, OSError) else "it is no folder"
+        raise FileNotWrittenError(
+            f"No report can be written to the current folder ({why}); name a file elsewhere with --to."
+        ) from error
     facts = Facts([("Report", str(written)), ("Size", f"{written.stat().st_size:,} bytes")])
     note = Note("It contains no path, title, key or text. Check it before you send it.")
     data: dict[str, Json] = {"path": str(written), "bytes": written.stat().st_size}

@@ -159,8 +159,12 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         return self._vertical_scrollbar
 
     def _refresh_scrollbars(self) -> None:
-        """The bar is always there, from the start: nothing about it is laid out again."""
-        assert self.vertical_scrollbar.display
+        """The bar is always there, from the start: nothing about it is laid out again.
+
+        A widget that goes gets none: a read that ends late may still fill it.
+        """
+        if self.is_running:
+            self._vertical_scrollbar = self.vertical_scrollbar
 
     def action_move(self, step: int) -> None:
         """Move by one."""

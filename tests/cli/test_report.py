@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -133,6 +134,21 @@ def test_it_never_writes_over_a_file(report: tuple[Path, dict[str, object]], dat
     result = run("report", "--db", database_file("0.15.3"), "--to", target)
     assert result.code == 9
     assert target.read_bytes() == before
+
+
+def test_where_nothing_can_be_written_it_names_the_option(
+    database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def refused(*_: object, **__: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.chdir(tmp_path)
+    database = database_file("0.15.3")
+    monkeypatch.setattr("lcm_core.private_files._create", refused)
+    result = run("report", "--db", database)
+    assert (result.code, result.out) == (9, "")
+    assert "(Read-only file system); name a file elsewhere with --to." in result.err
+    assert "--to" not in run("report", "--db", database, "--to", "x.json").err
 
 
 @pytest.mark.parametrize("kind", ["missing", "no database"])

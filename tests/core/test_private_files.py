@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 from lcm_core.change.backup import make_backup
 from lcm_core.errors import FileMissingError
@@ -17,6 +18,8 @@ from lcm_core.private_files import (
     FileThereError,
     PartialFile,
     as_utf8,
+    drafts_folder,
+    make_private,
     remove_dead,
     write_private,
 )
@@ -34,6 +37,30 @@ def test_a_new_file_is_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.M
     assert written == tmp_path / "out.json"
     assert written.read_text() == "{}\n"
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077, 0])
+@pytest.mark.parametrize("before", ["", ".local", ".local/state", ".local/state/lcm-tui"])
+def test_every_folder_that_is_made_is_for_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int, before: str
+):
+    (tmp_path / before).mkdir(mode=0o755, parents=True, exist_ok=True)
+    for one in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(one, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    there = {one for one in tmp_path.rglob("*") if one.is_dir()}
+    modes = {one: one.stat().st_mode for one in there if one.name != "lcm-tui"}
+    mask = os.umask(umask)
+    try:
+        for folder in (drafts_folder(), Path(platformdirs.user_log_dir("lcm-tui", appauthor=False))):
+            assert make_private(folder).is_dir()
+        make_private(tmp_path / "of an operator" / "deeper" / "still")
+    finally:
+        os.umask(mask)
+    made = {one for one in tmp_path.rglob("*") if one.is_dir()} - modes.keys()
+    assert len(made) >= 5
+    assert {stat.S_IMODE(one.stat().st_mode) for one in made} == {0o700}
+    assert all(one.stat().st_mode == mode for one, mode in modes.items())
 
 
 def test_what_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path):
