@@ -58,6 +58,17 @@ class ContextItems:
             (Timestamp(""),) * len(named),
         )
 
+    @classmethod
+    def of(cls, items: Sequence[ContextItem]) -> ContextItems:
+        """The same items column by column."""
+        return cls(
+            tuple([item.ordinal for item in items]),
+            tuple([item.item_type for item in items]),
+            tuple([item.message_id for item in items]),
+            tuple([item.summary_id for item in items]),
+            tuple([item.created_at for item in items]),
+        )
+
     def __len__(self) -> int:
         return len(self.ordinals)
 

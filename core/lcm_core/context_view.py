@@ -178,18 +178,12 @@ class Tally:
             weight = weights[item]
             if weight is not None and weight.role is not None:
                 _count(protected, weight)
-        outside = {
-            sort: (count - protected.get(sort, (0, 0))[0], tokens - protected.get(sort, (0, 0))[1])
-            for sort, (count, tokens) in self._sums.items()
-        }
-        parts = [(sort, False, *outside[sort]) for sort in outside if outside[sort][0]]
-        parts += [(sort, True, *protected[sort]) for sort in protected]
         return Totals(
             items=len(items),
             messages=len(items) - self._summaries,
             summaries=self._summaries,
             tokens=self.running[-1] if self.running else 0,
-            groups=tuple(_group(*part) for part in sorted(parts, key=_order)),
+            groups=_parted(self._sums, protected),
             dangling=self._dangling,
             foreign=self._foreign,
         )
@@ -199,6 +193,36 @@ def _count(sums: dict[_Sort, tuple[int, int]], weight: Weight) -> None:
     sort = (weight.depth or 0, None) if weight.role is None else (-1, weight.role)
     count, tokens = sums.get(sort, (0, 0))
     sums[sort] = (count + 1, tokens + weight.tokens)
+
+
+def _parted(
+    sums: Mapping[_Sort, tuple[int, int]], protected: Mapping[_Sort, tuple[int, int]]
+) -> tuple[Group, ...]:
+    """The groups of a context, with those of its fresh tail apart."""
+    outside = {
+        sort: (count - protected.get(sort, (0, 0))[0], tokens - protected.get(sort, (0, 0))[1])
+        for sort, (count, tokens) in sums.items()
+    }
+    parts = [(sort, False, *outside[sort]) for sort in outside if outside[sort][0]]
+    parts += [(sort, True, *protected[sort]) for sort in protected]
+    return tuple(_group(*part) for part in sorted(parts, key=_order))
+
+
+def totals_from(sums: store.ContextSums, tail: Iterable[ContextMessage]) -> Totals:
+    """What a context adds up to, from its sums and the messages of its fresh tail; nothing is foreign."""
+    protected: dict[_Sort, tuple[int, int]] = {}
+    for one in tail:
+        count, tokens = protected.get((-1, one.role), (0, 0))
+        protected[-1, one.role] = count + 1, tokens + one.tokens
+    return Totals(
+        items=sums.items,
+        messages=sums.items - sums.summaries,
+        summaries=sums.summaries,
+        tokens=sum(tokens for _, tokens in sums.sorts.values()),
+        groups=_parted(sums.sorts, protected),
+        dangling=sums.items - sum(count for count, _ in sums.sorts.values()),
+        foreign=0,
+    )
 
 
 def totals_of(

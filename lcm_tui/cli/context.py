@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems
-from lcm_core.context_view import Found, findings_at, gap_text, totals_of
-from lcm_core.fresh_tail import FreshTail
-from lcm_core.records import Conversation, FocusBrief, SummaryId, Timestamp
+from lcm_core.context_view import Found, Totals, findings_at, gap_text, totals_from
+from lcm_core.engine_rules import TailRules
+from lcm_core.fresh_tail import FreshTail, fresh_tail
+from lcm_core.records import Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.store.briefs import focus_overlay, list_briefs
-from lcm_core.store.context import ContextEntry, Weight, context_entries, context_items
+from lcm_core.store.context import (
+    ContextEntry,
+    context_entries,
+    context_items,
+    context_sums,
+    newest_items,
+    newest_messages,
+)
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
@@ -26,7 +34,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
-from lcm_tui.cli.tails import tail_of
+from lcm_tui.cli.tails import tail_rules
 from lcm_tui.session import budget_for
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, shown
 from lcm_tui.views.context import kind_words
@@ -40,13 +48,17 @@ MOST_LISTED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ShownContext:
-    """A context with everything that the command prints of it."""
+    """A context with everything that the command prints of it.
+
+    The last of the *items* are those of the *entries*: all of them for programs, the newest for people.
+    """
 
     schema: Schema
     conversation: Conversation
     items: ContextItems
     entries: list[ContextEntry]
     created: Mapping[SummaryId, Timestamp]
+    totals: Totals
     tail: FreshTail
     briefs: list[FocusBrief]
     overlay: FocusOverlay | None
@@ -55,7 +67,12 @@ class ShownContext:
     @property
     def tokens(self) -> int:
         """Stored estimates of all items; a dangling one counts nothing."""
-        return sum(entry.tokens or 0 for entry in self.entries)
+        return self.totals.tokens
+
+    @property
+    def first(self) -> int:
+        """The place among the items of the first entry."""
+        return len(self.items) - len(self.entries)
 
     @property
     def share(self) -> float:
@@ -89,51 +106,51 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
-    items = await context_items(reader, key)
-    entries = await context_entries(reader, list(items))
-    machine = run.presentation.prints_data
-    first = 0 if machine else max(0, len(entries) - MOST_LISTED)  # the others are only counted
-    entries[first:] = [as_text(entry) for entry in entries[first:]]
-    settings = run.settings
+    if run.presentation.prints_data:
+        items, first = await context_items(reader, key), 0
+    else:
+        items, first = await newest_items(reader, key, MOST_LISTED)
+    entries = await context_entries(reader, [items.item(place) for place in range(first, len(items))])
+    tail, protected = await _tail(
+        reader, tail_rules(reader.schema, run.settings, conversation.session_key), key
+    )
     return ShownContext(
         reader.schema,
         conversation,
         items,
-        entries,
+        [as_text(entry) for entry in entries],
         await summaries_created(
             reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
         ),
-        tail_of(list(_raw(entries)), reader.schema, settings, conversation.session_key),
+        totals_from(await context_sums(reader, key), protected),
+        tail,
         [as_text(brief) for brief in await list_briefs(reader, key)],
         await focus_overlay(reader, key, run.zone),
         budget_for(run.settings, budget),
     )
 
 
-def _raw(entries: Sequence[ContextEntry]) -> Iterator[ContextMessage]:
-    """The raw messages among the items, as the rule of the fresh tail wants them."""
-    for entry in entries:
-        if entry.item.message_id is not None and not entry.dangling:
-            yield ContextMessage(
-                entry.item.message_id, entry.item.ordinal, entry.role or "", entry.tokens or 0
-            )
-
-
-def _weight(entry: ContextEntry) -> Weight | None:
-    """What an item weighs, as the checks of a context want it."""
-    if entry.tokens is None or entry.conversation_id is None:
-        return None
-    return Weight(entry.tokens, entry.role, entry.depth, entry.conversation_id)
+async def _tail(
+    reader: Reader, rules: TailRules, key: ConversationId
+) -> tuple[FreshTail, list[ContextMessage]]:
+    """The fresh tail, and its messages; of the context no more is read than the rule needs."""
+    most = max(MOST_LISTED, 2 * rules.fresh_tail_count)
+    while True:
+        raw = await newest_messages(reader, key, most)
+        found = fresh_tail(raw, rules)
+        reached = not rules.keeps_turn_whole or any(one.role == "user" for one in raw)
+        if len(raw) < most or (reached and len(raw) > rules.fresh_tail_count):
+            return found, raw[len(raw) - found.messages :]
+        most *= 8
 
 
 def _findings(found: ShownContext) -> list[list[Found]]:
-    """What is wrong with each item."""
-    return [_findings_of(found, place) for place in range(len(found.entries))]
-
-
-def _findings_of(found: ShownContext, place: int) -> list[Found]:
+    """What is wrong with each entry."""
     owner = found.conversation.conversation_id
-    return findings_at(found.items, place, _weight(found.entries[place]), owner)
+    return [
+        findings_at(found.items, place, entry.weight, owner)
+        for place, entry in enumerate(found.entries, found.first)
+    ]
 
 
 def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
@@ -167,9 +184,9 @@ def context_document(found: ShownContext) -> Document:
         "conversation": documents.conversation(found.conversation),
         "items": items,
         "totals": {
-            "items": len(found.entries),
-            "messages": sum(not entry.is_summary for entry in found.entries),
-            "summaries": sum(entry.is_summary for entry in found.entries),
+            "items": found.totals.items,
+            "messages": found.totals.messages,
+            "summaries": found.totals.summaries,
             "tokens": found.tokens,
             "budget": found.budget,
             "share": found.share,
@@ -196,14 +213,12 @@ def _brief(found: ShownContext, brief: FocusBrief) -> Document:
 
 def context_blocks(run: Run, found: ShownContext) -> list[Block]:
     """The context for people."""
-    summaries = sum(entry.is_summary for entry in found.entries)
-    messages = len(found.entries) - summaries
-    tail = found.tail
-    parts = f"{counted(summaries, 'summary')}, {counted(messages, 'message')}"
+    tail, totals = found.tail, found.totals
+    parts = f"{counted(totals.summaries, 'summary')}, {counted(totals.messages, 'message')}"
     where = "nothing is protected" if tail.first_ordinal is None else f"from ordinal {tail.first_ordinal}"
     facts: list[tuple[str, Cell]] = [
         ("Conversation", found.conversation.called),
-        ("Items", f"{len(found.entries):,}: {parts}"),
+        ("Items", f"{totals.items:,}: {parts}"),
         ("Tokens", f"{found.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
         *_composition(found),
         (
@@ -221,18 +236,17 @@ def context_blocks(run: Run, found: ShownContext) -> list[Block]:
         facts.append(
             ("Focus brief", f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens{stands}")
         )
-    older = len(found.entries) - MOST_LISTED
+    older = totals.items - len(found.entries)
     left_out = [Note(f"The {older:,} older items are not listed; --json lists all.")] if older > 0 else []
     return [Facts(facts), *left_out, _table(run, found)]
 
 
 def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
     """What the context is made of, in the letters that the app uses without colours."""
-    weights = dict(zip(found.items.refs, map(_weight, found.entries), strict=True))
-    totals = totals_of(found.items, weights, found.tail, found.conversation.conversation_id)
-    if totals is not None and totals.groups:
-        yield "Made of", text_of(bar_line(totals.groups, BAR, plain=True))
-        yield "", text_of(legend_line(totals.groups, found.tail, plain=True)).strip()
+    groups = found.totals.groups
+    if groups:
+        yield "Made of", text_of(bar_line(groups, BAR, plain=True))
+        yield "", text_of(legend_line(groups, found.tail, plain=True)).strip()
 
 
 def _stands_for(over: FocusOverlay) -> str:
@@ -254,10 +268,9 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
     gaps = {gap.place: gap_text(gap) for gap in found.items.gaps}
-    first = max(0, len(found.entries) - MOST_LISTED)
-    for place in range(first, len(found.entries)):
-        entry, item = found.entries[place], found.entries[place].item
-        findings = _findings_of(found, place)
+    listed = zip(found.entries, _findings(found), strict=True)
+    for place, (entry, findings) in enumerate(listed, found.first):
+        item = entry.item
         if place in gaps:
             yield ("", "", "", "", "", gaps[place], "")
         notes = [finding.text for finding in findings]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 from lcm_core.change.errors import Moved, context_name, differences, item_name, row_name
 from lcm_core.change.place import (
@@ -310,24 +311,31 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         what = run[0] if len(run) == 1 else f"{run[0]} and {len(run) - 1:,} more" if run else "the end"
         state.moved.append(Moved(context_name(owner), f"as planned around {what}", place))
         return None
-    removed = []
-    for at, planned in enumerate(edit.removed, place.start):
-        row_now = _context_row(state, listing, at)
-        name = f"{context_name(owner)}: {item_name(listing.refs[at])}"
-        state.moved += differences(partial(str, name), planned.without("ordinal"), row_now)
-        removed.append(row_now)
+    removed = _context_rows(state, listing, range(place.start, place.start + len(edit.removed)))
+    for at, planned, row_now in zip(count(place.start), edit.removed, removed, strict=False):
+        name = partial(_item_in, owner, listing.refs[at])
+        state.moved += differences(name, planned.without("ordinal"), row_now)
     done = carry_out(listing, owner, place, removed, edit.inserted)
     return Step(done.splice, done.shifts, done.rowids)
 
 
-def _context_row(state: _State, listing: Listing, at: int) -> Cells:
-    """The whole row of an item, with the ordinal that it has by now."""
-    row = listing.rows[at]
-    if isinstance(row, Cells):
-        return row.but(ordinal=listing.ordinals[at])
-    columns = listed(state.tables[CONTEXT])
-    [found] = state.db.rows(f"SELECT {columns} FROM context_items WHERE rowid = ?", (row,))
-    return Cells.of({**dict(found), "ordinal": listing.ordinals[at]})
+def _item_in(owner: Owner, ref: Ref) -> str:
+    return f"{context_name(owner)}: {item_name(ref)}"
+
+
+def _context_rows(state: _State, listing: Listing, places: range) -> list[Cells]:
+    """The whole rows of some items, with the ordinals that they have by now."""
+    rows = listing.rows[places.start : places.stop]
+    columns = sorted(state.tables[CONTEXT])
+    found = state.db.rows_in(
+        f"SELECT rowid, {listed(columns)} FROM context_items WHERE rowid IN (?*)",
+        [row for row in rows if isinstance(row, int)],
+    )
+    stored = {row[0]: Cells.of(dict(zip(columns, row[1:], strict=True))) for row in found}
+    return [
+        (row if isinstance(row, Cells) else stored[row]).but(ordinal=ordinal)
+        for row, ordinal in zip(rows, listing.ordinals[places.start : places.stop], strict=True)
+    ]
 
 
 def _renumbered(state: _State, listing: Listing, edit: Splice) -> Step | None:

@@ -31,6 +31,7 @@ from lcm_core.store.files import files_by_id
 from lcm_core.store.messages import whole_messages
 from lcm_core.store.rows import StoredRow
 from lcm_core.store.schema import Schema
+from lcm_core.store.statistics import ContextMessage
 from lcm_core.store.summaries import texts_of
 from lcm_core.store.typed import NO_MESSAGE
 from lcm_core.tokens import (
@@ -102,6 +103,94 @@ async def context_items(
     if not reader.schema.has("context_items"):
         return ContextItems()
     return await _rows_from(reader, conversation_id, None, limit, "")
+
+
+async def newest_items(
+    reader: Reader, conversation_id: ConversationId, most: int
+) -> tuple[ContextItems, int]:
+    """The last *most* items of a context, and at which place of what is returned they begin.
+
+    Before them is what their faults depend on: the item before the first, and those that name the same rows.
+    """
+    end = await context_end(reader, conversation_id, least=most + 1, most=most + 1)
+    items, listed = list(end.items), end.items[max(0, len(end.items) - most) :]
+    if not end.is_whole and items:
+        columns = reader.schema.select(
+            "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
+        )
+        for column, named in (
+            ("message_id", {item.message_id for item in listed if item.summary_id is None}),
+            ("summary_id", {item.summary_id for item in listed}),
+        ):
+            alone = " AND c.summary_id IS NULL" if column == "message_id" else ""
+            rows = await reader.rows_in(
+                f"""SELECT {columns} FROM context_items AS c
+                WHERE c.conversation_id = ? AND c.ordinal < ?{alone} AND c.{column} IN (?*)""",
+                named - {None},
+                conversation_id,
+                end.items[0].ordinal,
+            )
+            items += [
+                ContextItem(ordinal, kind or "", message_id, summary_id, created_at or Timestamp(""))
+                for ordinal, kind, message_id, summary_id, created_at in rows
+            ]
+        items.sort(key=lambda item: item.ordinal)
+    return ContextItems.of(items), len(items) - len(listed)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSums:
+    """What a whole context adds up to."""
+
+    items: int
+    summaries: int  #: items that name one
+    sorts: Mapping[tuple[int, str | None], tuple[int, int]]  #: count and tokens: by depth, or -1 and role
+
+
+async def context_sums(reader: Reader, conversation_id: ConversationId) -> ContextSums:
+    """Add up a context within SQLite: of a million items nothing else is read."""
+    if not reader.schema.has("context_items"):
+        return ContextSums(0, 0, {})
+    counted = "count(*) AS n, total(CAST({}.token_count AS INTEGER)) AS tokens"
+    here = "FROM context_items AS c"
+    row = await reader.row(
+        f"SELECT count(*) AS items, count(c.summary_id) AS summaries {here} WHERE c.conversation_id = ?",
+        conversation_id,
+    )
+    sorts: dict[tuple[int, str | None], tuple[int, int]] = {}
+    for role, count, tokens in await reader.rows(
+        f"""SELECT CAST(m.role AS TEXT) AS role, {counted.format("m")} {here}
+        JOIN messages AS m ON m.message_id = c.message_id
+        WHERE c.conversation_id = ? AND c.summary_id IS NULL GROUP BY 1""",
+        conversation_id,
+    ):
+        sorts[-1, role or ""] = count, int(tokens)
+    if reader.schema.has("summaries"):
+        depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
+        for deep, count, tokens in await reader.rows(
+            f"""SELECT {depth} AS depth, {counted.format("s")} {here}
+            JOIN summaries AS s ON s.summary_id = c.summary_id WHERE c.conversation_id = ? GROUP BY 1""",
+            conversation_id,
+        ):
+            sorts[deep or 0, None] = count, int(tokens)
+    return ContextSums(row["items"] if row else 0, row["summaries"] if row else 0, sorts)
+
+
+async def newest_messages(reader: Reader, conversation_id: ConversationId, most: int) -> list[ContextMessage]:
+    """The last *most* raw messages of a context whose rows are there, by ordinal."""
+    if not reader.schema.has("context_items"):
+        return []
+    rows = await reader.rows(
+        f"""SELECT c.message_id, c.ordinal, CAST(m.role AS TEXT) AS role,
+        CAST(m.token_count AS INTEGER) AS token_count
+        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+        WHERE c.conversation_id = ? AND c.summary_id IS NULL ORDER BY c.ordinal DESC LIMIT {most}""",
+        conversation_id,
+    )
+    return [
+        ContextMessage(message_id, ordinal, role or "", tokens or 0)
+        for message_id, ordinal, role, tokens in reversed(rows)
+    ]
 
 
 async def items_now(reader: Reader, conversation_id: ConversationId, known: ContextItems) -> ContextItems:
