@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from lcm_core.host.listing import list_sessions
 from lcm_core.host.transcripts import COUNTED_BYTES, bad_lines
 from lcm_core.settings import Settings
 from lcm_core.store.database import Reader
+from lcm_core.store.engine_work import GapTotals, gap_totals
 from lcm_core.store.growth import Growth, growth_of_all
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
@@ -51,6 +52,7 @@ class DatabaseStatus:
     counted: DatabaseStatistics
     growth: Growth | None
     ingesting: Ingesting
+    gaps: GapTotals | None  #: in what the engine has stored of transcripts
 
 
 def status(run: Run, patience: timedelta | None = None) -> Answer:
@@ -82,6 +84,7 @@ async def load_status(reader: Reader, settings: Settings) -> DatabaseStatus:
             unreadable,
             listing.checkpoints,
         ),
+        await gap_totals(reader),
     )
 
 
@@ -128,6 +131,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "unknown": list(unknown_parts(found.schema)),
         },
         "ingestion": ingesting.document(found.ingesting),
+        **({} if found.gaps is None else {"gaps": asdict(found.gaps)}),
         **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
     }
 
@@ -144,6 +148,15 @@ def _not_read(wal: WalState) -> str:
     return (
         f"{wal.lost_bytes:,} bytes" if wal.lost else number_of(wal.zeros, "page of zeros", "pages of zeros")
     )
+
+
+def _gaps(totals: GapTotals | None) -> list[tuple[str, Cell]]:
+    """What the engine has noted as never stored; nothing where it has noted none."""
+    if totals is None:
+        return []
+    where = f"{number_of(totals.gaps, 'gap')} in {number_of(totals.conversations, 'conversation')}"
+    words = f"{where}, {number_of(totals.entries, 'entry')} never stored; the largest has {totals.largest:,}"
+    return [("  gaps", f"{words}. `{PROGRAM} doctor --check G21` names them")]
 
 
 def _recorded(value: int | None) -> Cell:
@@ -190,6 +203,7 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
         ("  tokens", counted.context_tokens),
         ("Fresh tail", tail),
         ("Ingesting", summary(found.ingesting)),
+        *_gaps(found.gaps),
         ("Compaction pending", _recorded(counted.maintenance_pending)),
         ("  running", _recorded(counted.maintenance_running)),
         ("  failed", _recorded(counted.maintenance_failed)),

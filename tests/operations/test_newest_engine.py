@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from lcm_core.store.database import Database, Reader
 from tests.change.support import Rows, dissolvable, dump, planned, reading, search_faults, undo, unpacked
 from tests.cli.support import run as run_command
 from tests.conftest import DatabaseFactory
-from tests.databases import column, query, run, value
+from tests.databases import column, connect, query, run, value
 from tests.operations.drafting import setting_of
 from tests.operations.fixing import findings_of, fixes_of
 from tests.support import sampled, unpack_database
@@ -416,3 +417,64 @@ def test_a_conversation_shows_how_far_its_transcript_was_read(
     else:
         assert cursor is None
         assert "transcriptCursor" in shown["meta"]["notRecorded"]
+
+
+def scramble(path: Path, seed: int) -> None:
+    """Cursors, keys and gaps as no engine wrote them, within what the schema takes."""
+    chance = random.Random(seed)
+    owners = column(path, "SELECT conversation_id FROM conversations")
+    messages = [*column(path, "SELECT message_id FROM messages"), None]
+    entries = column(path, "SELECT transcript_entry_id FROM messages WHERE transcript_entry_id IS NOT NULL")
+    entries += ["", "a\x00b", "\u202e", "%", *map(str, range(4))]
+    with connect(path) as db:
+        db.execute(f"DELETE FROM {GAPS}")
+        for number in range(12):
+            db.execute(
+                f"""INSERT OR IGNORE INTO {GAPS} (conversation_id, first_entry_id, last_entry_id,
+                first_visible_seq, last_visible_seq, entry_count, prev_message_id, next_message_id, source)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'x')""",
+                (
+                    *(chance.choice(owners), chance.choice(entries[-8:]), chance.choice(entries[-8:])),
+                    *(number, -number, number),
+                    *(chance.choice(messages), chance.choice(messages)),
+                ),
+            )
+        for _ in range(40):
+            db.execute(
+                f"INSERT OR IGNORE INTO {KEYS} VALUES (?, ?, ?, '', '2026-09-20 13:50:00')",
+                (chance.choice(owners), chance.choice(entries), chance.choice(["", "k"])),
+            )
+        db.execute(f"DELETE FROM {CURSORS} WHERE conversation_id = ?", (chance.choice(owners),))
+
+
+@pytest.mark.parametrize("seed", sampled(range(12), range(1)))
+def test_whatever_is_noted_of_entries_comes_back(database_copy: DatabaseFactory, tmp_path: Path, seed: int):
+    path = database_copy("1.1-later")
+    run(path, ENDED, SPLIT)
+    scramble(path, seed)
+    chance = random.Random(seed)
+    one, other = chance.sample([1, 2, 3, 5, 6, 9, 10], 2)
+    file = an_export(path, one, tmp_path)
+    made_and_undone(path, imports(path, file))
+    made_and_undone(path, [asyncio.run(planned(path, plan_merge, [10], now=NOW))])
+    made_and_undone(
+        path, [asyncio.run(planned(path, plan_transplant, 1, other if other != 1 else 2, now=NOW))]
+    )
+    after = made_and_undone(path, deletions(path, one))
+    assert all(
+        row["conversation_id"] != one for table in (CURSORS, KEYS, GAPS) for row in rows_in(after, table)
+    )
+    gone = {row["message_id"] for row in rows_in(dump(path), "messages") if row["conversation_id"] == one}
+    for row in rows_in(after, GAPS):
+        assert gone.isdisjoint({row["prev_message_id"], row["next_message_id"]})
+
+
+def test_the_status_sums_up_gaps(database_file: DatabaseFactory):
+    path = database_file("1.1-later")
+    shown = run_command("status", "--db", path, "--json").data["gaps"]
+    assert shown == {"conversations": 2, "gaps": 2, "entries": 8, "largest": 4}
+    assert (
+        "2 gaps in 2 conversations, 8 entries never stored; the largest has 4"
+        in run_command("status", "--db", path).out
+    )
+    assert "gaps" not in run_command("status", "--db", database_file("1.1.1-next"), "--json").data

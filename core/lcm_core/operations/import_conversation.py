@@ -241,7 +241,7 @@ class _Importing:
             names = [row[column] for row in file.rows.get(table, ())]
             used = await ids_taken(reader, table, column, names)
             ids[table] = {one: new() if one in used else str(one) for one in names}
-        gaps = [row["gap_id"] for row in file.rows.get(GAPS, ())]
+        gaps = [row.get("gap_id") for row in file.rows.get(GAPS, ())]
         made = cls(file, columns, owner, messages, ids, gaps=await ids_taken(reader, GAPS, "gap_id", gaps))
         if there:
             made.said.append(f"Conversation {number} already exists here, so the import gets a new number")

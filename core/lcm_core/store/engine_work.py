@@ -544,6 +544,26 @@ async def gap_rows(reader: Reader, conversation_id: ConversationId | None) -> li
     return sorted(found, key=lambda one: (one.conversation_id, one.first_seq or 0, one.gap_id))
 
 
+@dataclass(frozen=True, slots=True)
+class GapTotals:
+    """What of all transcripts was never stored, as far as the engine has noted it."""
+
+    conversations: int
+    gaps: int
+    entries: int
+    largest: int  #: entries
+
+
+async def gap_totals(reader: Reader) -> GapTotals | None:
+    """All gaps together; None where none are noted, or none can be."""
+    gaps = await gap_rows(reader, None)
+    if not gaps:
+        return None
+    owners = {one.conversation_id for one in gaps}
+    entries = [one.entries for one in gaps]
+    return GapTotals(len(owners), len(gaps), sum(entries), max(entries))
+
+
 async def _replay_keys(reader: Reader, conversation_id: ConversationId | None) -> list[ReplayCount] | None:
     if not reader.schema.has(REPLAY_KEYS, "idempotency_key"):
         return None
