@@ -146,6 +146,7 @@ class Outdated(Enum):
 
     NO_RANGE = "its range is no longer in the context"
     OTHER_SOURCES = "the context no longer holds what its summaries are made from"
+    CHANGED = "what it is made from was changed since"
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class BatchState:
     items: tuple[PlacedItem, ...]  #: of the context, in its range; none of a batch that has ended
     now: datetime
     in_prefixes: bool = False  #: it is published as far as it is ready; else as a whole
+    changed_by: str | None = None  #: the operation of ours that changed what it is made from
 
     def state_of(self, node: NodeRow) -> NodeState:
         """How far one of its nodes is."""
@@ -232,7 +234,7 @@ class BatchState:
                 refs.get(at) for at in range(node.start, node.end + 1)
             ):
                 return Outdated.OTHER_SOURCES
-        return None
+        return None if self.changed_by is None else Outdated.CHANGED
 
     @property
     def range_exists(self) -> bool:
@@ -469,7 +471,8 @@ def _batch(
     within: tuple[PlacedItem, ...] = ()
     if row.active and row.start is not None and row.end is not None:
         within = tuple(one for one in items if row.start <= one.ordinal <= row.end)
-    return BatchState(row, tuple(nodes), within, now, rows.has_live_ranges)
+    changed_by = rows.changed_by.get(row.batch_id)
+    return BatchState(row, tuple(nodes), within, now, rows.has_live_ranges, changed_by)
 
 
 def _by_owner(rows: Iterable[T], owner: Callable[[T], Key]) -> Mapping[Key, Sequence[T]]:

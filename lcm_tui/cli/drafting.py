@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.change.journal import new_batch_id
-from lcm_core.change.preview import prepared_work_lost
+from lcm_core.change.prepared import prepared_work_lost
 from lcm_core.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.operations.drafting.batch import Batch, BatchOptions
 from lcm_core.operations.drafting.draft import (

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.plan import Plan
+from lcm_core.change.prepared import changed_since
 from lcm_core.engine_work import (
     BatchState,
     ConversationWork,
@@ -94,7 +95,8 @@ def close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
 
 async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: bool) -> _Found:
     owner = (await chosen(reader, named)).conversation_id if named.given else None
-    work = engine_work(await engine_rows(reader, owner), now)
+    rows = replace(await engine_rows(reader, owner), changed_by=await changed_since(reader))
+    work = engine_work(rows, now)
     texts = await prepared_texts(reader, work.rows.nodes) if show_prepared else []
     return _Found(work, texts)
 
@@ -219,6 +221,7 @@ def _work(batch: BatchState) -> Document:
         "publishable": bool(batch.publishable),
         "complete": batch.is_complete,
         "outdated": None if batch.outdated is None else batch.outdated.name.lower(),
+        "changedBy": batch.changed_by,
         "publication": [_step(batch, one) for one in batch.publishable or batch.planned],
         "planned": [_step(batch, one) for one in batch.planned],
     }

@@ -19,6 +19,7 @@ from lcm_core.engine_work import (
     EngineWork,
     Need,
     NodeState,
+    Outdated,
     Spread,
     Step,
     took,
@@ -149,7 +150,8 @@ def prepared_words(one: ConversationWork) -> str | None:
     if batch.published:
         words += f", {len(batch.published):,} more published"
     if batch.outdated is not None:
-        return f"{words}; {batch.outdated.value}, so the engine will discard it"
+        by = f" ({batch.changed_by})" if batch.outdated is Outdated.CHANGED else ""
+        return f"{words}; {batch.outdated.value}{by}, so the engine will discard it"
     if batch.is_complete:
         return f"{words}; complete, waits for the threshold"
     if batch.publishable:

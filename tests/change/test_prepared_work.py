@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcm_core.change.plan import Edit, Plan
+from lcm_core.change.commit import commit
+from lcm_core.change.plan import Edit, Item, Move, Plan, renumbering
 from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.operations.compaction.reading import warnings_of
 from lcm_core.records import ConversationId
 
-from tests.change.support import plan_of, reading, splice, update
+from tests.change.support import context_of, plan_of, reading, splice, undo, update
 from tests.cli.support import run as run_command
 from tests.databases import connect, query, run, value
 
@@ -189,3 +190,56 @@ def test_a_compaction_of_ours_says_what_of_the_engine_s_own_is_lost(path: Path) 
     assert "2 of 5 summaries (45 tokens) are ready" in said
     assert "will discard it where this one replaces or moves what it is made from" in said
     assert compaction_warnings(path, 5) == (), "nothing is prepared there"
+
+
+def outdated_by(path: Path, conversation: int) -> str | None:
+    """The operation that made the batch of a conversation stale, as ``engine`` says it."""
+    [one] = run_command("engine", conversation, "--db", path, "--json").data["conversations"]
+    work = one["work"]
+    assert (work["outdated"] == "changed") == (work["changedBy"] is not None)
+    assert work["changedBy"] is None or work["publication"] == []
+    return None if work["changedBy"] is None else str(work["changedBy"])
+
+
+def test_what_we_changed_in_a_range_is_no_longer_said_to_be_publishable(path: Path) -> None:
+    ref = value(path, "SELECT message_id FROM context_items WHERE conversation_id = 1 AND ordinal = 7")
+    behind = value(path, "SELECT message_id FROM context_items WHERE conversation_id = 1 AND ordinal = 34")
+    commit(path, plan_of(update(path, "messages", "message_id", behind, token_count=1)))
+    commit(path, plan_of(update(path, "messages", "message_id", ref, transcript_entry_id="x")))
+    assert outdated_by(path, 1) is None, "not in the range, or not in the fingerprint"
+    done = commit(path, plan_of(update(path, "messages", "message_id", ref, token_count=1)))
+    assert outdated_by(path, 1) == done.id
+    assert f"was changed since ({done.id})" in run_command("engine", "1", "--db", path).out
+    assert outdated_by(path, 2) is None
+    undone = undo(path, done.id)
+    assert outdated_by(path, 1) is None, "the rows are those of the fingerprint again"
+    again = undo(path, undone.id)
+    assert outdated_by(path, 1) in (done.id, again.id)
+    run(path, "UPDATE pending_compaction_batches SET updated_at = '2099-01-01 00:00:00'")
+    assert outdated_by(path, 1) is None, "planned again"
+    run(path, "UPDATE pending_compaction_batches SET updated_at = 'once'")
+    assert outdated_by(path, 1) is None, "nobody knows when it was planned"
+
+
+def moved(path: Path, first: int) -> Plan:
+    """Everything from an ordinal of conversation 11 on gets the next one."""
+    items = [(at, ref) for at, ref in context_of(path, 11) if at >= first][::-1]
+    return plan_of(
+        renumbering(11, (Move(Item(ref), at, at + 1) for at, ref in items[::-1])), conversation_id=11
+    )
+
+
+def test_a_context_that_we_moved_is_no_longer_said_to_be_publishable(path: Path) -> None:
+    assert outdated_by(path, 11) is None
+    done = commit(path, moved(path, 16))
+    assert outdated_by(path, 11) is None, "behind its range"
+    undo(path, done.id)
+    done = commit(path, moved(path, 0))  # the same items at other ordinals
+    run(
+        path,
+        "UPDATE pending_compaction_batches SET compactable_start_ordinal = compactable_start_ordinal + 1 "
+        "WHERE conversation_id = 11",
+    )
+    [one] = run_command("engine", "11", "--db", path, "--json").data["conversations"]
+    assert one["work"]["outdated"] is not None
+    assert one["work"]["changedBy"] == done.id

@@ -50,6 +50,10 @@ _COLUMNS = """rowid, id, batch, kind, conversation_id, title, export_path, expor
     row_counts, tokens, tool_version, created_at, undoes, undone_by"""
 
 
+#: Kinds whose operations change conversations besides the one that they are noted under.
+SEVERAL: Final = frozenset({"merge", "transplant"})
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What a commit left in the journal. Source: table ``lcm_tui_operations``."""

@@ -20,7 +20,6 @@ from lcm_core.change.plan import (
     KEYS,
     Cells,
     Item,
-    Owner,
     Plan,
     Ref,
     RowChange,
@@ -30,9 +29,10 @@ from lcm_core.change.plan import (
     ref_of,
     row_counts,
 )
+from lcm_core.change.prepared import given_up
 from lcm_core.change.search_index import written_tables
 from lcm_core.change.sql_text import script_of
-from lcm_core.change.verify import ContextChange, Step, Verified, verify
+from lcm_core.change.verify import Step, Verified, verify
 from lcm_core.context_view import Group, groups_of
 from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId
@@ -40,25 +40,7 @@ from lcm_core.store.connecting import Rows
 from lcm_core.store.context import Weight, weights_by_id
 from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
-from lcm_core.store.state import ActiveBatch, active_batches
 from lcm_core.text import safe_line
-
-#: What the fingerprint of an item covers, id and ordinal besides (docs/engine/prepared.md, "Fingerprints").
-_FINGERPRINTED: Mapping[str, Mapping[str, str]] = {
-    "messages": {
-        "content": "the text",
-        "token_count": "the tokens",
-        "created_at": "the time",
-        "role": "the role",
-        "seq": "the place",
-    },
-    "summaries": {
-        "content": "the text",
-        "token_count": "the tokens",
-        "created_at": "the time",
-        "depth": "the depth",
-    },
-}
 
 STOP_THE_HOST = (
     "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
@@ -219,7 +201,7 @@ def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
     )
     if not engine_rules(schema).locks.waits:
         warnings.append(STOP_THE_HOST)
-    warnings += _given_up(db, _rewritten(verified), verified.contexts, schema)
+    warnings += given_up(db, verified.edits, verified.contexts, schema)
     return Preview(
         plan,
         verified.steps,
@@ -237,89 +219,6 @@ def _lock_seconds(plan: Plan, steps: Sequence[Step], schema: Schema) -> float:
     left = iter(steps)
     return max(
         (lock_seconds(islice(left, number), schema) for number in plan.parts or (len(steps),)), default=0.0
-    )
-
-
-async def prepared_work_lost(reader: Reader, summaries: Iterable[str]) -> list[str]:
-    """What a 1.x engine has prepared and gives up when some summaries get other texts."""
-    rewritten: dict[Ref, set[str]] = {one: {"the text"} for one in summaries}
-    return await reader.run(_given_up, rewritten, {}, reader.schema)
-
-
-def _given_up(
-    db: Rows,
-    rewritten: Mapping[Ref, set[str]],
-    contexts: Mapping[Owner, ContextChange],
-    schema: Schema,
-) -> list[str]:
-    """What a 1.x engine has prepared and gives up when this is done.
-
-    docs/engine/prepared.md, "Fingerprints".
-    """
-    said = []
-    for batch in active_batches(db, schema):
-        owner, context = batch.conversation_id, contexts.get(batch.conversation_id)
-        within = _in_range(db, batch)
-        changed = set().union(*(rewritten.get(ref, ()) for ref in within))
-        will = "will discard"
-        if context is not None and (why := _moved_in_range(batch, context)):
-            pass
-        elif changed:
-            why = f"changes {' and '.join(sorted(changed))} of what it is made from"
-        elif context is not None and _behind(batch, context.after) < _behind(batch, context.before):
-            will, why = "may discard", "leaves fewer messages behind its range"
-        else:
-            continue
-        said.append(
-            f"The engine is preparing a compaction of conversation {owner} and {will} it because this "
-            f"{why}: {batch.worth}"
-        )
-    return list(dict.fromkeys(said))
-
-
-def _rewritten(verified: Verified) -> dict[Ref, set[str]]:
-    """The messages and summaries that are stored otherwise afterwards, and what of them an engine notices."""
-    found: dict[Ref, set[str]] = {}
-    for edit in verified.edits:
-        if not (isinstance(edit, RowChange) and edit.table in _FINGERPRINTED and edit.before is not None):
-            continue
-        ref = edit.key["message_id" if edit.table == "messages" else "summary_id"]
-        before, after = edit.before, edit.after
-        changed = {
-            word
-            for name, word in _FINGERPRINTED[edit.table].items()
-            if after is not None and name in after and before.get(name) != after[name]
-        }
-        if isinstance(ref, int | str) and (changed or after is None):
-            found.setdefault(ref, set()).update(changed or {"the rows"})
-    return found
-
-
-def _in_range(db: Rows, batch: ActiveBatch) -> set[Ref]:
-    """What stands in the range of a batch."""
-    sql = """SELECT item_type, message_id, summary_id FROM context_items
-        WHERE conversation_id = ? AND ordinal BETWEEN ? AND ?"""
-    rows = db.tuples(sql, (batch.conversation_id, batch.start, batch.end))
-    return {summary if kind == "summary" else message for kind, message, summary in rows}
-
-
-def _moved_in_range(batch: ActiveBatch, context: ContextChange) -> str | None:
-    """What a change does to the items of a range; None when each stays where it is."""
-    before, after = (
-        [(at, ref) for at, ref in zip(one.ordinals, one.refs, strict=True) if batch.start <= at <= batch.end]
-        for one in (context.before, context.after)
-    )
-    if before == after:
-        return None
-    same = {ref for _, ref in before} <= set(context.after.refs)
-    return "gives what it is made from other ordinals" if same else "replaces what it is made from"
-
-
-def _behind(batch: ActiveBatch, items: Listing) -> int:
-    """Messages behind the range of a batch: the fresh tail is made of them."""
-    return sum(
-        at > batch.end and not isinstance(ref, str)
-        for at, ref in zip(items.ordinals, items.refs, strict=True)
     )
 
 

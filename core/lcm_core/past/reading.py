@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lcm_core.change.journal import Operation, edits_of, gaps, touching
+from lcm_core.change.journal import SEVERAL, Operation, edits_of, gaps, touching
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Cells, Edit, Ref, Splice, ref_of
 from lcm_core.change.verify import Tables
@@ -26,9 +26,6 @@ from lcm_core.past.rebuild import (
 from lcm_core.store.assemblies import snapshot_until
 from lcm_core.store.connecting import Rows, listed, quoted
 from lcm_core.times import iso_z, parse_utc
-
-#: Kinds whose operations change conversations besides the one that they are noted under.
-SEVERAL: Final = frozenset({"merge", "transplant"})
 
 #: Messages that are looked at beyond the last one that was stored later.
 ROWS_BEHIND: Final = 500

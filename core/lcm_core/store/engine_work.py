@@ -7,8 +7,8 @@ number is 0, times stay as they are stored. What the rows mean is in `lcm_core.e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lcm_core.records import Conversation, ConversationId
@@ -207,6 +207,8 @@ class EngineRows:
     without_anchor: Sequence[tuple[ConversationId, int]]  #: messages that were never judged
     epochs: Sequence[EpochRow] | None
     turns: Sequence[TurnCount] | None
+    #: operations of ours that changed what a batch is made from since it was planned, by its id
+    changed_by: Mapping[str, str] = field(default_factory=dict)
     has_live_ranges: bool = False  #: the engine publishes a batch in prefixes, and moves its ranges
     cursors: Sequence[CursorRow] | None = None
     gaps: Sequence[GapRow] | None = None  #: in the order of the transcript

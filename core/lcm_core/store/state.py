@@ -15,7 +15,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment_key, stored_form
 from lcm_core.store.rows import StoredRow, of_conversation, rows_by
 from lcm_core.store.schema import Schema
-from lcm_core.store.typed import number
+from lcm_core.store.typed import number, text
 from lcm_core.wording import counted
 
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
@@ -269,7 +269,9 @@ class PreparedBatch:
 class ActiveBatch:
     """What the engine prepares now, and what is ready of it; ordinals of the context, both included."""
 
+    batch_id: str
     conversation_id: int
+    planned_at: str | None  #: when it was planned, or moved with the context for the last time
     start: int
     end: int
     ready: int  #: summaries whose text waits
@@ -296,8 +298,10 @@ def active_batches(
         return []
     ended = ", ".join(f"'{status}'" for status in sorted(ENDED_BATCHES))
     only, keys = of_conversation("b.conversation_id", conversation_id)
+    when = "b.updated_at" if schema.has(PREPARED_BATCHES, "updated_at") else "NULL"
     rows = db.tuples(
-        f"""SELECT b.conversation_id, b.compactable_start_ordinal, b.compactable_end_ordinal,
+        f"""SELECT b.batch_id, b.conversation_id, {when},
+        b.compactable_start_ordinal, b.compactable_end_ordinal,
         sum(n.status = 'ready'), sum(n.status <> 'promoted'),
         total(CASE n.status WHEN 'ready' THEN n.token_count END)
         FROM {PREPARED_BATCHES} AS b LEFT JOIN {PREPARED_NODES} AS n ON n.batch_id = b.batch_id
@@ -306,8 +310,8 @@ def active_batches(
         keys,
     )
     return [
-        ActiveBatch(owner, start, end, *(number(one) or 0 for one in counts))
-        for owner, start, end, *counts in rows
+        ActiveBatch(str(name), owner, text(when), start, end, *(number(one) or 0 for one in counts))
+        for name, owner, when, start, end, *counts in rows
         if all(isinstance(one, int) for one in (owner, start, end))
     ]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from lcm_core.change.prepared import changed_since
 from lcm_core.engine_work import ConversationWork, EngineWork, engine_work
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
@@ -26,7 +27,8 @@ def clock() -> datetime:
 
 async def load_work(reader: Reader) -> Found:
     """Everything but prepared texts, in one transaction."""
-    work = engine_work(await engine_rows(reader, None), clock())
+    rows = replace(await engine_rows(reader, None), changed_by=await changed_since(reader))
+    work = engine_work(rows, clock())
     return Found(work, {one.conversation_id: one for one in work.conversations})
 
 
