@@ -7,6 +7,7 @@ The engine compares a fingerprint when it publishes; where that differs, what it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from lcm_core.change.journal import SEVERAL, edits_of, touching, undone_now
 from lcm_core.change.place import Listing
@@ -18,6 +19,9 @@ from lcm_core.store.database import Reader
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import ActiveBatch, active_batches
 from lcm_core.times import parse_utc
+
+#: Operations after the plan of a batch that are looked at, the newest first.
+MOST_OPERATIONS: Final = 200
 
 #: What the fingerprint of an item covers, id and ordinal besides (docs/engine/prepared.md, "Fingerprints").
 _FINGERPRINTED: Mapping[str, Mapping[str, str]] = {
@@ -151,8 +155,12 @@ def _newest_that_changed(db: Rows, batch: ActiveBatch) -> str | None:
     undone = undone_now(everything)
     ids = {one.id for one in later}
     within = _in_range(db, batch) if later else set()
-    for one in later:
+    for one in later[:MOST_OPERATIONS]:
         if undone[one.id] is not None or one.undoes in ids:
+            continue
+        if one.export is not None:  # too large to be read for this; most of its conversation changed
+            if one.conversation_id == batch.conversation_id:
+                return one.id
             continue
         try:
             edits = edits_of(db, one)
