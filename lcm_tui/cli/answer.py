@@ -102,8 +102,11 @@ class Run:
     def read(
         self, load: Callable[Concatenate[Reader, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Open the database and run *load* in one read transaction."""
-        return self.work(lambda database: database.read(load, *args, **kwargs))
+        """Open the database and run *load* in one read transaction; what takes long says that it goes on."""
+        from lcm_tui.cli.progress import waiting
+
+        with waiting("Reading", quiet=self.presentation.quiet):
+            return self.work(lambda database: database.read(load, *args, **kwargs))
 
     def work(self, task: Callable[[Database], Awaitable[T]]) -> T:
         """Open the database for a task that reads it several times, or does other things in between."""

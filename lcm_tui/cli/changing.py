@@ -28,6 +28,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.previews import preview_document, rows_document
+from lcm_tui.cli.progress import waiting
 from lcm_tui.cli.working import interruptible, show_and_ask
 from lcm_tui.session import budget_for
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
@@ -117,9 +118,10 @@ class _Changing:
     async def _plan(self) -> _Shown:
         """Plan, and work out what that would do, in one read transaction."""
         path = self.run.settings.database.value
-        async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-            proposal, self.state, preview = await database.read(self._load)
-            return _Shown(proposal, self.state.ahead, preview, database.inode)
+        with waiting("Planning the change", quiet=self.run.presentation.quiet):
+            async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
+                proposal, self.state, preview = await database.read(self._load)
+                return _Shown(proposal, self.state.ahead, preview, database.inode)
 
     async def _load(self, reader: Reader) -> tuple[Proposal, Changing, Preview | None]:
         planned = await self.planner(reader)
@@ -165,7 +167,8 @@ class _Changing:
     def _commit(self, shown: _Shown) -> None:
         """Commit what is ahead one by one; ctrl-C ends it between two, or while the lock is waited for."""
         path, begun = self.run.settings.database.value, len(self.state.done)
-        with interruptible() as stopped:
+        quiet = self.run.presentation.quiet
+        with interruptible() as stopped, waiting("Applying the change", quiet=quiet):
             try:
                 for plan in self.state.ahead:
                     if len(self.state.done) > begun and stopped():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.change.copying import CopyProgress
@@ -16,6 +18,8 @@ from lcm_tui.views.units import bytes_text
 if TYPE_CHECKING:  # a pipe never needs it
     from rich.progress import Progress
 
+#: Work that takes longer than this says that it goes on, and goes on saying so as often.
+SILENT_SECOND: Final = 1.0
 #: It is drawn ten times a second at most.
 _PAUSE_SECONDS: Final = 0.1
 #: Checks that end before this many seconds have passed say nothing.
@@ -34,6 +38,11 @@ class ProgressLine:
         self._drawn = 0.0
         self._text = ""
         self._progress: Progress | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees it."""
+        return self._on
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
         """Show *text*, and *done* of *total*; total 0: nobody knows how much it is."""
@@ -81,6 +90,27 @@ def _made(*, bar: bool) -> Progress:
         redirect_stdout=False,
         redirect_stderr=False,
     )
+
+
+@contextlib.contextmanager
+def waiting(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say *text* and the seconds that have passed, from the second one on; for work that tells nothing."""
+    line, ended, begun = ProgressLine(bar=False), threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not ended.wait(SILENT_SECOND):
+            line.show(f"{text}: {time.monotonic() - begun:.0f} s")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    if line.is_shown and not quiet:  # a pipe has nobody who waits
+        teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if teller.is_alive():
+            teller.join()
+        line.clear()
 
 
 class CopyMeter(ProgressLine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import pty
@@ -9,13 +10,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import CopyProgress, CopyStep
+from lcm_core.store.database import Reader
 
-from lcm_tui.cli import answer, progress, working
+from lcm_tui.cli import answer, changing, progress, working
 from lcm_tui.cli import backup as commands
 from lcm_tui.views import units
 from tests.cli.support import run
@@ -327,11 +331,12 @@ def test_a_person_is_asked_before_a_long_backup(
     assert len(known_backups(path)) == 4
 
 
-def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("COLUMNS", "100")
@@ -346,6 +351,52 @@ def test_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch):
     assert "\n" not in drawn, "one line, drawn over itself"
     assert shown.getvalue().endswith("\x1b[2K"), "the line is erased"
     assert "\x1b[?25h" in shown.getvalue()[len(drawn) :], "and the cursor is back"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("context", "show", 1), ("Reading",)),
+        (("dissolve", "sum_bb692ab9b90b6a49"), ("Planning the change",)),
+        (
+            ("dissolve", "sum_bb692ab9b90b6a49", "--apply", "--yes"),
+            ("Planning the change", "Applying the change"),
+        ),
+        (("context", "show", 1, "--quiet"), ()),
+    ],
+)
+def test_what_takes_long_says_that_it_goes_on(
+    database_copy: DatabaseFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[Any, ...],
+    said: tuple[str, ...],
+):
+    """Each pause of a second has passed at once; the work waits until the line was drawn."""
+    shown: list[str] = []
+    drawn = threading.Event()
+
+    def show(self: progress.ProgressLine, text: str, done: int = 0, total: int = 0) -> None:
+        shown.append(text)
+        drawn.set()
+
+    async def waited(self: Reader, sql: str, *parameters: object) -> Any:
+        if said:
+            await asyncio.to_thread(drawn.wait, 30)
+        return await stored(self, sql, *parameters)
+
+    def committed(*given: Any, **named: Any) -> Any:
+        drawn.clear()
+        drawn.wait(30)
+        return commit(*given, **named)
+
+    stored, commit = Reader.stored, changing.commit
+    monkeypatch.setattr(progress, "SILENT_SECOND", 0.001)
+    monkeypatch.setattr(progress.ProgressLine, "show", show)
+    monkeypatch.setattr(progress.ProgressLine, "is_shown", True)
+    monkeypatch.setattr(Reader, "stored", waited)
+    monkeypatch.setattr(changing, "commit", committed)
+    assert run(*arguments, "--db", database_copy("0.15.3")).code == 0
+    assert list(dict.fromkeys(text.partition(":")[0] for text in shown)) == list(said)
 
 
 def test_where_there_is_no_terminal_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch):
