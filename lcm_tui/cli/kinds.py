@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 #: The largest whole number that every reader of JSON holds exactly.
 MAX_NUMBER = 2**53 - 1
+#: The largest id that SQLite has.
+MAX_ID = 2**63 - 1
 #: A byte that is no UTF-8 as `safe_line` writes it out.
 _WRITTEN_OUT = re.compile("‹0x([89A-F][0-9A-F])›")
 #: Days of a unit, as the engine's own pruning counts them (docs/engine/doctor.md, "Its cleaners").
@@ -140,7 +142,7 @@ class ConversationNumber(Kind[ConversationId]):
         if not value.strip(BLANKS):
             raise no_selector(name)
         number = _number(value)
-        if number is not None and number > MAX_NUMBER:  # which no conversation has
+        if number is not None and number > MAX_ID:  # which no conversation has
             double = float(number)  # as the engine reads it
             raise NotFoundError(
                 f"No conversation matched id {value}.",
@@ -151,7 +153,7 @@ class ConversationNumber(Kind[ConversationId]):
             raise invalid(
                 name, "must be the number of a conversation: `conversations list` shows them", value
             )
-        return ConversationId(WholeNumber(1).read(name, value))
+        return ConversationId(number or WholeNumber(1).read(name, value))
 
 
 def no_selector(name: str) -> UsageError:
@@ -160,17 +162,19 @@ def no_selector(name: str) -> UsageError:
 
 
 class SessionKey(Kind[str]):
-    """The key of a session as the database holds it; blanks around it do not count."""
+    """The key of a session as it was typed: blanks around it count where a key has them."""
 
     def __init__(self, *, blank: bool = False) -> None:
         self.blank = blank  #: whether nothing may be left
 
     def read(self, name: str, value: str) -> str:
         """The key."""
-        key = StoredText().read(name, value).strip(BLANKS)
-        if not (key or self.blank):
+        key = StoredText().read(name, value)
+        if key.strip(BLANKS):
+            return key
+        if not self.blank:
             raise no_selector(name)
-        return key
+        return ""
 
 
 class ConversationOrSummary(Kind[ConversationId | str]):

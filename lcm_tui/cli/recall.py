@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from lcm_core.blanks import as_typed
 from lcm_core.errors import ExitCode, RefusedError
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.private_files import reason_of
@@ -147,9 +148,11 @@ async def in_scope(
     """The conversations that are asked for, with their name for the answer; None: all."""
     if number is None and key is None and agent is None:
         return "all conversations", None
+    listed = await list_conversations(reader)
+    key = key and as_typed(key, {one.conversation.session_key for one in listed})
     chosen = tuple(
         one.conversation.conversation_id
-        for one in await list_conversations(reader)
+        for one in listed
         if (number is None or one.conversation.conversation_id == number)
         and (key is None or one.conversation.session_key == key)
         and (agent is None or one.conversation.agent == agent)

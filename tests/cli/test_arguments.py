@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -410,3 +412,50 @@ def test_what_is_proposed_for_an_id_works(group: str, database_file: DatabaseFac
         message = run("--db", path, group, named, "--json").error["message"]
         proposed = message.partition("Did you mean ")[2].rstrip("?").split()
         assert run("--db", path, *proposed).code == 0
+
+
+KEYS = ("x", "x ", " x", "\tx", "x\u3000", "x\u00a0")
+
+
+@pytest.mark.parametrize("typed", [*KEYS, "  x  ", "x\n"])
+def test_a_session_key_is_found_as_it_was_listed(database_copy: DatabaseFactory, typed: str):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as connection:
+        for number, key in enumerate(KEYS, 1):
+            connection.execute(
+                "UPDATE conversations SET session_key = ? WHERE conversation_id = ?", (key, number)
+            )
+        connection.commit()
+    expected = KEYS.index(typed) + 1 if typed in KEYS else 1
+    named = ("--session-key", typed, "--db", path, "--json")
+    assert run("conversations", "show", *named).data["conversation"]["conversationId"] == expected
+    found = run("grep", "e", "--session-key", typed, "--db", path, "--json").data
+    assert {one["conversationId"] for one in found["hits"]} <= {expected}
+    missing = run("conversations", "show", "--session-key", f"no {typed}", "--db", path, "--json")
+    assert missing.code == 3
+
+
+@pytest.mark.parametrize("number", [2**53 - 1, 2**53, 2**53 + 1, 2**62 + 7, 2**63 - 1])
+def test_what_is_listed_with_a_large_id_can_be_shown(database_copy: DatabaseFactory, number: int):
+    path = database_copy("0.15.3")
+    with closing(sqlite3.connect(path)) as connection:
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        for table in tables:
+            columns = {row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')}
+            if "conversation_id" in columns:
+                connection.execute(
+                    f'UPDATE "{table}" SET conversation_id = ? WHERE conversation_id = 1', (number,)
+                )
+        connection.commit()
+    listed = run("conversations", "list", "--db", path, "--json", "--limit", "500").data["items"]
+    assert number in {one["conversationId"] for one in listed}
+    for words in (("conversations", "show"), ("context", "show"), ("summaries", "map"), ("history", "list")):
+        for named in ((str(number),), ("--conversation-id", str(number))):
+            shown = run(*words, *named, "--db", path, "--json")
+            assert (shown.code, shown.err) == (0, ""), words
+    first = json.loads(run("messages", "list", str(number), "--limit", "2", "--db", path, "--json").out)
+    more = ("--limit", "2", "--cursor", first["pagination"]["nextCursor"], "--db", path, "--json")
+    assert run("messages", "list", str(number), *more).data["items"]
+    assert run("conversations", "show", str(number - 1), "--db", path).code == 3

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lcm_core.blanks import BLANKS
 from lcm_core.errors import NotFoundError
 from lcm_core.records import Conversation, ConversationId, Timestamp
 from lcm_core.store.connecting import Row
@@ -117,21 +118,26 @@ async def get_conversation(reader: Reader, conversation_id: int) -> Conversation
 async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
     """The conversation that a session key means: the active one first, then the newest.
 
+    Blanks around the key do not count, unless a conversation has it with them.
     Source: docs/engine/command.md, "Selecting and filtering".
 
     Raises:
         NotFoundError: no conversation has this key, or this version records no keys.
     """
     row = None
+    bare = session_key.strip(BLANKS)
     if reader.schema.has("conversations", "session_key"):
         active = "c.active DESC," if reader.schema.has("conversations", "active") else ""
         row = await reader.row(
             f"""SELECT {reader.schema.select("conversations", COLUMNS, "c")} FROM conversations AS c
-            WHERE c.session_key = ?
-            ORDER BY {active} julianday(c.created_at) DESC, c.conversation_id DESC LIMIT 1""",
+            WHERE c.session_key IN (?1, ?2)
+            ORDER BY c.session_key = ?1 DESC, {active} julianday(c.created_at) DESC, c.conversation_id DESC
+            LIMIT 1""",
             session_key,
+            bare,
         )
     if row is None:
+        session_key = bare
         raise NotFoundError(
             f"No conversation matched session key {session_key}.",
             code="CONVERSATION_NOT_FOUND",
