@@ -20,6 +20,7 @@ __all__ = [
     "age",
     "engine_label",
     "engine_moment",
+    "format_clock",
     "format_local",
     "format_zoned",
     "iso_z",
@@ -140,6 +141,13 @@ def format_zoned(moment: datetime | None, zone: tzinfo | None = None) -> str:
     if local.strftime("%z")[5:]:  # an offset of old, with seconds, which no stamp has
         zone = UTC
     return f"{format_local(moment, zone)}{_offset(_shifted(moment, zone))}"
+
+
+def format_clock(moment: datetime, zone: tzinfo | None = None) -> str:
+    """As `format_local`; with its offset where the clocks of *zone* are set back and show that time twice."""
+    local = _shifted(moment, zone).replace(tzinfo=None)
+    twice = len({_in_zone(local.replace(fold=fold), zone) for fold in (0, 1)}) > 1
+    return (format_zoned if twice else format_local)(moment, zone)
 
 
 def zone_words(zone: tzinfo | None) -> str:

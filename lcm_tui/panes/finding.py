@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from lcm_core.text import fold
 from textual.widget import Widget
 
 from lcm_tui.widgets.lines import LineView
@@ -63,8 +64,8 @@ class Filter:
 
     @property
     def words(self) -> list[str]:
-        """What a row must hold, in lower case."""
-        return self.needle.casefold().split()
+        """What a row must hold, folded (docs/recall.md, "Spellings")."""
+        return fold(self.needle).split()
 
     def why_not_search(self) -> str | None:
         """A list can always be narrowed."""
@@ -207,11 +208,11 @@ class LineFinder(Generic[K]):
         return False
 
     def _find(self, start: int, step: int) -> bool:
-        view, needle = self._view(), self.needle.casefold()
+        view, needle = self._view(), fold(self.needle)
         count = len(view.keys)
         for at in range(start, start + step * count, step):
             key = view.keys[at % count]
-            if needle in self._text_of(key).casefold():
+            if needle in fold(self._text_of(key)):
                 view.select(key)
                 return True
         return False

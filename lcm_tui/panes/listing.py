@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Se
 from itertools import takewhile
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from lcm_core.text import fold
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
@@ -127,20 +128,20 @@ class Said(Generic[K]):
 
     def __init__(self, text_of: Callable[[K], str]) -> None:
         self._text_of = text_of
-        self._texts: dict[K, str] = {}  #: in lower case
+        self._texts: dict[K, str] = {}  #: folded
 
     def forget(self) -> None:
         """Other rows are shown."""
         self._texts.clear()
 
     def passing(self, keys: Iterable[K], words: Sequence[str]) -> list[K]:
-        """Those of *keys* whose rows hold every one of *words*, which are in lower case."""
+        """Those of *keys* whose rows hold every one of *words*, which are folded."""
         return [key for key in keys if all(word in self._text(key) for word in words)] if words else [*keys]
 
     def _text(self, key: K) -> str:
         text = self._texts.get(key)
         if text is None:
-            text = self._texts[key] = self._text_of(key).casefold()
+            text = self._texts[key] = fold(self._text_of(key))
         return text
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lcm_core.records import Conversation
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
+from lcm_core.text import fold
 from lcm_core.times import format_local, parse_utc, sort_key
 
 from lcm_tui.views.host_session import ON_DISK, session_name, session_state
@@ -254,8 +255,8 @@ class RowFilter:
         return held[2] if held is not None and known else self.learn(key, row, name, zone)
 
     def learn(self, key: RowKey, row: Row, name: str, zone: tzinfo | None) -> str:
-        """What a row says in all its columns, in lower case; it is kept."""
-        text = " ".join(span.text for span in cells_of(row, zone, name).values()).casefold()
+        """What a row says in all its columns, folded; it is kept."""
+        text = fold(" ".join(span.text for span in cells_of(row, zone, name).values()))
         self._said[key] = (row, name, text)
         return text
 

@@ -17,6 +17,7 @@ from lcm_core.findings import (
     Severity,
     finding_key,
 )
+from lcm_core.text import fold
 
 from lcm_tui.views.findings import SEVERITY_WORDS, can_fix, in_order, is_broken_summary
 
@@ -213,7 +214,7 @@ def _words_of(key: str, finding: Finding) -> str:
     owner = "" if finding.conversation_id is None else f"conversation {finding.conversation_id};"
     severity = f"{SEVERITIES[check.severity]} {SEVERITY_WORDS[check.severity]}s"
     parts = (key, check.title, finding.sentence, finding.confidence.value, severity, owner, fix_word(finding))
-    return " ".join(parts).casefold()
+    return fold(" ".join(parts))
 
 
 def _phrases(words: Sequence[str]) -> Sequence[str]:
@@ -228,7 +229,7 @@ def _phrases(words: Sequence[str]) -> Sequence[str]:
 
 
 def _words_of_check(result: CheckResult) -> str:
-    return f"{result.check.id} {result.check.title} {NOT_RUN} {result.reason}".casefold()
+    return fold(f"{result.check.id} {result.check.title} {NOT_RUN} {result.reason}")
 
 
 def _holds(text: str, words: Iterable[str]) -> bool:

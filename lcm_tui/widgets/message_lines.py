@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from lcm_core.ingest.content import ContentPart, PartKind
 from lcm_core.records import SummaryId
 from lcm_core.text import clip, safe_line, safe_text, wrap
-from lcm_core.times import format_local
+from lcm_core.times import format_clock
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, role_style
 from lcm_tui.widgets.wrapped import MEASURE
@@ -83,7 +83,7 @@ def message_lines(
 
 
 def _header(view: MessageView, width: int, zone: tzinfo | None) -> Line:
-    said = format_local(view.moment, zone) if view.moment else view.said_at
+    said = format_clock(view.moment, zone) if view.moment else view.said_at
     tokens = f"{view.tokens:>7,} tok" if view.tokens is not None else ""
     spans = [
         Span(f"{view.number:>5} ", "dim"),

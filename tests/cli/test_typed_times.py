@@ -16,7 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.errors import UsageError
 from lcm_core.past.point import parse_point
-from lcm_core.times import format_local, format_zoned, iso_z, parse_utc, sql_utc, typed_moment, zone_words
+from lcm_core.times import (
+    format_clock,
+    format_local,
+    format_zoned,
+    iso_z,
+    parse_utc,
+    sql_utc,
+    typed_moment,
+    zone_words,
+)
 
 from lcm_tui.screens.search.narrowing import parse_narrowing
 from tests.cli.support import run
@@ -140,6 +149,15 @@ def test_a_day_begins_where_it_begins() -> None:
     assert typed_moment("9999-12-31 23:59", ZoneInfo("America/St_Johns")) is not None
     assert typed_moment("0001-01-01", shanghai) is not None
     assert typed_moment("yesterday", shanghai) is None
+
+
+@pytest.mark.parametrize(("zone", "typed", "moved"), MOVED)
+def test_a_clock_says_which_of_two_hours_it_shows(zone: str, typed: str, moved: int) -> None:
+    where, naive = ZoneInfo(zone), datetime.fromisoformat(typed)
+    shown = [format_clock(naive.replace(tzinfo=where, fold=fold).astimezone(UTC), where) for fold in (0, 1)]
+    assert len(set(shown)) == 2
+    assert all(bool(SHOWN.fullmatch(one)) == (moved < 0) for one in shown)
+    assert format_clock(NOON, where) == format_local(NOON, where)
 
 
 def test_filters_of_the_app_are_local() -> None:

@@ -22,6 +22,8 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.searched import DocumentKind, Filter
 from lcm_core.text import fold, same_spelling
 
+from lcm_tui.panes import finding
+from lcm_tui.panes.listing import Said
 from tests.cli.support import run
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database
@@ -219,3 +221,13 @@ def test_a_piece_of_a_text_is_found_where_it_is(text: str, start: int, length: i
     for first, last in term.places(text):
         assert 0 <= first < last <= len(text)
         assert fold(text[first:last]).strip()
+
+
+def test_filters_of_lists_find_every_spelling() -> None:
+    rows = [text for word in WORDS for text in written(word)]
+    said = Said[int](lambda key: f"row {rows[key]}")
+    for number, (word, bare) in enumerate(WORDS.items()):
+        for typed in (*written(word), word.upper(), bare):
+            words = finding.Filter("a word", lambda: None)
+            words.typed(f"row {typed}")
+            assert {2 * number, 2 * number + 1} <= {*said.passing(range(len(rows)), words.words)}, typed

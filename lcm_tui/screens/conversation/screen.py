@@ -212,7 +212,7 @@ D compares the conversation with the Codex session that it was held in, if the h
         problem = ""
         while True:
             zone = zone_words(self.session.zone)
-            label = f"jump to: seq (120), message id (m4711), or time (2026-03-02 10:00, {zone})"
+            label = f"jump to: seq (120), id (m4711), or time (2026-03-02 10:00 {zone})"
             text = await self.ask(label, text or "", check=self._jump_problem, problem=problem)
             if text is None or not text.strip():
                 return

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from lcm_core.context_view import depth_name
 from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.records import SummaryId
+from lcm_core.text import fold
 
 from lcm_tui.panes.listing import ListPane
 from lcm_tui.panes.marks import MARK, Marks
@@ -71,7 +72,7 @@ class ItemList(ListPane[SummaryId]):
 
     def _text_of(self, key: SummaryId) -> str:
         item = self._item_of(key)
-        return f"{key} #{item.conversation_id} {item.reason} {state_text(item.state)}".casefold()
+        return fold(f"{key} #{item.conversation_id} {item.reason} {state_text(item.state)}")
 
     def why_empty(self) -> str:
         """Nothing passes the filter, or there is nothing."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from lcm_core.change.journal import Operation
-from lcm_core.text import cell_width
+from lcm_core.text import cell_width, fold
 
 from lcm_tui.panes.listing import ListPane, appeared
 from lcm_tui.screens.history.reads import History, when_of
@@ -114,7 +114,7 @@ class OperationList(ListPane[str]):
         return found
 
     def _holds(self, one: Operation, words: Sequence[str]) -> bool:
-        text = f"{one.id} {one.kind} {one.title} {when_of(one, self.zone)} {one.batch or ''}".casefold()
+        text = fold(f"{one.id} {one.kind} {one.title} {when_of(one, self.zone)} {one.batch or ''}")
         return all(word in text for word in words)
 
     def why_empty(self) -> str:
