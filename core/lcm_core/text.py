@@ -222,6 +222,21 @@ def safe_text(text: str) -> str:
     return "\n".join(_expanded(line) if "\t" in line else line for line in text.split("\n"))
 
 
+_COMMANDS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def without_commands(text: str) -> str:
+    """*text* with its lines and tabs; every other control character is made visible, CRLF and CR become LF.
+
+    For what is stored and was written by nobody here, such as the answer of a model.
+    """
+    return _COMMANDS.sub(_control, _NEWLINES.sub("\n", text))
+
+
+def _control(match: re.Match[str]) -> str:
+    return _picture(match) if match[0] < "\x80" else f"‹U+{ord(match[0]):04X}›"
+
+
 def _written_out(text: str) -> str:
     """*text* with everything unsafe but tab and newline made visible."""
     if text.isascii():

@@ -678,6 +678,6 @@ def test_a_draft_is_safe_to_look_at(database: Path) -> None:
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
         shown = run("repair", 4, "--db", database, *to, "--apply", "--yes", "--accept", "every")
     assert shown.code == 0
-    assert content(database, BROKEN).startswith("\x1b[2J\u202eevil\x07 [bold]")
+    assert content(database, BROKEN).startswith("␛[2J\u202eevil␇ [bold]")
     for dangerous in ("\x1b[2J", "\u202e", "\x07"):
         assert dangerous not in shown.out + shown.err

@@ -21,6 +21,7 @@ from lcm_core.text import (
     safe_line,
     safe_text,
     width_of,
+    without_commands,
     wrap,
     wrap_spans,
 )
@@ -287,3 +288,16 @@ def test_previews_are_those_that_the_engine_printed(database_file) -> None:
     assert [printed for row, printed in seen if preview(contents[row]) != printed] == []
     assert len(seen) == 115
     assert sum(printed.endswith("…") for _, printed in seen) > 80
+
+
+@pytest.mark.parametrize("code", [*range(0x20), *range(0x7F, 0xA0)])
+def test_no_control_of_an_answer_is_stored(code: int):
+    stored = without_commands(f"a{chr(code)}[31mé\u202e漢")
+    assert stored.startswith("a")
+    assert stored.endswith("[31mé\u202e漢")
+    assert not any(unicodedata.category(one) == "Cc" and one not in "\n\t" for one in stored)
+    assert len(stored) > len("a[31mé\u202e漢")
+
+
+def test_lines_and_tabs_of_an_answer_stay():
+    assert without_commands("a\r\n\tb\rc\n\n日本 🙂‍↕️ \u200c\u200d") == "a\n\tb\nc\n\n日本 🙂‍↕️ \u200c\u200d"

@@ -67,7 +67,7 @@ from lcm_core.summarize.request import (
     SummaryReply,
     SummaryRequest,
 )
-from lcm_core.text import clip, safe_line
+from lcm_core.text import clip, safe_line, without_commands
 
 #: A limit that has grown to this is none any more.
 _MOST: Final = 64
@@ -353,7 +353,7 @@ class ModelSummarizer:
         if answer.stop_reason is None:
             raise WireError(FailureKind.LOST, "the answer broke off")
         stop = answer.stop_reason
-        text = without_thoughts(answer.text)
+        text = without_commands(without_thoughts(answer.text))
         if self._secrets.are_in(text):
             text, stop = "", HELD_KEY  # it must not reach any file
         return SummaryReply(
