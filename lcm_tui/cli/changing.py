@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.errors import listed
+from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan, RowCount, row_counts
 from lcm_core.change.planning import first_preview
 from lcm_core.change.preview import Preview
@@ -50,6 +51,7 @@ class Proposal:
     nothing: str = "There is nothing to change."  #: what is said when no plan changes anything
     brief: bool = False  #: people are shown *blocks* and the rows by table, for there are too many of them
     more: bool = False  #: the rest is planned when these were committed, and committed without asking again
+    script: Sequence[str] = ()  #: SQL of what is done besides the plans
 
 
 #: Makes the plans; called again when they are stale, then for what is left to do. Those of a batch are seen
@@ -124,6 +126,7 @@ class _Changing:
                 return _Shown(proposal, self.state.ahead, preview, database.inode)
 
     async def _load(self, reader: Reader) -> tuple[Proposal, Changing, Preview | None]:
+        check_whole(reader.schema)
         planned = await self.planner(reader)
         if isinstance(planned, Plan):
             planned = (planned,)
@@ -202,7 +205,7 @@ class _Changing:
         )
         if self.flags.sql:
             script = () if shown.preview is None else tuple(shown.preview.sql())
-            told = dataclasses.replace(told, script=script)
+            told = dataclasses.replace(told, script=(*script, *shown.proposal.script))
         return told.in_part(failed)
 
     def _document(self, shown: _Shown) -> Document:

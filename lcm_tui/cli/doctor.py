@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lcm_core.change.reindex import resync
+from lcm_core.change.reindex import resync, resync_sql
 from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, Severity, finding_key
@@ -239,7 +239,10 @@ class _Fixing:
             nothing += " --apply updates the search tables."
         if not fixes.plan:  # else they are warnings of the plan
             nothing += "".join(f" Left: {one}." for one in fixes.left)
-        return Proposal([fixes.plan], data, blocks, nothing)
+        script: list[str] = []
+        if self.flags.sql and fixes.search:
+            script = await reader.run(lambda rows: list(resync_sql(rows, reader.schema, fixes.search)))
+        return Proposal([fixes.plan], data, blocks, nothing, script=script)
 
     async def _left(self) -> tuple[list[Finding], frozenset[str]]:
         """The findings that are still there, and those that were passed over and still are."""

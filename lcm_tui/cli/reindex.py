@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
-from lcm_core.errors import CancelledError, LcmError, RefusedError
+from lcm_core.errors import CancelledError, LcmError, RefusedError, SearchUnavailableError
 
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
@@ -20,13 +20,23 @@ _STOPPED = "Cancelled; the table that was being rebuilt is unchanged."
 def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
     """Show the search tables, or rebuild them."""
     found = _chosen(run.read(search_tables), wanted)
+    able = [one for one in found if not one.problem]
+    if found and not able:
+        raise SearchUnavailableError(f"Nothing was changed: {' '.join(map(_lacking, found))}")
     if not flags.apply or not found:
         return run.answer("reindex", _document(found, ()), _planned_blocks(found))
-    names = ", ".join(one.table for one in found)
+    names = ", ".join(one.table for one in able)
     ask_before_change(f"Rebuild {names}? The database is locked meanwhile.", yes=flags.yes)
     done: list[Rebuilt] = []
-    failed = _rebuild(run, found, done)
-    return run.answer("reindex", _document(found, done), _done_blocks(done, failed)).in_part(failed)
+    failed = _rebuild(run, able, done)
+    return run.answer("reindex", _document(found, done), _done_blocks(found, done, failed)).in_part(failed)
+
+
+def _lacking(one: SearchTable) -> str:
+    return (
+        f"{one.table} cannot be rebuilt, because this program's SQLite lacks something ({one.problem}); it "
+        "stays as it is."
+    )
 
 
 def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchTable]:
@@ -61,7 +71,7 @@ def _ended(error: LcmError, done: Sequence[Rebuilt]) -> LcmError:
 def _document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document:
     written = {one.table: one.rows for one in done}
     return {
-        "applied": bool(found) and len(done) == len(found),
+        "applied": bool(done) and len(done) == len([one for one in found if not one.problem]),
         "tables": [
             {
                 "table": one.table,
@@ -69,6 +79,7 @@ def _document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document
                 "sourceRows": one.rows,
                 "rebuilt": one.table in written,
                 "rows": written.get(one.table),
+                "problem": one.problem or None,
             }
             for one in found
         ],
@@ -80,10 +91,18 @@ def _planned_blocks(found: Sequence[SearchTable]) -> list[Block]:
         return [Note("This database has no search table.")]
     columns = (Column("Search table"), Column("Made from"), Column("Rows", right=True))
     table = Table(columns, [(one.table, one.source, one.rows) for one in found])
-    return [table, Note("Nothing was changed; --apply rebuilds them.")]
+    lacking = _lacking_blocks(found)
+    which = "the others" if lacking else "them"
+    return [table, *lacking, Note(f"Nothing was changed; --apply rebuilds {which}.")]
 
 
-def _done_blocks(done: Sequence[Rebuilt], failed: LcmError | None) -> list[Block]:
+def _lacking_blocks(found: Sequence[SearchTable]) -> list[Block]:
+    return [Note(_lacking(one)) for one in found if one.problem]
+
+
+def _done_blocks(
+    found: Sequence[SearchTable], done: Sequence[Rebuilt], failed: LcmError | None
+) -> list[Block]:
     columns = (Column("Rebuilt"), Column("Rows", right=True))
     table = Table(columns, [(one.table, one.rows) for one in done])
-    return [table] if failed is None else [table, Note(failed.message)]
+    return [table, *_lacking_blocks(found), *([] if failed is None else [Note(failed.message)])]

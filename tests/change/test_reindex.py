@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from lcm_core.change.errors import BusyError
-from lcm_core.change.reindex import resync
+from lcm_core.change.reindex import resync, resync_sql
+from lcm_core.store.database import Reader
 
-from tests.change.support import REAL, search_faults
+from tests.change.support import REAL, reading, search_faults
+from tests.cli.support import run as run_command
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, run, value
+from tests.databases import column, connect, query, run, value
 
 TABLES = ("messages_fts", "summaries_fts", "summaries_fts_cjk")
 
@@ -78,3 +81,104 @@ def test_a_lock_is_waited_for_no_longer_than_asked(database_copy: DatabaseFactor
             resync(path, TABLES, wait=0.05)
         host.execute("ROLLBACK")
     assert search_faults(path)
+
+
+FAULTS = {
+    "rows are missing": (
+        "DELETE FROM messages_fts WHERE rowid % 7 = 0",
+        "DELETE FROM summaries_fts WHERE rowid < 9",
+    ),
+    "rows are stale": ("UPDATE messages SET content = content || ' and more' WHERE message_id % 11 = 0",),
+    "rows of nobody": (
+        "INSERT INTO messages_fts (rowid, content) VALUES (9999, 'x')",
+        "INSERT INTO summaries_fts (summary_id, content) VALUES ('sum_nobody', 'x')",
+    ),
+    "a row is there twice": (
+        "INSERT INTO summaries_fts_cjk SELECT summary_id, content FROM summaries LIMIT 2",
+    ),
+    "a table behind one is gone": ("DROP TABLE summaries_fts_data",),
+    "the words are gone": ("DELETE FROM messages_fts_data",),
+    "a file is referred to": (
+        "UPDATE messages SET content = '[LCM File: file_1 | a | b | 2 bytes]' || char(10) || 'First''s' "
+        "WHERE message_id = 5",
+        "DELETE FROM messages_fts WHERE rowid IN (5, 6)",
+    ),
+    "nothing is wrong": (),
+}
+
+
+@pytest.mark.parametrize("statements", FAULTS.values(), ids=list(FAULTS))
+def test_the_script_leaves_the_rows_that_resync_leaves(database_copy: DatabaseFactory, statements):
+    path, other = database_copy("0.15.3"), database_copy("0.15.3")
+    for one in (path, other):
+        run(one, *statements)
+    resync(path, TABLES)
+
+    async def script_for(reader: Reader) -> list[str]:
+        return await reader.run(lambda rows: list(resync_sql(rows, reader.schema, TABLES)))
+
+    script = asyncio.run(reading(other, script_for))
+    assert bool(script) is bool(statements)
+    with connect(other) as connection:
+        connection.executescript("\n".join(script))
+    assert search_faults(other) == search_faults(path)
+    for table in TABLES:
+        key = "rowid" if table == "messages_fts" else "summary_id"
+        sql = f"SELECT {key}, content FROM {table} ORDER BY 1, 2"
+        assert query(other, sql) == query(path, sql)
+
+
+def test_a_doctor_says_the_search_tables_in_its_script(database_copy: DatabaseFactory):
+    path, other = database_copy("0.15.3"), database_copy("0.15.3")
+    for one in (path, other):
+        damage(one)
+        run(one, "DELETE FROM summary_parents WHERE rowid = 1")
+    script = run_command("doctor", "--fix", "all", "--sql", "--db", other)
+    assert script.code == 0, script.err
+    with connect(other) as connection:
+        connection.executescript(script.out)
+    assert search_faults(other) == []
+    assert run_command("doctor", "--fix", "all", "--apply", "--yes", "--db", path).code == 0
+    assert search_faults(path) == []
+
+
+#: What a host with another SQLite leaves, by the tables that this one can still make.
+ELSEWHERE = {
+    "one tokenizer": ("replace(sql, 'trigram', 'simple')", "simple", TABLES[:2]),
+    "words of another language": ("replace(sql, 'porter unicode61', 'jieba')", "jieba", TABLES[2:]),
+    "all tokenizers": ("replace(replace(sql, 'trigram', 'icu'), 'porter unicode61', 'icu')", "icu", ()),
+    "the module": ("replace(sql, 'fts5', 'fts9')", "fts9", ()),
+}
+
+
+@pytest.mark.parametrize(("edit", "name", "able"), ELSEWHERE.values(), ids=list(ELSEWHERE))
+def test_what_the_preview_says_of_search_tables_is_done(database_copy: DatabaseFactory, edit, name, able):
+    path = database_copy("0.15.3")
+    with connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(f"UPDATE sqlite_master SET sql = {edit} WHERE sql LIKE 'CREATE VIRTUAL%'")
+    shown = run_command("reindex", "--db", path, "--json")
+    done = run_command("reindex", "--apply", "--yes", "--db", path, "--json")
+    if not able:
+        assert (shown.code, done.code) == (5, 5)
+        assert shown.error["message"].count(name) == done.error["message"].count(name) == 3
+        return
+    found = {one["table"]: one["problem"] for one in shown.data["tables"]}
+    assert {table for table in found if not found[table]} == set(able)
+    assert all(name in problem for problem in found.values() if problem)
+    assert {one["table"] for one in done.data["tables"] if one["rebuilt"]} == set(able)
+    assert done.data["applied"]
+    for words in ((), ("--apply", "--yes")):
+        assert f": {name})" in run_command("reindex", *words, "--db", path).out
+        lacking = next(table for table in TABLES if table not in able)
+        assert run_command("reindex", "--table", lacking, *words, "--db", path).code == 5
+
+
+def test_a_trigger_is_named_before_tables_are_rebuilt(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run(path, "CREATE TRIGGER rider AFTER INSERT ON messages_fts_data BEGIN DELETE FROM messages; END")
+    for words in ((), ("--apply", "--yes")):
+        result = run_command("reindex", *words, "--db", path)
+        assert result.code == 9
+        assert "rider" in result.err
+    assert value(path, "SELECT count(*) FROM messages")

@@ -35,7 +35,7 @@ from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
-from lcm_core.change.guard import check_tables
+from lcm_core.change.guard import check_tables, check_whole
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
 from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
@@ -299,6 +299,7 @@ def _prepare(
         RefusedError: a table has no ids left, something that we do not know refers to an altered row,
             or something else would write along.
     """
+    check_whole(catalog.schema)
     tables = written_tables(plan.edits, catalog.schema)
     check_tables(writer, tables, statements_of(plan.edits))
     verified = verify(writer, plan.edits, catalog.tables)

@@ -136,11 +136,13 @@ def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop 
                 merged.append(table)
             except CancelledError:
                 problems.append(
-                    f"{table} was not merged because the command was stopped: `lcm-tui reindex {table}` "
-                    "fixes it"
+                    f"{table} was not merged because the command was stopped: "
+                    f"`lcm-tui reindex --table {table}` fixes it"
                 )
             except sqlite3.DatabaseError as error:
-                problems.append(f"{table} could not be merged ({error}): `lcm-tui reindex {table}` fixes it")
+                problems.append(
+                    f"{table} could not be merged ({error}): `lcm-tui reindex --table {table}` fixes it"
+                )
         if rewrite:
             try:
                 _rewrite(writer, path)

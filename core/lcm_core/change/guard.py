@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from lcm_core.errors import RefusedError
+from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.store.assemblies import TABLE as ASSEMBLIES
 from lcm_core.store.connecting import Rows, error_name
-from lcm_core.store.schema import JOURNAL
+from lcm_core.store.schema import BASE, JOURNAL, Schema
 from lcm_core.text import clip, safe_line
 
 #: The tables of our own, as the first row makes them (docs/format.md, "Tables of ours").
@@ -113,6 +113,32 @@ class Guard:
 
 
 _WRITING: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+
+
+def check_whole(schema: Schema) -> None:
+    """Refuse a change of a file without the tables by which summaries and contexts are checked.
+
+    Raises:
+        DatabaseError: one of them, or a column that every version has, is missing.
+    """
+    lacking = [
+        table if not schema.has(table) else f"{table}.{column}"
+        for table in _STRUCTURE
+        for column in BASE[table]
+        if not schema.has(table, column)
+    ]
+    if lacking:
+        named = ", ".join(dict.fromkeys(lacking))
+        raise DatabaseError(
+            f"This database lacks a part of LCM's schema ({named}): it is damaged, or a migration did not "
+            "finish. Nothing was changed; restore a backup (`lcm-tui restore`), or let the host start once "
+            "and migrate it.",
+            code="DATABASE_INCOMPLETE",
+            details={"missing": named},
+        )
+
+
+_STRUCTURE: Final = ("summaries", "summary_messages", "summary_parents", "context_items")
 
 
 #: A statement: the table that it writes, its text, and how many values it takes.

@@ -6,14 +6,17 @@ before them do; it is committed plan by plan.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import Moved, StalePlanError, listed
+from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Edit, Plan, Symbol, map_symbols, row_counts, title_of_several
 from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.errors import RefusedError
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,28 @@ async def plan_for(
     return Planned(batch.plans, await first_preview(reader, batch.plans), moved, batch.more)
 
 
+async def rehearse(database: Database, planner: Callable[[Reader], Awaitable[Plan]]) -> None:
+    """Refuse what would be refused when a plan like this one is committed: before its text is paid for.
+
+    Raises:
+        DatabaseMissingError, ReadOnlyError: the file cannot be written.
+        StalePlanError, RefusedError: as the preview of the plan.
+    """
+    await asyncio.to_thread(check_writable, database.path)
+
+    async def look(reader: Reader) -> None:
+        await preview_plan(reader, await planner(reader))
+
+    await database.read(look)
+
+
 async def batch_of(reader: Reader, planner: Planner) -> Batch:
     """What a planner makes, whatever it returns.
 
     Raises:
-        LcmError: the operation is refused.
+        LcmError: the operation is refused, or the file lacks tables without which nothing is changed.
     """
+    check_whole(reader.schema)
     made = await planner(reader)
     if isinstance(made, Batch):
         return made

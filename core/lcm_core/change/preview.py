@@ -12,7 +12,7 @@ from itertools import islice
 from lcm_core.change.apply import statements_of, with_new_ids
 from lcm_core.change.codec import Json, encode_edits
 from lcm_core.change.errors import StalePlanError
-from lcm_core.change.guard import check_tables
+from lcm_core.change.guard import check_tables, check_whole
 from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.lock_time import lock_seconds, lock_warning
 from lcm_core.change.place import Listing
@@ -183,6 +183,7 @@ async def preview_plan(reader: Reader, plan: Plan) -> Preview:
 
 
 def _preview(db: Rows, plan: Plan, schema: Schema) -> Preview:
+    check_whole(schema)
     check_tables(db, written_tables(plan.edits, schema), statements_of(plan.edits))
     verified = verify(db, plan.edits, schema.tables)
     if verified.moved:

@@ -17,13 +17,16 @@ from typing import Final
 from lcm_core.change.catalog import read_catalog
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.copying import Stop, check_wanted, never
+from lcm_core.change.guard import check_tables
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
+from lcm_core.change.sql_text import literal
 from lcm_core.checks.search import is_stale
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.errors import CancelledError, RefusedError
 from lcm_core.javascript import BLANKS
-from lcm_core.store.connecting import Row, SqlValue, quoted
+from lcm_core.store.connecting import Row, Rows, SqlValue, quoted
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import connect_memory
 from lcm_core.store.rows import KeyRange, range_end_sql
 from lcm_core.store.schema import Schema
 
@@ -46,16 +49,36 @@ class SearchTable:
     table: str
     source: str  #: the table whose rows it makes searchable
     rows: int  #: of that table
+    problem: str = ""  #: what this program's SQLite lacks for it; empty: it can be rebuilt
 
 
 async def search_tables(reader: Reader) -> list[SearchTable]:
-    """The search tables that this file has."""
+    """The search tables that this file has.
+
+    Raises:
+        RefusedError: a trigger would run when one of them is rebuilt.
+    """
     known = [(MESSAGES, "messages"), *((name, "summaries") for name in SUMMARIES)]
+    found = [(table, source) for table, source in known if reader.schema.has(table)]
+    problems = await reader.run(_problems, [table for table, _ in found])
     return [
-        SearchTable(table, source, await reader.value(f"SELECT count(*) FROM {source}"))
-        for table, source in known
-        if reader.schema.has(table)
+        SearchTable(table, source, await reader.value(f"SELECT count(*) FROM {source}"), problems[table])
+        for table, source in found
     ]
+
+
+def _problems(db: Rows, tables: Sequence[str]) -> dict[str, str]:
+    """Why a table of the same definition cannot be made, by its name; it is tried in memory."""
+    check_tables(db, tables)
+    found = dict.fromkeys(tables, "")
+    for table in tables:
+        sql = db.tuples("SELECT sql FROM sqlite_master WHERE name = ?", (table,))[0][0]
+        with contextlib.closing(connect_memory()) as memory:
+            try:
+                memory.execute(sql if str(sql)[:14].upper() == "CREATE VIRTUAL" else "SELECT 1")
+            except sqlite3.OperationalError as error:
+                found[table] = str(error)
+    return found
 
 
 def reindex(
@@ -134,7 +157,7 @@ def _drop(writer: Writer, table: str) -> None:
 _SHADOWS = ("data", "idx", "content", "docsize", "config")
 
 
-def _messages(writer: Writer, schema: Schema) -> Iterator[tuple[SqlValue, SqlValue]]:
+def _messages(writer: Rows, schema: Schema) -> Iterator[tuple[SqlValue, SqlValue]]:
     rules = engine_rules(schema).search
     for row in paged(writer, "SELECT message_id AS place, content FROM messages WHERE message_id"):
         text = indexed_text(row["content"], rules)
@@ -147,7 +170,7 @@ def _summaries(writer: Writer) -> Iterator[tuple[SqlValue, SqlValue]]:
         yield row["summary_id"], row["content"]
 
 
-def paged(writer: Writer, select: str) -> Iterator[Row]:
+def paged(writer: Rows, select: str) -> Iterator[Row]:
     """All rows that a query finds, `PAGE` at a time, by the column that it ends with and calls ``place``."""
     first = -(2**63)
     while rows := writer.rows(f"{select} >= ? ORDER BY place LIMIT {PAGE}", (first,)):
@@ -219,24 +242,24 @@ def _resync_table(path: Path, table: str, wait: float, stopped: Stop) -> int | N
         return repaired
 
 
-def _works(writer: Writer, schema: Schema, table: str) -> bool:
+def _works(db: Rows, schema: Schema, table: str) -> bool:
     """Whether a search table is whole: its parts are there, have the same rows, and it can be searched."""
     if not all(schema.has(f"{table}_{shadow}") for shadow in _SHADOWS):
         return False
-    writer.rows(f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT 1", ('"lcm"',))
+    db.rows(f"SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT 1", ('"lcm"',))
     for one, other in (("content", "docsize"), ("docsize", "content")):
         sql = f"""SELECT EXISTS (SELECT 1 FROM {table}_{one} AS a
             WHERE NOT EXISTS (SELECT 1 FROM {table}_{other} AS b WHERE b.id = a.id))"""
-        if writer.value(sql):
+        if db.tuples(sql)[0][0]:
             return False
     return True
 
 
-def _wrong_messages(writer: Writer, rules: SearchRules) -> Iterator[_Wrong]:
+def _wrong_messages(db: Rows, rules: SearchRules) -> Iterator[_Wrong]:
     """Messages whose search row is missing or stale, and search rows without message, some at a time."""
     wrong: _Wrong = {}
-    for step in _steps(writer, "messages", "message_id"):
-        for row in writer.rows(
+    for step in _steps(db, "messages", "message_id"):
+        for row in db.rows(
             f"""SELECT m.message_id, m.content, f.id, f.c0 FROM messages AS m
             LEFT JOIN {MESSAGES}_content AS f ON f.id = m.message_id
             WHERE {step.where("m.message_id")} AND f.c0 IS NOT m.content""",
@@ -247,8 +270,8 @@ def _wrong_messages(writer: Writer, rules: SearchRules) -> Iterator[_Wrong]:
                 wrong[row[0]] = (row[0],) if held else ()
         yield from _parts(wrong)
         wrong.clear()
-    for step in _steps(writer, f"{MESSAGES}_content", "id"):
-        for row in writer.rows(
+    for step in _steps(db, f"{MESSAGES}_content", "id"):
+        for row in db.rows(
             f"""SELECT f.id FROM {MESSAGES}_content AS f WHERE {step.where("f.id")}
             AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.message_id = f.id)""",
             step.bounds,
@@ -258,12 +281,12 @@ def _wrong_messages(writer: Writer, rules: SearchRules) -> Iterator[_Wrong]:
         wrong.clear()
 
 
-def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
+def _wrong_summaries(db: Rows, table: str) -> Iterator[_Wrong]:
     """Summaries whose search rows are not exactly one with their text, some at a time."""
     held: dict[str, tuple[int, ...]] = {}
     wrong: _Wrong = {}
-    for step in _steps(writer, f"{table}_content", "id"):
-        for rowid, summary_id, stale in writer.rows(
+    for step in _steps(db, f"{table}_content", "id"):
+        for rowid, summary_id, stale in db.rows(
             f"""SELECT f.id, CAST(f.c0 AS TEXT), s.summary_id IS NULL OR f.c1 IS NOT s.content
             FROM {table}_content AS f LEFT JOIN summaries AS s ON s.summary_id = f.c0
             WHERE {step.where("f.id")}""",
@@ -272,7 +295,7 @@ def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
             held[summary_id] = (*held.get(summary_id, ()), rowid)
             if stale or len(held[summary_id]) > 1:
                 wrong[summary_id] = ()
-    for row in writer.rows(
+    for row in db.rows(
         "SELECT summary_id FROM summaries WHERE summary_id IS NOT NULL AND trim(content, ?) <> ''", (BLANKS,)
     ):
         if row[0] not in held:
@@ -280,12 +303,12 @@ def _wrong_summaries(writer: Writer, table: str) -> Iterator[_Wrong]:
     yield from _parts({summary_id: held.get(str(summary_id), ()) for summary_id in wrong})
 
 
-def _steps(writer: Writer, table: str, column: str) -> Iterator[KeyRange]:
+def _steps(db: Rows, table: str, column: str) -> Iterator[KeyRange]:
     """Steps over a table by rows that are there: ids may be anything."""
     after: SqlValue = None
     while True:
         keys = () if after is None else (after,)
-        rows = writer.rows(range_end_sql(table, column, _STEP, behind=bool(keys)), keys)
+        rows = db.rows(range_end_sql(table, column, _STEP, behind=bool(keys)), keys)
         until = rows[0][0] if rows else None
         yield KeyRange(after, until)
         if until is None:
@@ -323,3 +346,76 @@ def _still_theirs(writer: Writer, table: str, ref: int | str, rowids: Sequence[i
             or writer.value(f"SELECT CAST(c0 AS TEXT) FROM {table}_content WHERE id = ?", (rowid,)) == ref
         ):
             yield rowid
+
+
+# -- as SQL ---------------------------------------------------------------------------------------------
+
+
+def resync_sql(db: Rows, schema: Schema, tables: Iterable[str]) -> Iterator[str]:
+    """A script that does what `resync` does, for the file as it is now; nothing where nothing is wrong."""
+    statements = [
+        line
+        for table in dict.fromkeys(tables)
+        if table in (MESSAGES, *SUMMARIES) and schema.has(table)
+        for line in _table_sql(db, schema, table)
+    ]
+    if statements:
+        yield "BEGIN IMMEDIATE;"
+        yield from statements
+        yield "COMMIT;"
+
+
+def _table_sql(db: Rows, schema: Schema, table: str) -> list[str]:
+    rules = engine_rules(schema).search
+    try:
+        if _works(db, schema, table):
+            find = _wrong_messages(db, rules) if table == MESSAGES else _wrong_summaries(db, table)
+            return [line for wrong in find for line in _rows_sql(db, rules, table, wrong)]
+    except sqlite3.DatabaseError as error:
+        if is_fatal(error):
+            raise
+    return [*_drop_sql(db, table), *_fill_sql(db, rules, table)]
+
+
+def _rows_sql(db: Rows, rules: SearchRules, table: str, wrong: _Wrong) -> Iterator[str]:
+    """The search rows of some messages or summaries anew: the texts are read when the script runs."""
+    ids = ", ".join(map(literal, wrong))
+    yield f"DELETE FROM {table} WHERE {'rowid' if table == MESSAGES else 'summary_id'} IN ({ids});"
+    yield from _fill_sql(db, rules, table, ids)
+
+
+def _fill_sql(db: Rows, rules: SearchRules, table: str, ids: str | None = None) -> Iterator[str]:
+    among = "" if ids is None else f" AND {{}} IN ({ids})"
+    if table != MESSAGES:
+        where = f"summary_id IS NOT NULL{among.format('summary_id')}"
+        yield (
+            f"INSERT INTO {table} (summary_id, content) SELECT summary_id, content FROM summaries "
+            f"WHERE {where};"
+        )
+        return
+    other = {}  # what the engine indexes of these is not what they hold
+    where = "" if ids is None else f"message_id IN ({ids}) AND"
+    for row in paged(db, f"SELECT message_id AS place, content FROM messages WHERE {where} message_id"):
+        text = indexed_text(row["content"], rules)
+        if text != row["content"]:
+            other[row["place"]] = text
+    left_out = f" AND message_id NOT IN ({', '.join(map(literal, other))})" if other else ""
+    yield (
+        f"INSERT INTO {MESSAGES} (rowid, content) SELECT message_id, content FROM messages "
+        f"WHERE content IS NOT NULL{among.format('message_id')}{left_out};"
+    )
+    for message_id, text in other.items():
+        if text is not None:
+            yield (
+                f"INSERT INTO {MESSAGES} (rowid, content) SELECT message_id, {literal(text)} FROM messages "
+                f"WHERE message_id = {literal(message_id)};"
+            )
+
+
+def _drop_sql(db: Rows, table: str) -> Iterator[str]:
+    """Drop a search table whose module may not open it, and make it again."""
+    yield "PRAGMA writable_schema = ON;"
+    yield f"DELETE FROM sqlite_master WHERE type = 'table' AND name = {literal(table)};"
+    yield "PRAGMA writable_schema = RESET;"
+    yield from (f"DROP TABLE IF EXISTS {table}_{shadow};" for shadow in _SHADOWS)
+    yield f"{db.tuples('SELECT sql FROM sqlite_master WHERE name = ?', (table,))[0][0]};"

@@ -12,9 +12,11 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from lcm_core.change.planning import rehearse
 from lcm_core.dag.focus import FocusInput, FocusSource, Watermark
 from lcm_core.errors import FileMissingError, RefusedError
 from lcm_core.javascript import Json, JsonObject
@@ -26,7 +28,7 @@ from lcm_core.operations.drafting.members import (
     text_member,
     texts_member,
 )
-from lcm_core.operations.focus import BriefText, FocusKind, FocusWish, new_brief_id
+from lcm_core.operations.focus import BriefText, FocusKind, FocusWish, new_brief_id, plan_brief
 from lcm_core.private_files import drafts_folder, make_private, read_limited, reason_of, write_private
 from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
 from lcm_core.store import summaries as summary_store
@@ -113,7 +115,9 @@ async def have_written(
 
     Raises:
         SummarizerError: no answer came back.
+        LcmError: the brief could not be committed; no call was made.
     """
+    await rehearse(database, partial(plan_brief, wish=wish, text=BriefText("…")))
 
     async def expand(ids: Sequence[SummaryId], tokens: int) -> Sequence[BriefPassage]:
         return await database.read(read_expanded, wish.conversation_id, ids, tokens, rendering)

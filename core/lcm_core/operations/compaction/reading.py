@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from lcm_core.change.guard import check_whole
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.checks.tools import tool_part
 from lcm_core.dag.previous import joined
@@ -61,7 +62,12 @@ class Chunk:
 async def load_for_compaction(
     reader: Reader, conversation_id: ConversationId, rendering: Rendering
 ) -> LoadedContext:
-    """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights")."""
+    """The whole context with what selection needs to know (docs/engine/compaction.md, "Weights").
+
+    Raises:
+        DatabaseError: the file lacks tables without which nothing can be compacted.
+    """
+    check_whole(reader.schema)
     rows = await compaction_rows(reader, conversation_id)
     if not rows:
         return LoadedContext(conversation_id, WeighedContext.of([]))

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Generic, TypeVar
 
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.connection import check_writable
 from lcm_core.change.errors import StalePlanError
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
+from lcm_core.change.planning import rehearse
 from lcm_core.engine_rules import configured, engine_rules
 from lcm_core.javascript import well_formed
 from lcm_core.operations.compaction.plans import (
@@ -42,10 +43,10 @@ from lcm_core.operations.compaction.sweep import (
 from lcm_core.operations.rows import new_summary_id
 from lcm_core.records import ConversationId
 from lcm_core.settings.engine import EngineSettings
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.escalate import escalate
-from lcm_core.summarize.request import ProviderAuthError, Summarizer, SummarizerError
+from lcm_core.summarize.escalate import Escalated, Level, escalate
+from lcm_core.summarize.request import ProviderAuthError, Summarizer, SummarizerError, Usage
 from lcm_core.summarize.source import Rendering
 from lcm_core.thresholds import (
     UNKNOWN_MODEL,
@@ -156,7 +157,6 @@ class Runner(Generic[T]):
             StalePlanError: the context changes faster than it can be compacted.
             LcmError: the database cannot be written.
         """
-        await asyncio.to_thread(check_writable, self.database.path)  # before a call is paid for
         self.batch = self.batch or new_batch_id()
         loaded = await self._load()
         compaction = self.setting.compaction(loaded, self.clock)
@@ -216,6 +216,8 @@ class Runner(Generic[T]):
         rules = rendering.rules
         if not chunk.source.text and rules.compaction.skips_empty:
             return PassDone(chunk, PassSkipped())
+        with suppress(StalePlanError):  # the host goes on meanwhile, and is waited for when it is committed
+            await rehearse(self.database, partial(self._plan, draft=_rehearsed(chunk)))
         try:
             text = await escalate(
                 self.summarizer,
@@ -255,17 +257,15 @@ class Runner(Generic[T]):
                 raise HostCompactsError(self.conversation_id, since)
             await asyncio.sleep(_LOOK_SECONDS)
 
+    async def _plan(self, reader: Reader, draft: PassDraft) -> Plan:
+        return await plan_pass(
+            reader, self.conversation_id, draft, self.setting.rendering, now=self.now(), batch=self.batch
+        )
+
     async def _commit(self, draft: PassDraft) -> PassDone:
         await self._wait_for_host(WAIT_SECONDS)
         try:
-            plan = await self.database.read(
-                plan_pass,
-                self.conversation_id,
-                draft,
-                self.setting.rendering,
-                now=self.now(),
-                batch=self.batch,
-            )
+            plan = await self.database.read(self._plan, draft)
             committed = await commit_plan(self.database, plan, wait=WAIT_SECONDS)
         except StalePlanError as error:
             self.stale = error
@@ -276,6 +276,12 @@ class Runner(Generic[T]):
         self.leaves += draft.chunk.due.is_leaf
         made = PassMade(draft.summary_id, draft.text.level, saved)
         return PassDone(draft.chunk, made, draft, committed)
+
+
+def _rehearsed(chunk: Chunk) -> PassDraft:
+    """A draft of a chunk with any text."""
+    text = Escalated("…", 1, chunk.tokens, Level.NORMAL, "", 0, Usage())
+    return PassDraft(new_summary_id(), chunk, text, text.model)
 
 
 # -- what an operator asks for --------------------------------------------------------------------------

@@ -11,9 +11,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.journal import new_batch_id
+from lcm_core.change.planning import rehearse
 from lcm_core.errors import DatabaseError, LcmError, NotFoundError, RefusedError
 from lcm_core.operations.drafting.draft import (
     Draft,
@@ -183,6 +185,7 @@ class Batch:
                 state, why = needless
                 self._set(replace(self.item(summary_id), state=state, why=why))
                 return
+            await self._rehearse(material)
             drafts = await draft_summary(
                 self.writer,
                 material,
@@ -200,6 +203,20 @@ class Batch:
             self._end(error)
         except LcmError as error:
             self._set(replace(self.item(summary_id), state=ItemState.FAILED, why=error.message))
+
+    async def _rehearse(self, material: Material) -> None:
+        """Raise what would keep a draft from being committed; drafts for a file are for any database."""
+        if not self.options.ahead:
+            planner = partial(
+                plan_rewrite,
+                conversation_id=material.summary.conversation_id,
+                summary_id=material.summary.summary_id,
+                text=f"{material.base.content}.",
+                model=material.summary.model or "",
+                rendering=self.setting.rendering,
+                kind=self.options.kind,
+            )
+            await rehearse(self.database, planner)
 
     def _end(self, error: LcmError) -> None:
         self.failed = self.failed or error
@@ -347,6 +364,7 @@ class Batch:
         self._set(replace(before, state=ItemState.DRAFTING, why=""))
         try:
             material = await self.material(summary_id)
+            await self._rehearse(material)
             drafts = await draft_summary(
                 writer or self.writer,
                 material,

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final
 
+from lcm_core.change.guard import check_whole
 from lcm_core.dag.markers import BrokenKind, classify
 from lcm_core.dag.previous import NOTHING, PreviousChoice
 from lcm_core.engine_rules import configured, engine_rules
@@ -116,7 +117,9 @@ async def read_material(
 
     Raises:
         NotFoundError: no summary has this id.
+        DatabaseError: the file lacks tables without which no text can be changed.
     """
+    check_whole(reader.schema)
     text = await summary_store.get_summary(reader, summary_id)
     source = overridden(await source_of(reader, summary_id, rendering), overrides, rendering)
     previous = NOTHING
