@@ -387,19 +387,20 @@ class Model:
     def until_under(self, call: Caller) -> dict[str, Any]:
         target = call.target if call.target and call.target > 0 else self.budget
         last = max(self.stored(), call.current)
+        acted = False
         if last < target:
-            return {"success": True, "rounds": 0, "after": last}
+            return {"success": True, "rounds": 0, "after": last, "acted": acted}
         ends = self.seconds * 1000 + self.config.until_ms
         for number in range(1, self.config.rounds + 1):
             if self.present and number > 1 and self.seconds * 1000 >= ends:
-                return {"success": False, "rounds": number - 1, "after": last}
+                return {"success": False, "rounds": number - 1, "after": last, "acted": acted}
             done = self.sweep(Caller(tail=call.tail, chunk=call.chunk), ends)
-            total = done["after"]
+            total, acted = done["after"], acted or done["acted"]
             if done.get("auth"):
-                return {"success": False, "rounds": number, "after": total, "auth": True}
+                return {"success": False, "rounds": number, "after": total, "acted": acted, "auth": True}
             if total <= target:
-                return {"success": True, "rounds": number, "after": total}
+                return {"success": True, "rounds": number, "after": total, "acted": acted}
             if not done["acted"] or total >= last:
-                return {"success": False, "rounds": number, "after": total}
+                return {"success": False, "rounds": number, "after": total, "acted": acted}
             last = total
-        return {"success": last <= target, "rounds": self.config.rounds, "after": last}
+        return {"success": last <= target, "rounds": self.config.rounds, "after": last, "acted": acted}

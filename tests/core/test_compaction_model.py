@@ -225,6 +225,7 @@ def told(result: Result | UnderResult) -> dict[str, Any]:
             "success": result.success,
             "rounds": result.rounds,
             "after": result.final_tokens,
+            "acted": result.acted,
             **auth,
         }
     return {
