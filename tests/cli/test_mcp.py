@@ -300,6 +300,38 @@ async def test_a_wrong_argument_gets_a_sentence(memory: Path) -> None:
             assert data["total"] == total
 
 
+async def test_times_say_their_zone_and_typed_ones_are_local_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        rows.message(owner, "early needle", created_at="2026-03-02 09:05:00")
+        rows.message(owner, "late needle", created_at="2026-03-02T09:06:00.000Z")
+    async with client_of(path) as client:
+        text, data = await ask(client, "search", query="needle")
+        assert {hit["at"] for hit in data["hits"]} == {"2026-03-02 09:05:00Z", "2026-03-02T09:06:00.000Z"}
+        assert "2026-03-02 09:05:00Z" in text
+        for shown in ("2026-03-02T09:06:00.000Z", "2026-03-02 17:06", "2026-03-02T17:06:00+08:00"):
+            _, data = await ask(client, "search", query="needle", since=shown)
+            assert [hit["snippet"] for hit in data["hits"]] == ["late needle"], shown
+            _, data = await ask(client, "search", query="needle", before=shown)
+            assert [hit["snippet"] for hit in data["hits"]] == ["early needle"], shown
+
+
+async def test_another_spelling_is_found_and_said_to_be_one(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        for text in ("Łódź", "Lodz"):
+            rows.message(owner, f"We met in {text}.")
+    async with client_of(path) as client:
+        text, data = await ask(client, "search", query="lodz")
+        assert [hit["otherSpelling"] for hit in data["hits"]] == [False, True]
+        assert text.count("in another spelling") == 1
+
+
 async def test_a_database_that_is_gone_is_not_served_from_memory(memory: Path) -> None:
     async with client_of(memory) as client:
         await ask(client, "status")
