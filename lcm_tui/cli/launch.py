@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from lcm_core.errors import UsageError
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from lcm_core.settings import Settings
 
     from lcm_tui.cli.answer import Run
+
+
+#: Variables from which Textual takes a value unchecked, with what it can use; another one counts as not set.
+#: Its log and its pictures are for whoever works on Textual: neither is made.
+_OF_TEXTUAL: Final = {
+    "TEXTUAL_FPS": "[1-9][0-9]{0,2}",
+    "ESCDELAY": "[1-9][0-9]{0,3}",
+    "TEXTUAL_COLOR_SYSTEM": "auto|standard|256|truecolor",
+    "TEXTUAL_LOG": "",
+    "TEXTUAL_SCREENSHOT": "",
+}
 
 
 def has_terminal() -> bool:
@@ -63,6 +75,9 @@ def run_the_app(settings: Settings, *, demo: bool) -> int:
 
     Textual draws at most so many frames a second: at its own 60, a key right behind a frame waits 16 ms.
     """
+    for name, sound in _OF_TEXTUAL.items():
+        if not re.fullmatch(sound, os.environ.get(name, "")):
+            os.environ.pop(name, None)
     os.environ.setdefault("TEXTUAL_FPS", "120")
     gc.disable()  # until the app has warmed up: what it makes up to its first rows lives on
     try:

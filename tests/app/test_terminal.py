@@ -286,6 +286,21 @@ def test_no_size_of_the_environment_stops_the_app(database_file: DatabaseFactory
     assert app.ended() == 0
 
 
+def test_no_variable_of_the_library_stops_the_app(database_file: DatabaseFactory):
+    odd = {
+        "TEXTUAL_COLOR_SYSTEM": "x",
+        "TEXTUAL_LOG": "/nowhere/x",
+        "TEXTUAL_FPS": "9" * 20,
+        "ESCDELAY": "9" * 999,
+    }
+    app = app_on(
+        database_file("0.15.3"), **odd, TEXTUAL_SCREENSHOT="0", TEXTUAL_THEME="x", TEXTUAL="x", TERM="x"
+    )
+    app.until(b"activity")
+    app.send(b"q")
+    assert app.ended() == 0
+
+
 def test_a_process_that_nobody_could_continue_does_not_stop(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
     app.until(b"activity")
