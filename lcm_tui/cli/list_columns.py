@@ -26,7 +26,8 @@ _NAMES: Final[Mapping[str, str]] = {
     resolvedPath message
     """,
     "sessions.list": """
-    agent sessionKey sessionId storage current previousSessionId entries newestAt conversationId behind
+    agent sessionKey sessionId storage current previousSessionId entries badLines newestAt conversationId
+    behind
     """,
     "history.list": """
     operationId kind title conversationId createdAt tokens rows batch undoes undoneBy exportPath toolVersion
