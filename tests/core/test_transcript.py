@@ -787,11 +787,15 @@ SPOILED = [
     ("\0\0\0", [], True),
     ("{" * 3000 + RECORD, ["e1"], True),
     ('{"a":' * 3000, [], True),
+    ("{" * 3_000_000, [], True),
+    ('{"a":"b ' * 200_000, [], True),
+    ("{} " * 100_000, [], True),
+    ("{}x" * 10_000 + RECORD, ["e1"], True),
     (RECORD.replace("e1", "\\ud800") + RECORD, ["\ud800", "e1"], False),
 ]
 
 
-@pytest.mark.parametrize(("line", "whole", "is_lost"), SPOILED)
+@pytest.mark.parametrize(("line", "whole", "is_lost"), SPOILED, ids=range(len(SPOILED)))
 def test_an_object_within_a_record_that_is_cut_is_no_record(
     line: str, whole: list[str], is_lost: bool, tmp_path: Path
 ) -> None:

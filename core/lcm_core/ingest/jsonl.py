@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import stat
 import zlib
@@ -281,9 +282,16 @@ class Spliced:
 
 #: What may stand between records and is none.
 _FILLING: Final = f"{BLANKS}\0"
-#: Characters that are tried for each one of a line, and besides: a line of brackets ends sometime.
+_FILLING_RUN: Final = re.compile(f"[{_FILLING}]*")
+_BEGINNING: Final = re.compile(r'\{[ \t\r\n]*["}]')
+#: Characters that are tried for each one of a line, and besides, so that a line of brackets ends sometime.
+#: Each object counts as some more; one that is cut by a part of all before it, whose lines its error counts.
 _TRIED_FACTOR: Final = 8
 _TRIED_AT_LEAST: Final = 1_000_000
+_EACH_COUNTS: Final = 64
+_BEFORE_COUNTS: Final = 8
+#: Characters before an object that say whether it is a value of another one.
+_LOOKED_BACK: Final = 4096
 
 
 def spliced(line: RawLine) -> Spliced | None:
@@ -291,17 +299,17 @@ def spliced(line: RawLine) -> Spliced | None:
 
     Rules: docs/host.md, "Lines that are spliced". An object within a record that was cut off is no record.
     """
-    if line.too_long:
+    if line.too_long or line.size > LINE_LIMIT:
         return None
     text = line.data.decode("utf-8", "surrogateescape")
     records: list[RawLine] = []
     lost: list[str] = []
     behind, tried, offset = 0, 0, line.offset  # behind the last record; the byte there
-    for start, end, work in _objects(text):
-        tried += work
+    for start, end, value, work in _objects(text):
+        tried += work + _EACH_COUNTS
         if tried > _TRIED_FACTOR * len(text) + _TRIED_AT_LEAST:
             break
-        if end is None or not _is_record(text, behind, start, end):
+        if value is None or not _is_record(text, behind, start, end, value):
             continue
         lost += [between] if (between := text[behind:start].strip(_FILLING)) else []
         data = text[start:end].encode("utf-8", "surrogateescape")
@@ -314,43 +322,48 @@ def spliced(line: RawLine) -> Spliced | None:
     return Spliced(tuple(records), bool(lost), _splice_problem(len(records), lost, text.count("\0")))
 
 
-def _objects(text: str) -> Iterator[tuple[int, int | None, int]]:
-    """Where objects begin and end in a text (None: it is cut), and how much of it was tried for each."""
+def _objects(text: str) -> Iterator[tuple[int, int, JsonObject | None, int]]:
+    """Where objects begin and end in a text, their values (None: it is cut), and how much was tried."""
     at = 0
-    while (start := text.find("{", at)) >= 0:
+    while (found := _BEGINNING.search(text, at)) is not None:
+        start = found.start()
         try:
-            _, end = _DECODER.raw_decode(text, start)
+            value, at = _DECODER.raw_decode(text, start)
         except json.JSONDecodeError as error:
-            yield start, None, error.pos - start + 1
             at = start + 1
+            yield start, at, None, error.pos - start + error.pos // _BEFORE_COUNTS
         except (ValueError, RecursionError):
-            yield start, None, len(text) - start
             at = start + 1
+            yield start, at, None, len(text) - start
         else:
-            yield start, end, end - start
-            at = end
+            yield start, at, value, at - start
 
 
-def _is_record(text: str, behind: int, start: int, end: int) -> bool:
+def _is_record(text: str, behind: int, start: int, end: int, value: JsonObject) -> bool:
     """Whether an object in a line is a record of its own, and no part of one that was cut off.
 
     It is one where a line or a record has ended right before it. Else it has the members of an entry, and the
     line or another record begins right behind it.
     """
-    if not text[behind:start].strip(_FILLING):
-        return True
-    following = text[end:].lstrip(_FILLING)
-    if following and not following.startswith("{"):
+    if _behind_filling(text, behind) == start:
+        return any(name in value for name in ("type", "message", "role", "id", "uuid"))
+    following = _behind_filling(text, end)
+    if following < len(text) and text[following] != "{":
         return False
-    value: JsonObject = _DECODER.decode(text[start:end])
     kind = string(value.get("type"))
     if kind is None:
-        is_inner = text[:start].rstrip(_FILLING).endswith((":", "[", ","))
-        return not is_inner and string(value.get("role")) is not None and "content" in value
+        before = text[max(behind, start - _LOOKED_BACK) : start].rstrip(_FILLING)
+        is_said = string(value.get("role")) is not None and "content" in value
+        return is_said and not before.endswith((":", "[", ","))
     named = string(value.get("id")) or string(value.get("uuid"))
     placed = any(name in value for name in ("parentId", "parentUuid", "timestamp"))
     has_message = kind != "message" or isinstance(value.get("message"), dict)
     return has_message and placed and (named is not None or kind == "session")
+
+
+def _behind_filling(text: str, at: int) -> int:
+    found = _FILLING_RUN.match(text, at)
+    return found.end() if found is not None else at
 
 
 def _splice_problem(records: int, lost: Sequence[str], nuls: int) -> str:

@@ -152,7 +152,7 @@ def host_variables(
 def _dotenv(text: str) -> Mapping[str, str]:
     """The variables of a file in dotenv's format; the last of equal names counts."""
     line = re.compile(
-        r"^\s*(?:export\s+)?([A-Za-z0-9_.-]+)(?:[^\S\n]*=|:[^\S\n])[^\S\n]*"
+        r"^[^\S\n]*(?:export[^\S\n]+)?([A-Za-z0-9_.-]+)(?:[^\S\n]*=|:[^\S\n])[^\S\n]*"
         r"('(?:\\'|[^'])*'|\"(?:\\\"|[^\"])*\"|`(?:\\`|[^`])*`|[^#\n]*)[^\S\n]*(?:#.*)?$",
         re.MULTILINE,
     )
