@@ -14,7 +14,7 @@ import pytest
 from lcm_core.checks import Folders, run_checks
 from lcm_core.errors import ExitCode
 from lcm_core.findings import Report
-from lcm_core.host import transcripts
+from lcm_core.host import gaps, transcripts
 from lcm_core.host.ingestion import Ingestion, ingestions
 from lcm_core.host.listing import list_sessions
 from lcm_core.ingest.jsonl import read_moment
@@ -401,7 +401,11 @@ async def gaps_of(host: Host, sessions: Path | None) -> list[tuple[str, str]]:
     return [(str(one.confidence), one.sentence) for one in report.findings()]
 
 
-async def test_a_gap_is_found_with_what_the_host_still_has_of_it(followed: Host) -> None:
+@pytest.mark.parametrize("page", [1, 2_000])
+async def test_a_gap_is_found_with_what_the_host_still_has_of_it(
+    followed: Host, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaps, "_PAGE", page)
     before, within, after = followed.turn(1), followed.turn(2), followed.turn(3)
     followed.publish()
     followed.store([*before, *after])

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from lcm_core.errors import LcmError
 from lcm_core.host.entries import SessionEntry
-from lcm_core.host.listing import HostSession
+from lcm_core.host.listing import HostSession, HotPlace
 from lcm_core.host.transcripts import read_page
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
@@ -19,7 +20,10 @@ from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapRow, gap_rows
 from lcm_core.store.ownership import values_taken
 
-_ENTRY = "transcript_entry_id"
+_ENTRY: Final = "transcript_entry_id"
+#: Entries of the host's table that are read at a time, and characters of a text that are kept.
+_PAGE: Final = 2_000
+_CHARACTERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,29 @@ async def find_gaps(
             found += (FoundGap(gap, None) for gap in several)
             continue
         try:
-            path = (await asyncio.to_thread(read_page, session)).entries
+            path = await asyncio.to_thread(_path, session)
         except LcmError as error:
             found += (FoundGap(gap, session, problem=error.message) for gap in several)
             continue
         found += [await _found(reader, gap, session, path) for gap in several]
     return found
+
+
+def _path(session: HostSession) -> list[SessionEntry]:
+    """The path of a session with the first words of each message; blocks."""
+    if not isinstance(session.place, HotPlace):  # a page of a stream would be read through to find the next
+        return list(map(_shortened, read_page(session).entries))
+    found: list[SessionEntry] = []
+    before: int | None = None
+    while before != 0:
+        page = read_page(session, limit=_PAGE, before=before)
+        found[:0] = map(_shortened, page.entries)
+        before = page.start
+    return found
+
+
+def _shortened(entry: SessionEntry) -> SessionEntry:
+    return entry if entry.text is None else replace(entry, text=entry.text[:_CHARACTERS])
 
 
 async def _session_of(
