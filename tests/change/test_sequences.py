@@ -1,8 +1,9 @@
-"""Any sequence of dissolves, undos and redos keeps a database whole, and undoing all of it gives it back."""
+"""Any sequence of changes, undos and redos keeps a database whole, and undoing all of it gives it back."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.commit import commit
-from lcm_core.change.undo import in_effect, plan_redo, plan_undo
+from lcm_core.change.journal import all_operations
+from lcm_core.change.plan import Plan
+from lcm_core.change.undo import in_effect, plan_redo, plan_undo, plan_undo_with_later
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.store.database import Reader
 
 from tests.change.oracle import Whole
 from tests.change.support import REAL, dissolvable, dump, only, planned, reading, search_faults
+from tests.past.test_any_operations import ALL, World
 from tests.support import sampled
 
 #: A conversation with several dissolvable summaries of two depths, by version.
@@ -150,3 +155,43 @@ def test_undoing_everything_gives_the_same_rows_whatever_was_done(
     shutil.copyfile(starting(version), path)
     play(Sequence(path), script, order)
     shutil.rmtree(path.parent)
+
+
+# -- all operations ----------------------------------------------------------------------------------------
+
+
+def take_all_back(path: Path, rng: random.Random) -> None:
+    """Undo one after the other what is in effect, in any order; what can only go with later ones, so."""
+
+    async def held(reader: Reader) -> list[str]:
+        found = [one for one in await reader.run(lambda db: list(all_operations(db))) if one.undoes is None]
+        return [one.id for one in found if await in_effect(reader, one.id)]
+
+    while waiting := asyncio.run(reading(path, held)):
+        rng.shuffle(waiting)
+        assert any(taken_back(path, plan_undo, one) for one in waiting) or any(
+            taken_back(path, plan_undo_with_later, one) for one in sorted(waiting)
+        ), "nothing more can be undone"
+
+
+def taken_back(path: Path, plan_it, operation: str) -> bool:
+    try:
+        plans = asyncio.run(planned(path, plan_it, operation))
+        for plan in [plans] if isinstance(plans, Plan) else plans:
+            commit(path, plan)
+    except RefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("played", sampled([(40, 12), *((seed, 40) for seed in range(36))], [(40, 12)]))
+def test_operations_of_all_kinds_are_taken_back_to_the_start(database_copy, played: tuple[int, int]):
+    seed, steps = played
+    path, rng = database_copy("0.15.3"), random.Random(seed)
+    before = dump(path)
+    world = World(path, rng)
+    world.dissolve()  # makes a journal
+    for _ in range(steps):
+        rng.choice(ALL)(world)
+    take_all_back(path, rng)
+    assert dump(path) == before

@@ -18,6 +18,7 @@ from lcm_core.change.undo import (
 )
 from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.prune import plan_delete
 
 from tests.change.support import delete, dissolvable, dump, planned, reading, row_of, summary_row, update
 from tests.conftest import DatabaseFactory
@@ -188,3 +189,41 @@ def test_many_are_said_in_short(path: Path) -> None:
     later = [recount(path, one, number).id for number in range(2, 8)]
     assert blocked(path, first.id) == later[::-1]
     assert len(back(path, first.id)) == 7
+
+
+def test_a_part_of_a_deletion_comes_back_with_what_its_rows_need(path: Path) -> None:
+    before = dump(path)
+    parts = [commit(path, plan).id for plan in asyncio.run(planned(path, plan_delete, [3])).plans]
+    assert len(parts) > 2
+    assert blocked(path, parts[0]) == parts[:0:-1]
+    assert blocked(path, parts[1]) == parts[:1:-1]
+    back(path, parts[0])
+    assert dump(path) == before
+
+
+def test_what_was_made_and_undone_since_is_in_nobodys_way(path: Path) -> None:
+    """A summary was made; others were put above it, deleted, brought back and taken away again."""
+    before = dump(path)
+    source = Cells.of({"summary_id": "sum_new", "message_id": 1, "ordinal": 0})
+    made = do(
+        path,
+        insertion("summaries", summary_row(path, "sum_new", kind="leaf", depth=0)),
+        insertion("summary_messages", source),
+    )
+    link = Cells.of({"summary_id": "sum_top", "parent_summary_id": "sum_new", "ordinal": 0})
+    top = do(
+        path,
+        insertion("summaries", summary_row(path, "sum_top", kind="condensed", depth=1)),
+        insertion("summary_parents", link),
+    )
+    gone = do(
+        path,
+        *delete(path, "summary_parents", summary_id="sum_top"),
+        *delete(path, "summaries", summary_id="sum_top"),
+    )
+    assert blocked(path, top.id) == [gone.id]
+    commit(path, asyncio.run(planned(path, plan_undo, gone.id)))
+    assert blocked(path, made.id) == [top.id]
+    commit(path, asyncio.run(planned(path, plan_undo, top.id)))
+    commit(path, asyncio.run(planned(path, plan_undo, made.id)))
+    assert dump(path) == before
