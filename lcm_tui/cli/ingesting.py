@@ -81,6 +81,8 @@ def blocks(run: Run, found: Ingesting) -> list[Block]:
         Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read.")
         for one, lines in list(found.bad_lines.items())[:_PROBLEMS]
     ]
+    if found.checkpoints:
+        said.append(Note(f"{counted(found.checkpoints, 'checkpoint')} of session files left out."))
     return said
 
 

@@ -592,3 +592,18 @@ def test_status_and_doctor_say_the_same_of_a_file_with_spoiled_lines(
     assert found["H1"].startswith(f"{behind} message")
     assert ("H3" in found) is bool(bad)
     assert not bad or f"{bad} line" in found["H3"]
+
+
+def test_status_counts_checkpoints_and_mentions_other_files_of_a_session(file_host: FileHost) -> None:
+    stored = file_host.turn(1)
+    file_host.publish()
+    file_host.store(stored)
+    folder = file_host.path.parent
+    for name in ("one.checkpoint.0d9f1c6e-1111-4222-8333-944444444444", "one (copy)"):
+        (folder / f"{name}.jsonl").write_text("\n".join(file_host.story.lines[:1]) + "\n")
+    out = run("status", "--openclaw-dir", file_host.folder).out
+    assert "yes: the engine has everything of 1 session of the host" in out
+    assert "1 checkpoint of session files left out." in out
+    assert "one (copy).jsonl: This is another file of session one: the index names one.jsonl." in out
+    told = status(file_host).data["ingestion"]
+    assert (told["checkpoints"], len(told["problems"])) == (1, 1)
