@@ -29,7 +29,9 @@ class QuickScrollBar(ScrollBar, Still):
     _drawn: tuple[tuple[object, ...], list[Strip]] | None = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of the bar."""
+        """The lines of the bar; of one whose list has gone while it was filled, none is seen."""
+        if self.parent is None:
+            return [Strip.blank(crop.width)] * crop.height
         bar = self.render()
         assert isinstance(bar, ScrollBarRender)
         assert isinstance(bar.style, Style)

@@ -503,3 +503,20 @@ async def test_a_click_on_any_line_of_a_tall_key_selects_it_and_moves_nothing():
         await pilot.click("#view", offset=(3, HEIGHT - 1))
         assert app.view.selected == int(before[-1].split(".")[0])
         assert rows(app.view) == before
+
+
+@pytest.mark.parametrize("gone", ["removed", "being removed", "never shown"])
+async def test_a_list_that_is_filled_after_it_has_gone_fails_nothing(gone: str):
+    """As when a read ends late."""
+    async with showing(range(30)) as (pilot, app):
+        view = app.view if gone != "never shown" else LineView[int](app.draw)
+        if gone == "removed":
+            await view.remove()
+        elif gone == "being removed":
+            going = view.remove()
+        with app._context():
+            view.replace(range(9_000))
+            view._refresh_scrollbars()
+        if gone == "being removed":
+            await going
+        await pilot.pause()

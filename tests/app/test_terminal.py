@@ -7,11 +7,13 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -230,6 +232,41 @@ def test_the_app_runs_on_whatever_the_terminal_sends(database_file: DatabaseFact
     app.send(b"\x03")
     assert app.ended() == 0
     assert not logfile.log_path().exists() or "Traceback" not in logfile.log_path().read_text()
+
+
+def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFactory, tmp_path: Path):
+    path = database_copy("0.15.3")
+    config = tmp_path / "config.toml"
+    config.write_text("backup_offer_mb = 0\n")  # no question comes before the commit
+
+    def archived() -> int:
+        with closing(sqlite3.connect(path)) as connection:
+            found: tuple[int] = connection.execute(
+                "SELECT count(*) FROM conversations WHERE archived_at IS NOT NULL"
+            ).fetchone()
+            return found[0]
+
+    before = archived()
+    app = app_on(path, LCM_TUI_CONFIG=str(config))
+    app.until(b"activity")
+    app.send(b"K")
+    app.until(b"nothing changed yet")
+    app.until(b"Apply")
+    time.sleep(0.5)
+    for pasted in (
+        b"\x1b[31mad hoc",
+        b"a\ra\ry",
+        b"x\x1b[201~a\ry",
+        b"x\x1b[201~a\x1b[200~a",
+        b"\x1bOa\x1b\x1ba\xff",
+    ):
+        app.send(PASTE + pasted + PASTE_END)
+        time.sleep(0.1)
+    app.send(b"?")
+    app.until(b"Keys of this screen")
+    app.send(b"\x03")
+    assert app.ended() == 0
+    assert archived() == before
 
 
 THREADS = {
