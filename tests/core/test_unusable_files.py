@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from lcm_core.change.connection import open_writer
 from lcm_core.change.errors import BusyError
+from lcm_core.change.restore import restore
 from lcm_core.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store import opening
 from lcm_core.store.database import Database
@@ -94,8 +96,13 @@ async def test_what_is_no_file_is_named_and_not_waited_for(
 ):
     with connect(database) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")
+    other = database.with_name("backup.db")
+    shutil.copy(database, other)
     make(sidecar(database, suffix))
-    for message in ((await refused(database)).message, _refused_to_write(database)):
+    with pytest.raises(DatabaseError) as restoring:
+        await asyncio.to_thread(restore, other, database)
+    messages = ((await refused(database)).message, _refused_to_write(database), restoring.value.message)
+    for message in messages:
         assert said in message
         assert f"{database.name}{suffix}" in message
 

@@ -19,7 +19,7 @@ import platformdirs
 from lcm_core.change.processes import open_under_other_names, process_names, processes_with_open
 from lcm_core.errors import DatabaseError, RefusedError
 from lcm_core.private_files import PROGRAM, PartialFile, make_private, sync_folder
-from lcm_core.store.opening import file_state, real_path, sidecar
+from lcm_core.store.opening import check_sidecars, file_state, real_path, sidecar
 from lcm_core.store.wal import WalState, examine_wal
 
 OPTION: Final = "--allow-unread-wal"
@@ -37,9 +37,10 @@ def check_beside(path: Path) -> None:
 
     Raises:
         RefusedError: it is so, and the operator has not agreed to lose the WAL (`keep_wal`).
-        DatabaseError: the WAL cannot be read.
+        DatabaseError: the WAL cannot be read, or a WAL or journal is no file.
     """
     location = real_path(path)
+    check_sidecars(location)
     _check_names(path, location)
     found = unread_wal(location)
     if found is not None and found.lost:

@@ -22,7 +22,6 @@ from lcm_core.change.guard import Guard
 from lcm_core.errors import DatabaseError, DatabaseMissingError, nothing_at
 from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
 from lcm_core.store.opening import (
-    check_sidecars,
     connect_writing,
     lacks_locks,
     no_locks,
@@ -237,7 +236,6 @@ def open_writer(path: Path, wait: float, stopped: Stop | None = None) -> Iterato
     """
     with undisturbed(path, wait):
         _check_there(path)
-        check_sidecars(real_path(path))
         check_beside(path)
         begun = time.monotonic()
         try:
