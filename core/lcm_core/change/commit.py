@@ -35,7 +35,7 @@ from lcm_core.change.codec import pack
 from lcm_core.change.connection import Fault, Writer, open_writer, quiet
 from lcm_core.change.copying import Stop, never
 from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
-from lcm_core.change.guard import check_tables, check_whole
+from lcm_core.change.guard import Guard, check_tables, check_whole
 from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
 from lcm_core.change.known_schema import check_unknown
 from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
@@ -202,7 +202,7 @@ def _commit(
             locked = _lock_prepared(writer, plan, draft, step)
             _check_inode(path, inode)
             prepared = locked.prepared
-            writer.write_only(prepared.tables)
+            writer.write_only(prepared.guard)
             step("verified")
             before = writer.row_changes
             rows = write(writer, prepared.writes, step)
@@ -280,7 +280,7 @@ class _Prepared:
     """A change as it will be written; right as long as nobody else writes."""
 
     edits: tuple[Edit, ...]
-    tables: frozenset[str]  #: that it writes
+    guard: Guard  #: of the tables that it writes
     writes: list[Write]
     search: list[SearchWrites]
     tokens: int
@@ -301,7 +301,7 @@ def _prepare(
     """
     check_whole(catalog.schema)
     tables = written_tables(plan.edits, catalog.schema)
-    check_tables(writer, tables, statements_of(plan.edits))
+    guard = check_tables(writer, tables, statements_of(plan.edits))
     verified = verify(writer, plan.edits, catalog.tables)
     if verified.moved:
         raise StalePlanError(verified.moved)
@@ -314,7 +314,7 @@ def _prepare(
         raise WouldBreakError(broken)
     return _Prepared(
         resolved.edits,
-        tables,
+        guard,
         writes_of(resolved.edits, verified.contexts, resolved.values),
         search_writes(writer, catalog, resolved.edits, looked_up),
         tried.tokens,

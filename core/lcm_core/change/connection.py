@@ -150,14 +150,16 @@ class Writer:
         self._check_wanted()
         self._wait_whole(True)
 
-    def write_only(self, tables: Iterable[str]) -> None:
-        """Let nothing but *tables* be written until the transaction ends, and no trigger run.
+    def write_only(self, allowed: Iterable[str] | Guard) -> None:
+        """Let nothing but some tables be written until the transaction ends, and no trigger run.
+
+        A guard that was made before the lock was taken will do if nobody committed since.
 
         Raises:
-            RefusedError: one of them has a trigger, or is not as the engine or lcm-tui makes it. From here on
-                every statement that would write something else raises it, too.
+            RefusedError: one of the tables has a trigger, or is not as the engine or lcm-tui makes it. From
+                here on every statement that would write something else raises it, too.
         """
-        self._guard = Guard(self, tables)
+        self._guard = allowed if isinstance(allowed, Guard) else Guard(self, allowed)
         self._connection.set_authorizer(self._guard.judge)
 
     def _check_allowed(self, error: sqlite3.Error) -> None:

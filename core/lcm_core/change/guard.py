@@ -145,8 +145,10 @@ _STRUCTURE: Final = ("summaries", "summary_messages", "summary_parents", "contex
 Statement = tuple[str, str, int]
 
 
-def check_tables(db: Rows, tables: Collection[str], statements: Iterable[Statement] = ()) -> None:
+def check_tables(db: Rows, tables: Collection[str], statements: Iterable[Statement] = ()) -> Guard:
     """Refuse a change of *tables* which something else would write along, or which SQLite cannot make here.
+
+    What comes out lets nothing else be written, as long as nobody commits.
 
     SQLite compiles the *statements* without running them. A user's index, constraint or column may need a
     function or an order of texts that only another program has.
@@ -154,7 +156,7 @@ def check_tables(db: Rows, tables: Collection[str], statements: Iterable[Stateme
     Raises:
         RefusedError: as `Guard` does, or a statement cannot be compiled.
     """
-    Guard(db, tables)
+    guard = Guard(db, tables)
     for table, sql, values in sorted(set(statements)):
         try:
             db.tuples(f"EXPLAIN {sql}", (None,) * values)
@@ -165,6 +167,7 @@ def check_tables(db: Rows, tables: Collection[str], statements: Iterable[Stateme
                 raise _odd_shape(
                     table, f"an index, constraint or column of another program needs more ({error})"
                 ) from error
+    return guard
 
 
 #: What SQLite says of a table or column that a plan knows and the file no longer has: the plan is stale.
