@@ -15,7 +15,7 @@ def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.retention")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=60, help="texts for each of eleven languages")
+    parser.add_argument("--cases", type=int, default=60, help="texts for each language")
     parser.add_argument("--missed", action="store_true", help="list what was missed, and false flags")
     given = parser.parse_args()
     met = []

@@ -9,6 +9,7 @@ from lcm_core.operations.drafting.batch import Batch
 from lcm_core.operations.drafting.draft import Material, text_below
 from lcm_core.operations.drafting.items import BatchItem
 from lcm_core.summarize.retention import Retention, measure, read_retention_source
+from lcm_core.summarize.rulebook import Checked
 
 from lcm_tui.cli.documents import Document
 
@@ -67,14 +68,24 @@ def _document(kept: Retention) -> Document:
         "invented": [one.text for one in kept.invented],
         "peopleChecked": kept.people_checked,
         "lost": [one.text for one in kept.lost[:_MOST]],
+        **_rules(kept),
+        "fileLine": kept.files.stated,
+        "timesCovered": None if kept.times.share is None else round(kept.times.share, 4),
+        "closingLine": kept.closing is not None,
+        "copied": round(kept.copied, 4),
+    }
+
+
+def _rules(kept: Retention) -> Document:
+    """What became of the rules; None for each where they could not be checked."""
+    if kept.rules_checked is Checked.NONE:
+        return {"rulesChecked": "none", "rules": None, "rulesLost": None, "rulesReversed": None}
+    return {
+        "rulesChecked": str(kept.rules_checked),
         "rules": kept.constraints,
         "rulesLost": [one.text for one in kept.constraints_lost],
         "rulesReversed": [
             {"rule": one.rule.text, "draft": one.draft.text, "was": str(one.was), "now": str(one.now)}
             for one in kept.reversed
         ],
-        "fileLine": kept.files.stated,
-        "timesCovered": None if kept.times.share is None else round(kept.times.share, 4),
-        "closingLine": kept.closing is not None,
-        "copied": round(kept.copied, 4),
     }

@@ -15,6 +15,7 @@ from lcm_core.summarize.cost import CallLoad, Forecast, Spent, total_forecast
 from lcm_core.summarize.prompts import SummaryPrompt
 from lcm_core.summarize.request import SummaryRequest, Usage
 from lcm_core.summarize.retention import Retention
+from lcm_core.summarize.rulebook import Checked
 from lcm_core.wording import counted, some
 
 from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
@@ -242,7 +243,11 @@ def _share(kept: Retention) -> str:
 
 def _rules(kept: Retention) -> str:
     """How many came through, and the ones that did not."""
+    checked = kept.rules_checked
+    if checked is Checked.NONE:
+        return checked.words
     said = f"{kept.constraints_kept:,} of {kept.constraints:,} kept"
+    said += f" ({checked.words})" if checked.words else ""
     if kept.reversed:
         said += f"; reversed: {some([f'{one.rule.text} ({one.words})' for one in kept.reversed], 6)}"
     if kept.constraints_lost:

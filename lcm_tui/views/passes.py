@@ -12,6 +12,7 @@ from lcm_core.operations.compaction.run import CompactionSetting
 from lcm_core.operations.compaction.sweep import Mode, PassMade, PassMoved, PassSkipped
 from lcm_core.summarize.escalate import Level
 from lcm_core.summarize.retention import Retention
+from lcm_core.summarize.rulebook import Checked
 
 from lcm_tui.compacting import cost_of, depth_text, span_text
 from lcm_tui.compaction_run import CompactionRun, Done
@@ -327,8 +328,13 @@ def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Docu
 def kept_fields(kept: Retention) -> Iterator[Block]:
     """What a draft keeps of its source and what it invents, in short."""
     share = "no names to keep" if kept.share is None else f"{kept.share:.0%} of what is named most and last"
-    rules = f", {kept.constraints_kept:,} of {kept.constraints:,} rules"
-    yield field("keeps", f"{share}{rules if kept.constraints else ''}", width=9)
+    checked = kept.rules_checked
+    rules = f", {kept.constraints_kept:,} of {kept.constraints:,} rules" if kept.constraints else ""
+    if checked is Checked.NONE:
+        rules = ", rules not checked"
+    elif checked is Checked.PART:
+        rules += " (rules checked in part)"
+    yield field("keeps", f"{share}{rules}", width=9)
     if kept.invented:
         names = ", ".join(one.text for one in kept.invented[:NAMED])
         more = f" and {len(kept.invented) - NAMED:,} more" if len(kept.invented) > NAMED else ""

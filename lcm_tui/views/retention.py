@@ -9,7 +9,7 @@ from typing import Final
 
 from lcm_core.summarize.identifiers import Identifier
 from lcm_core.summarize.retention import KindCount, Retention
-from lcm_core.summarize.rulebook import Sentence
+from lcm_core.summarize.rulebook import Checked, Sentence
 
 from lcm_tui.widgets.spans import Line, Span, StyleName
 
@@ -115,12 +115,12 @@ def _numbers(old: Retention | None, new: Retention) -> Iterator[Fact]:
 
 
 def _said(value: Retention) -> dict[str, str]:
-    rules = value.constraints
+    rules = f"{value.constraints_kept}/{value.constraints}"
     return {
         "tokens": f"{value.tokens:,}",
         "compression": "—" if value.compression is None else f"{value.compression:.1f}×",
         "retention": _percent(value.share),
-        "rules kept": f"{value.constraints_kept}/{rules}",
+        "rules kept": "not checked" if value.rules_checked is Checked.NONE else rules,
         "times": _percent(value.times.share),
         "Files: line": _file_words(value),
         "expand line": "yes" if value.closing is not None else "missing",
@@ -134,7 +134,9 @@ def _verdicts(old: Retention, new: Retention) -> dict[str, int]:
 
     return {
         "retention": sign(new.share or 0.0, old.share or 0.0),
-        "rules kept": sign(new.constraints_kept, old.constraints_kept),
+        "rules kept": 0
+        if Checked.NONE in (old.rules_checked, new.rules_checked)
+        else sign(new.constraints_kept, old.constraints_kept),
         "times": sign(new.times.share or 0.0, old.times.share or 0.0),
         "expand line": sign(new.closing is not None, old.closing is not None),
     }
@@ -219,6 +221,9 @@ def _reversed(new: Retention) -> Iterator[Fact]:
 
 
 def _rules(new: Retention) -> Iterator[Fact]:
+    if new.rules_checked is not Checked.ALL:
+        words = f"rules: {new.rules_checked.words} (text in another language)"
+        yield Fact((Span(words, "dim"),))
     if new.constraints_lost:
         yield from _heading("Rules that were lost", f"{len(new.constraints_lost):,}")
         yield from _sentences(new.constraints_lost)

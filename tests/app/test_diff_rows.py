@@ -122,3 +122,13 @@ def test_lost_items_lead_into_the_source_and_invented_ones_into_the_draft():
     assert not any("3a1fd2a2" in word for _, word in spots)
     said = [text_of(fact.line) for fact in found]
     assert any(line.split() == ["hash", "0/1", "1/1", "+"] for line in said)
+
+
+def test_rules_in_another_language_are_said_to_be_not_checked():
+    from lcm_core.summarize.retention import measure, read_retention_source
+
+    source = read_retention_source("Нельзя удалять таблицу заказов. Тесты должны пройти.")
+    found = facts(measure(source, ""), measure(source, "Таблица заказов удалена."))
+    said = [text_of(fact.line) for fact in found]
+    assert any(line.split() == ["rules", "kept", "not", "checked", "not", "checked"] for line in said)
+    assert "rules: not checked (text in another language)" in said

@@ -246,6 +246,16 @@ def test_repaired_by_a_rule_and_taken_back(database: Path) -> None:
     assert dump(database) == before
 
 
+def test_rules_in_another_language_are_not_called_kept(database: Path, tmp_path: Path) -> None:
+    execute(database, "UPDATE messages SET content = 'Нельзя удалять таблицу заказов. ' || message_id")
+    execute(database, "DELETE FROM message_parts")
+    told = repair(database, 4, "--draft", tmp_path / "d.json", "--accept", "no rule lost")
+    [kept] = told.data["retention"].values()
+    names = ("rulesChecked", "rules", "rulesLost", "rulesReversed")
+    assert [kept["draft"][name] for name in names] == ["none", None, None, None]
+    assert told.data["marked"] == []
+
+
 def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: Path) -> None:
     before = dump(database)
     with MessagesApi(Say("Wrote /etc/made-up.conf.\nExpand for details about: it")) as server:

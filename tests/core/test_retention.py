@@ -139,8 +139,7 @@ def test_what_the_previous_context_says_is_not_invented():
             "Ingrid may approve the rollout.",
         ),
         ("部署前必须运行全部测试。", "必须先运行全部测试再部署。", "已经部署。"),
-        ("אסור למחוק את קובץ ההגדרות.", "אסור למחוק קובץ הגדרות", "קובץ ההגדרות נמחק"),
-        ("لا يجوز حذف ملف الإعدادات.", "لا يجوز حذف الإعدادات", "تم الحذف"),
+        ("設定ファイルを削除してはいけない。", "設定ファイルは削除してはいけない", "設定ファイルを削除した"),
     ],
 )
 def test_a_rule_comes_through_or_does_not(rule: str, told: str, lost: str):

@@ -1,16 +1,20 @@
-"""Rules that a draft keeps, loses and turns into their opposite, in eleven languages."""
+"""Rules that a draft keeps, loses and turns into their opposite, and texts whose rules are not checked."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import DraftFault, judge_text
+from lcm_core.summarize import modality, modality_words
+from lcm_core.summarize.acceptance import DraftCaution, DraftFault, judge_text
+from lcm_core.summarize.language import Cue
 from lcm_core.summarize.modality import Force, clauses
-from lcm_core.summarize.rulebook import Rulebook
+from lcm_core.summarize.modality_words import _KEYS, _languages, rule_words
+from lcm_core.summarize.rulebook import Checked, Rulebook, checked
 from lcm_core.tokens import Estimator
 
 from benchmarks.retention.rules import LANGUAGES, rule_cases
+from tests.support import sampled
 
 HEADER = "[2026-03-02 09:14 UTC | user]\n"
 
@@ -43,10 +47,6 @@ def reversed_in(source: str, draft: str) -> list[tuple[str, str]]:
         ("The server **must** _not_ be restarted.", Force.MUST_NOT),
         ("Man muss den Server nicht neu starten.", Force.NEED_NOT),
         ("Man darf den Server nicht neu starten.", Force.MUST_NOT),
-        ("On ne peut utiliser que ce serveur.", Force.ONLY),
-        ("Deve apagar o arquivo no servidor.", Force.MUST),
-        ("Não deve apagar o arquivo.", Force.MUST_NOT),
-        ("No borres el archivo.", Force.MUST_NOT),
         ("不得不重启服务器。", Force.MUST),
         ("没有必要重启服务器。", Force.NEED_NOT),
         ("特别注意服务器。", Force.PLAIN),
@@ -56,7 +56,7 @@ def test_the_force_of_a_clause(sentence: str, force: Force):
     assert [one.force for one in clauses(sentence)] == [force]
 
 
-@pytest.mark.parametrize("question", ["Must we restart it?", "必须重启吗。", "¿Se debe reiniciar?"])
+@pytest.mark.parametrize("question", ["Must we restart it?", "必须重启吗。", "再起動すべきですか。"])
 def test_a_question_is_no_rule(question: str):
     assert clauses(question) == []
 
@@ -145,9 +145,79 @@ def test_planted_reversals_are_seen_and_faithful_rules_are_not():
         wanted, seen, told = wanted + len(turned), seen + len(turned & texts), told + case.kept
         missed += turned - texts
         wrong += [one.draft.text for one in found if one.draft.text.strip("-*> ") in case.source]
-    assert len(LANGUAGES) == 11
+    assert {one.name.lower() for one in LANGUAGES} == set(_languages())
     assert seen >= 0.97 * wanted, missed
     assert len(wrong) <= 0.01 * told, wrong
+
+
+OTHERS = {
+    "Arabic": "لا يجوز حذف النسخ الاحتياطية. يجب تشغيل الاختبارات أولا.",
+    "Danish": "Serveren må aldrig genstartes om dagen. Testene skal altid køres først.",
+    "Dutch": "Herstart de server nooit zonder goedkeuring. Het is verboden om een tabel te verwijderen.",
+    "French": "Il ne faut jamais redémarrer le serveur. On doit toujours lancer les tests.",
+    "Greek": "Μην διαγράφετε ποτέ τα αντίγραφα.",
+    "Hebrew": "אסור למחוק את הגיבויים. חייבים להריץ את הבדיקות.",
+    "Hindi": "सर्वर को कभी पुनः आरंभ न करें।",
+    "Indonesian": "Jangan pernah menghapus cadangan. Selalu jalankan pengujian dulu.",
+    "Italian": "Non riavviare mai il server senza approvazione. Bisogna eseguire i test prima.",
+    "Korean": "백업을 삭제하면 안 됩니다. 항상 테스트를 먼저 실행하세요.",
+    "Polish": "Nie wolno usuwać kopii zapasowych. Zawsze uruchamiaj testy.",
+    "Portuguese": "Não deve apagar o arquivo. É proibido reiniciar o servidor.",
+    "Russian": "Никогда не удаляйте резервные копии через git push origin main.",
+    "Spanish": "No borres el archivo. Nunca hay que reiniciar el servidor.",
+    "Thai": "ห้ามลบข้อมูลสำรอง",
+    "Turkish": "Sunucuyu asla yeniden başlatma. Testler her zaman önce çalıştırılmalı.",
+    "Vietnamese": "Không được xóa bản sao lưu.",
+}
+KNOWN = {
+    "English": "Never delete the backups of staging. The tests must run first.",
+    "English, a name": "Zoë and Łukasz said that the naïve retry must not be used with the façade.",
+    "English, code": "The retry must stay as it was until the new limits are there.\n"
+    "if (attempt > 7) { throw new Error('exhausted'); }",
+    "English, short": "Avoid restarts.",
+    "German": "Die Sicherungen darf man nicht löschen. Das Team muss zuerst die Tests ausführen.",
+    "Chinese": "禁止删除 API 的 token。必须先运行 pytest。",
+    "Japanese": "バックアップを削除してはいけない。",
+    "identifiers": "src/api/app.py v1.2.3 OPS-77 a1b2c3d",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_rules_of_other_languages_are_not_checked_and_not_called_kept(language: str):
+    text = OTHERS[language]
+    kept = Rulebook(f"{HEADER}{text}").compare("The team went home and that was all.")
+    assert (kept.checked, kept.lost, kept.reversed) == (Checked.NONE, (), ())
+    assert Rulebook("Never delete the backups.").compare(text).checked is Checked.NONE
+    verdict = judge_text(
+        text, source=f"{HEADER}{text} " * 20, target_tokens=500, estimator=Estimator.WEIGHTED
+    )
+    assert DraftCaution.RULES in verdict.cautions
+    assert any(one.startswith("Rules not checked: ") for one in verdict.sentences)
+
+
+@pytest.mark.parametrize("language", KNOWN)
+def test_rules_of_known_languages_are_checked(language: str):
+    assert checked(KNOWN[language]) is Checked.ALL
+
+
+@pytest.mark.parametrize("language", sampled(OTHERS, ("French", "Korean", "Russian", "Turkish")))
+def test_a_mixed_text_is_checked_in_part(language: str):
+    source = "Never delete the backups of staging.\nThe tests must run before it.\n" + OTHERS[language]
+    if not source.isascii():
+        kept = Rulebook(source).compare("You must delete the backups of staging.")
+        assert (kept.checked, len(kept.lost), len(kept.reversed)) == (Checked.PART, 1, 1)
+    tail = "All of it was done by the team, and that was that. " * 40
+    assert checked(f"{tail}\nПривет!") is Checked.ALL
+
+
+def test_a_language_is_a_table_of_the_file():
+    others = {"letters", "common", "contrasts", "events", "helpers", "verb_last", "verb_last_letters"}
+    others |= {"condition", "question", "behind", "ending", "particles", "past", *Cue}
+    for name, language in _languages().items():
+        assert set(language) <= _KEYS.keys() | others, name
+        assert {"letters", "must", "ban", "only", "not"} <= set(language), name
+    assert rule_words().letters.fullmatch("straße")
 
 
 @pytest.mark.long
@@ -161,9 +231,46 @@ def test_any_two_texts_are_compared(source: str, draft: str):
 
 
 @pytest.mark.parametrize(
-    "piece", ["must ", "never not ", "Never do it. ", "不得", "하면 안 ", "only, ", "do "]
+    "piece", ["must ", "never not ", "Never do it. ", "不得", "てはいけない ", "only, ", "do "]
 )
 def test_much_of_the_same_is_read_in_passing(piece: str):
     text = piece * (60_000 // len(piece))
     Rulebook(text).compare(text)
     Rulebook("You must do it. " + text).compare(text + "\nNever do it.")
+
+
+def test_a_table_alone_makes_a_language_known(monkeypatch: pytest.MonkeyPatch):
+    added = {
+        "spanish": {
+            "letters": "a-záéíóúñ",
+            "common": "el la los las que para con del una por se está hay antes siempre nunca",
+            "must": "debe/hay que",
+            "ban": "prohibid*",
+            "only": "solo",
+            "not": "no",
+            "never": "nunca",
+        },
+        "korean": {
+            "letters": r"\uac00-\ud7af",
+            "ban": "면 ?안 ?(?:된다|됩니다)",
+            "must": "해야 ?(?:한다|합니다)",
+            "only": "오직",
+            "not": "지 ?않",
+        },
+    }
+    tables = {**modality_words._languages(), **added}
+    monkeypatch.setattr(modality_words, "_languages", lambda: tables)
+    caches = (modality_words.rule_words, modality._phrases)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        for rule, draft in (
+            ("Está prohibido borrar los datos.", "Hay que borrar los datos."),
+            ("데이터베이스를 삭제하면 안 됩니다.", "데이터베이스를 삭제해야 합니다."),
+        ):
+            kept = Rulebook(rule).compare(draft)
+            assert kept.checked is Checked.ALL
+            assert [(one.rule.text, one.draft.text) for one in kept.reversed] == [(rule, draft)]
+    finally:
+        for cache in caches:
+            cache.cache_clear()

@@ -412,6 +412,27 @@ class TestRules:
             assert item.state is ItemState.REVIEW
             assert "You must not re-index the orders table." in item.why
 
+    @pytest.mark.parametrize(
+        ("content", "words"),
+        [
+            ("Нельзя удалять таблицу заказов.", "not checked"),
+            ("All went as the plan said. {}", "checked in part"),
+        ],
+    )
+    async def test_a_rule_that_was_not_checked_is_not_taken_for_kept(
+        self, path: Path, content: str, words: str
+    ) -> None:
+        said = (content.format("Нельзя удалять таблицу заказов.") + "\n") * 30
+        run(path, f"UPDATE messages SET content = '{said}'")
+        run(path, "DELETE FROM message_parts")
+        async with await Database.open(path) as database:
+            wanted, writer = parse_rule("no rule lost"), Writer([good("All of it is as it was.")])
+            batch = batch_of(database, await leaves(database, 1), writer, rule=wanted)
+            await batch.run()
+            [item] = batch.items
+            assert item.state is ItemState.REVIEW
+            assert item.why.startswith(f"Rules {words}")
+
     async def test_the_rule_ends_with_its_batch(self, path: Path) -> None:
         async with await Database.open(path) as database:
             items = await leaves(database, 2)

@@ -17,7 +17,7 @@ from lcm_core.checks import texts
 from lcm_core.dag.markers import MARKER_LIKE, is_capped
 from lcm_core.javascript import BLANKS
 from lcm_core.summarize.request import HELD_KEY, StopReason, SummaryReply, SummaryRequest
-from lcm_core.summarize.rulebook import Reversal, Rulebook
+from lcm_core.summarize.rulebook import Checked, Reversal, Rulebook
 from lcm_core.tokens import Estimator, estimate
 
 #: Layers that are taken off, at most: a fence in tags after an introduction is three.
@@ -25,7 +25,7 @@ _LAYERS: Final = 5
 _FENCE: Final = re.compile(r"(?P<mark>`{3,}|~{3,})[^\S\n]*(?P<info>[\w.+-]*)[^\S\n]*\n")
 _TAGS: Final = "summary|conversation_summary|final_summary|answer|final_answer|output|response|result"
 _OPENING: Final = re.compile(rf"<(?P<tag>{_TAGS})(?:\s[^<>\n]{{0,100}})?>", re.IGNORECASE)
-#: "Here is the summary", in the languages whose summaries are checked elsewhere too.
+#: "Here is the summary", in eleven languages.
 _SUMMARIES: Final = (
     r"summar(?:y|ies|ization|isation)|zusammenfassung|résumé|resumen|resumo|riassunto|sommario|sintesi"
     r"|резюме|сводка|итоги|краткое\s+изложение|摘要|总结|總結|概要|要約|まとめ|サマリー|요약"
@@ -153,6 +153,7 @@ class DraftCaution(StrEnum):
     NO_CLOSING = "no closing line"
     ORDERS = "gives orders"
     BINARY = "binary"
+    RULES = "rules not checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,7 @@ def judge_text(
     """
     tokens, source_tokens = estimate(text, estimator), estimate(source, estimator)
     faults: list[tuple[DraftFault, str]] = []
+    cautions: list[tuple[DraftCaution, str]] = []
     if stop_reason == HELD_KEY:
         said = "The answer contained the API key and was discarded: the source may contain it too."
         return DraftVerdict(tokens, (DraftFault.HELD_KEY,), (), (said,))
@@ -219,10 +221,11 @@ def judge_text(
             )
         elif texts.copied(text, [source]) is not None:
             faults.append((DraftFault.COPY, "It is a copy of the beginning of its source, not a summary."))
-        turned = Rulebook(source, previous).compare(text).reversed
-        if turned:
-            faults.append((DraftFault.REVERSED, reversal_sentence(turned)))
-    cautions: list[tuple[DraftCaution, str]] = []
+        rules = Rulebook(source, previous).compare(text)
+        if rules.reversed:
+            faults.append((DraftFault.REVERSED, reversal_sentence(rules.reversed)))
+        if rules.checked is not Checked.ALL:
+            cautions.append((DraftCaution.RULES, unchecked_sentence(rules.checked)))
     if tokens > target_tokens:
         sentence = f"It is longer than requested ({tokens:,} of {target_tokens:,} tokens)."
         cautions.append((DraftCaution.OVER_TARGET, sentence))
@@ -234,6 +237,11 @@ def judge_text(
         tuple(caution for caution, _ in cautions),
         tuple(sentence for _, sentence in (*faults, *cautions)),
     )
+
+
+def unchecked_sentence(checked: Checked) -> str:
+    """That rules were not compared, or not all of them (docs/retention.md, "Rules not checked")."""
+    return f"Rules {checked.words}: the source or the draft has text in a language whose rules are not known."
 
 
 def reversal_sentence(turned: Sequence[Reversal]) -> str:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import cache
 from typing import Final, TypeVar
+
+from lcm_core.summarize.modality_words import pattern_of, phrases_of
 
 T = TypeVar("T")
 Span = tuple[int, int]  #: characters of a text, from the first to before the second
@@ -37,10 +40,12 @@ about after again also and any are because been before being but can could did d
 get had has have how into its just let more most not now off once one only other our out over same she should
 some such than that the their them then there these they this those through too under until use very was way
 were what when where which while who why will with would you your
-der die das und ist nicht mit für auf ein eine les des une dans pour avec est que los las una por para con del
-como это что как для или
+der die das und ist nicht mit für auf ein eine
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
+
+
+_QUESTION: Final = re.compile(r"[?？؟]\s*$")
 
 
 class Cue(StrEnum):
@@ -50,35 +55,14 @@ class Cue(StrEnum):
     OPEN = "open"
 
 
-def _cue(phrases: str, dense: str) -> re.Pattern[str]:
-    """Phrases, one a line or separated by ``/``, that are whole words; *dense* ones may be anywhere.
+@cache
+def _cue(cue: Cue) -> re.Pattern[str]:
+    """Phrases that are whole words, in lower case, and patterns, which may be anywhere.
 
-    For lower-case text; that a word begins where it is found is seen afterwards: that is four times as fast.
+    That a word begins where it is found is checked afterwards: that is four times as fast.
     """
-    words = [phrase.strip() for line in phrases.splitlines() for phrase in line.split("/") if phrase.strip()]
-    spaced = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
-    return re.compile(rf"(?P<word>{spaced})(?![^\W\d_])|{dense}")
-
-
-_CUES: Final = {
-    Cue.DECISION: _cue(
-        """
-        decided/decision/decide/agreed/chose/chosen/we will/we'll/going with/settled on/approved/rejected
-        instead of/because/switched to/replaced/fixed/solved/root cause/turned out/resolved/deployed/released
-        merged/confirmed/entschieden/beschlossen/vereinbart/décidé/convenu/decidido/acordado
-        решили/решено/договорились/החלטנו/הוחלט/סוכם/קבענו/قررنا/تقرر/اتفقنا
-        """,
-        "决定|決定|同意|采用|採用|改为|改用|因为|原因|已修复|完成|確定|にする|することに|修正|결정|합의|하기로|원인",
-    ),
-    Cue.OPEN: _cue(
-        """
-        todo/to do/open question/open/next step/next/pending/waiting for/waiting on/blocked/later/still
-        not yet/unclear/unknown/follow up/follow-up/remaining/tomorrow/need to decide/fixme/offen/noch nicht
-        à faire/pendiente/осталось/ещё не/пока не/עדיין/נותר/לבדוק/מחכה/لم يتم بعد/لا يزال/معلق
-        """,
-        r"[?？؟]\s*$|待办|待定|尚未|还没|未解决|下一步|接下来|まだ|未定|次に|残り|아직|남은|다음\s단계|미정",
-    ),
-}
+    spaced = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in phrases_of(cue))
+    return re.compile(rf"(?P<word>{spaced})(?![^\W\d_])|{pattern_of(cue)}")
 
 
 def sentences(text: str) -> Iterator[Span]:
@@ -95,11 +79,13 @@ def sentences(text: str) -> Iterator[Span]:
 
 
 def has_cue(sentence: str, cue: Cue) -> bool:
-    """Whether a sentence announces *cue*, in one of the languages that we know phrases of."""
+    """Whether a sentence announces *cue*, in a language of ``rule_words.toml``; a question is open in any."""
     lowered = sentence.lower()
+    if cue is Cue.OPEN and _QUESTION.search(lowered):
+        return True
     return any(
         found["word"] is None or not lowered[found.start() - 1 : found.start()].isalpha()
-        for found in _CUES[cue].finditer(lowered)
+        for found in _cue(cue).finditer(lowered)
     )
 
 

@@ -10,22 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Final
 
 from lcm_core.summarize.language import terms
-from lcm_core.summarize.modality_words import (
-    CONTRASTS,
-    DENSE,
-    DENSE_ATOMS,
-    DENSE_CONDITION,
-    ENGLISH,
-    EVENTS,
-    HELPERS,
-    PHRASES,
-    PORTUGUESE,
-    SPANISH,
-    Atom,
-)
+from lcm_core.summarize.modality_words import Atom, RuleWords, rule_words
 
 
 class Force(StrEnum):
@@ -72,29 +61,12 @@ class Clause:
 
 
 _MARKUP: Final = re.compile(r"\*+|~~|`+|</?[a-zA-Z]{1,10}>|(?<!\w)_+|_+(?!\w)")
-_ARABIC_SIGNS: Final = re.compile("[\u064b-\u0652\u0670\u0640]")
-_DENSE_CHARACTER: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _TOKEN: Final = re.compile(
-    r"(?P<stop>[,;:،؛、，；：()\u2014\u2013]+(?=\s|$|[^\x00-\x7f])|\s-\s|[，；：、]+|[.!?。！？]+\s)"
-    r"|(?P<word>(?:[cdjlmnst]|qu)'(?=\w)|[^\W_]+(?:[-'._/:@#][^\W_]+)*)"
+    r"(?P<stop>[,;:、，；：()\u2014\u2013]+(?=\s|$|[^\x00-\x7f])|\s-\s|[，；：、]+|[.!?。！？]+\s)"
+    r"|(?P<word>[^\W_]+(?:[-'._/:@#][^\W_]+)*)"
 )
 _DENSE_STOPS: Final = " 。！？.!?，,、"
-#: Words for "without" that follow what they except.
-_BEHIND: Final = re.compile("なしで|なしに|ない限り|以外|を除き|を除いて|없이|제외|외에는?")
-_QUESTION: Final = re.compile(
-    r"[?？؟][\"'”’）)*_\s]*$|(?:吗|嗎|呢|ですか|ますか|でしょうか|까|나요)[。.？?\s]*$|^\s*¿"
-)
-_PREFIXES: Final = {"\u05d5", "\u05e9", "\u0648", "\u0641"}  # and, that in Hebrew; and, so in Arabic
-_VERB_LAST: Final = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
-#: What follows the stem of a verb in Japanese and Korean.
-_ENDING: Final = re.compile("(?:[\u3040-\u309f]+|(?:하|할|한|해)\\S*|[을를이가은는])$")
-_PARTICLES: Final = re.compile(
-    "[\u3040-\u309f]+|(?<=[\uac00-\ud7af])(?:에서|으로|까지|부터|하지|하는|[을를이가은는의에로하할해])(?=\\s|$)"
-)
-_GERMAN: Final = re.compile(
-    r"\b(?:muss|muß|müss\w+|müß\w+|brauch\w*|darf\w*|dürf\w+|soll\w*|nicht|kein\w*|nie|niemals|immer)\b"
-)
-_PORTUGUESE_LETTERS: Final = frozenset("ãõç")
+_QUESTION_MARK: Final = re.compile(r"[?？][\"'”’）)*_\s]*$")
 _STRONG: Final = frozenset(
     {
         *(Atom.MUST, Atom.NEED, Atom.MAY, Atom.CAN, Atom.BAN, Atom.OPTIONAL, Atom.ALWAYS, Atom.ONLY),
@@ -111,46 +83,40 @@ _LONGEST: Final = 80
 @dataclass(frozen=True, slots=True)
 class _Phrase:
     words: tuple[str, ...]  #: those after the first
-    ahead: str  #: how the word behind it begins; it is not taken
     atoms: tuple[Atom, ...]
 
 
-def _table() -> tuple[dict[str, list[_Phrase]], dict[str, list[_Phrase]], tuple[int, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Phrases:
+    """The phrases by their first word, the longest first."""
+
+    whole: dict[str, list[_Phrase]]
+    begun: dict[str, list[_Phrase]]  #: by the beginning of their first word
+    lengths: tuple[int, ...]  #: of these beginnings, the longest first
+
+
+@cache
+def _phrases() -> _Phrases:
     whole: dict[str, list[_Phrase]] = {}
     begun: dict[str, list[_Phrase]] = {}
-    for phrase, atoms in PHRASES:
-        ahead = ""
-        words = phrase.split()
-        if words[-1].startswith("("):
-            ahead = words.pop().strip("(*)")
-        first, *rest = words
-        if first.endswith("*"):
-            begun.setdefault(first[:-1], []).append(_Phrase(tuple(rest), ahead, atoms))
-        else:
-            whole.setdefault(first, []).append(_Phrase(tuple(rest), ahead, atoms))
+    for phrase, atoms in rule_words().phrases:
+        first, *rest = phrase.split()
+        table = begun if first.endswith("*") else whole
+        table.setdefault(first.removesuffix("*"), []).append(_Phrase(tuple(rest), atoms))
     for table in (whole, begun):
         for group in table.values():
-            group.sort(key=lambda one: (-len(one.words), not one.ahead))
-    return whole, begun, tuple(sorted({len(first) for first in begun}, reverse=True))
-
-
-_WHOLE, _BEGUN, _LENGTHS = _table()
+            group.sort(key=lambda one: -len(one.words))
+    return _Phrases(whole, begun, tuple(sorted({len(first) for first in begun}, reverse=True)))
 
 
 def _phrase_at(words: Sequence[str], at: int) -> tuple[int, tuple[Atom, ...]] | None:
     """How many words a phrase takes that begins at *at*, and what it does."""
-    word = words[at]
-    found = _fitting(_WHOLE.get(word, ()), words, at)
-    if found is not None:
-        return found
-    for length in _LENGTHS:
-        if len(word) >= length:
-            found = _fitting(_BEGUN.get(word[:length], ()), words, at)
-            if found is not None:
-                return found
-    if word[0] in _PREFIXES and len(word) > 2:
-        return _phrase_at((word[1:], *words[at + 1 : at + 5]), 0)
-    return None
+    word, phrases = words[at], _phrases()
+    found = _fitting(phrases.whole.get(word, ()), words, at)
+    for length in phrases.lengths:
+        if found is None and len(word) >= length:
+            found = _fitting(phrases.begun.get(word[:length], ()), words, at)
+    return found
 
 
 def _fitting(
@@ -158,11 +124,8 @@ def _fitting(
 ) -> tuple[int, tuple[Atom, ...]] | None:
     for phrase in phrases:
         end = at + 1 + len(phrase.words)
-        if tuple(words[at + 1 : end]) != phrase.words:
-            continue
-        if phrase.ahead and not (end < len(words) and words[end].startswith(phrase.ahead)):
-            continue
-        return end - at, phrase.atoms
+        if tuple(words[at + 1 : end]) == phrase.words:
+            return end - at, phrase.atoms
     return None
 
 
@@ -183,15 +146,14 @@ class _ClausePart:
 
 
 def _plain(sentence: str) -> str:
-    text = _MARKUP.sub("", sentence.replace("\u2019", "'"))
-    return _ARABIC_SIGNS.sub("", text) if max(text, default="") >= "\u0600" else text
+    return _MARKUP.sub("", sentence.replace("\u2019", "'"))
 
 
 def _parts(text: str) -> Iterator[_ClausePart]:
     """The pieces between stops and contrasting words."""
     matches = list(_TOKEN.finditer(text))
     lowered = [match[0].lower() if match.lastgroup == "word" else "\n" for match in matches]
-    no_is_in = "no" in lowered and _is_portuguese(lowered)
+    known = rule_words()
     part = _ClausePart([], [])
     at = 0
     while at < len(matches):
@@ -201,27 +163,24 @@ def _parts(text: str) -> Iterator[_ClausePart]:
             part = _ClausePart([], [])
             at += 1
             continue
-        if _DENSE_CHARACTER.search(match[0]):
+        if known.dense_letter.search(match[0]):
             start = match.start()
             end = match.end()
             while (
                 at + 1 < len(matches)
                 and matches[at + 1].lastgroup == "word"
-                and (_DENSE_CHARACTER.search(matches[at + 1][0]))
+                and known.dense_letter.search(matches[at + 1][0])
             ):
                 at += 1
                 end = matches[at].end()
-            _add_dense(part, text[start : end + 1])
+            _add_dense(part, text[start : end + 1], known)
             at += 1
             continue
-        found = None if no_is_in and lowered[at] == "no" else _phrase_at(lowered, at)
+        found = _phrase_at(lowered, at)
         if found is None:
-            if lowered[at] in CONTRASTS:
+            if lowered[at] in known.contrasts:
                 yield part
                 part = _ClausePart([], [])
-            elif lowered[at] in ("que", "qu'") and _ne_que(part):
-                part.atoms = [one for one in part.atoms if one[0] is not Atom.NOT]
-                part.atoms.append((Atom.ONLY, len(part.content)))
             else:
                 part.content.append(match[0])
             at += 1
@@ -230,19 +189,6 @@ def _parts(text: str) -> Iterator[_ClausePart]:
         _add(part, atoms)
         at += count
     yield part
-
-
-def _is_portuguese(words: Sequence[str]) -> bool:
-    """Where *no* means in the."""
-    said = set(words)
-    here, there = len(said & PORTUGUESE), max(len(said & SPANISH), len(said & ENGLISH))
-    return here > there or (here == there and any(set(word) & _PORTUGUESE_LETTERS for word in said))
-
-
-def _ne_que(part: _ClausePart) -> bool:
-    """French ``ne … que`` is only."""
-    negations = [place for atom, place in part.atoms if atom in _NEGATIONS]
-    return len(negations) == 1 and len(part.content) - negations[0] in (1, 2, 3)
 
 
 def _add(part: _ClausePart, atoms: Sequence[Atom]) -> None:
@@ -261,22 +207,22 @@ def _add(part: _ClausePart, atoms: Sequence[Atom]) -> None:
             part.atoms.append((atom, place))
 
 
-def _add_dense(part: _ClausePart, text: str) -> None:
-    """A run of Chinese, Japanese or Korean."""
+def _add_dense(part: _ClausePart, text: str, known: RuleWords) -> None:
+    """A run of a script that is written without spaces."""
     at = 0
-    for match in DENSE.finditer(text):
+    for match in known.dense.finditer(text):
         before = text[at : match.start()].strip(_DENSE_STOPS)
         if before:
             part.content.append(before)
-        atoms = DENSE_ATOMS[int((match.lastgroup or "a0")[1:])]
-        if atoms == (Atom.WITHOUT,) and _BEHIND.fullmatch(match[0]) and part.content:
+        atoms = known.dense_atoms[int((match.lastgroup or "a0")[1:])]
+        if atoms == (Atom.WITHOUT,) and known.behind.fullmatch(match[0]) and part.content:
             part.exception = len(part.content) - 1, len(part.content)
         _add(part, atoms)
         at = match.end()
     rest = text[at:].strip(_DENSE_STOPS)
     if rest:
         part.content.append(rest)
-    if DENSE_CONDITION.search(text) and not any(
+    if known.condition.search(text) and not any(
         atom in (Atom.ONLY, Atom.WITHOUT, Atom.BAN, Atom.MUST) for atom, _ in part.atoms
     ):
         part.condition_from = 0
@@ -288,7 +234,7 @@ def _add_dense(part: _ClausePart, text: str) -> None:
 
 def clauses(sentence: str) -> list[Clause]:
     """What a sentence says, each statement with its force; empty for a question and a text without words."""
-    if _QUESTION.search(sentence):
+    if _QUESTION_MARK.search(sentence) or rule_words().question.search(sentence):
         return []
     text = _plain(sentence)
     parts = [part for part in _parts(text) if part.content or part.atoms]
@@ -341,8 +287,8 @@ def _clause(part: _ClausePart, sentence: str) -> Clause | None:
 
 
 def _about(content: str) -> Iterator[str]:
-    """What a clause is about, without the endings and particles of Japanese and Korean."""
-    bare = _PARTICLES.sub(" ", content) if _VERB_LAST.search(content) else content
+    """What a clause is about, without endings and particles."""
+    bare = rule_words().particles.sub(" ", content)
     yield from terms(bare) or terms(content)
 
 
@@ -354,8 +300,9 @@ def _marks(content: Sequence[str]) -> Iterator[str]:
 
 
 def _words(content: Sequence[str]) -> Iterator[str]:
+    dense = rule_words().dense_letter
     for word in content:
-        if _DENSE_CHARACTER.search(word):
+        if dense.search(word):
             yield from terms(word)
         else:
             yield word.lower()
@@ -364,23 +311,22 @@ def _words(content: Sequence[str]) -> Iterator[str]:
 def _beside(part: _ClausePart, content: Sequence[str], sentence: str) -> Iterator[str]:
     """Terms of the word that the force most often falls on.
 
-    That is the next one; where nothing follows, and in Japanese and Korean, the one before; in German the
-    last.
+    That is the next one; where nothing follows, and in Japanese, the one before; in German the last.
     """
     places = [place for atom, place in part.atoms if atom in _STRONG or atom in _NEGATIONS]
     if not places or not content:
         return
-    at, step = max(places), 1
-    if _VERB_LAST.search(sentence):
+    at, step, known = max(places), 1, rule_words()
+    if known.verb_last_letters.search(sentence):
         at, step = max(places) - 1, -1
-    elif _GERMAN.search(sentence.lower()):
+    elif known.verb_last.search(sentence.lower()):
         at, step = len(content) - 1, -1
     if not 0 <= at < len(content):
         at, step = len(content) - 1, -1
     while 0 <= at < len(content):
-        word = _ENDING.sub("", content[at]) if step < 0 else content[at]
+        word = known.ending.sub("", content[at]) if step < 0 else content[at]
         found = terms(word or content[at])
-        if found and content[at].lower() not in HELPERS:
+        if found and content[at].lower() not in known.helpers:
             yield from found[-2:] if step < 0 else found[:2]
             return
         at += step
@@ -409,7 +355,7 @@ def _needed(part: _ClausePart, sentence: str) -> Force:
     need = min(place for atom, place in part.atoms if atom is Atom.NEED)
     first = next(atom for atom, _ in part.atoms if atom in _NEGATIONS or atom in (Atom.NEED, Atom.AVOID))
     late = first is Atom.NEED and all(place > need for atom, place in part.atoms if atom in _NEGATIONS)
-    return Force.MUST_NOT if late and not _GERMAN.search(sentence.lower()) else Force.NEED_NOT
+    return Force.MUST_NOT if late and not rule_words().verb_last.search(sentence.lower()) else Force.NEED_NOT
 
 
 def _without_obligation(part: _ClausePart, kinds: set[Atom], negated: bool, sentence: str) -> Force:
@@ -433,7 +379,7 @@ def _hard(kinds: set[Atom]) -> bool:
 
 
 def _negated(part: _ClausePart) -> bool:
-    """Whether the negations leave one; several words are one in most languages (ne … pas, никогда не)."""
+    """Whether the negations leave one; several words are one in most languages (niemals nicht)."""
     kinds = [atom for atom, _ in part.atoms]
     count = int(any(kind in _NEGATIONS for kind in kinds))
     count += kinds.count(Atom.AVOID) > 0
@@ -443,18 +389,16 @@ def _negated(part: _ClausePart) -> bool:
 
 
 def _begins_negated(part: _ClausePart, sentence: str) -> bool:
-    """An order without a modal begins with its negation: *Nicht löschen*, *No borres*, *Не трогать*.
+    """An order without a modal begins with its negation: *Nicht löschen*.
 
     English *No* begins an order only where no verb describes an event: *No deploys on Fridays*.
     """
     atom, place = next(one for one in part.atoms if one[0] in _NEGATIONS)
     if place > 0 or atom is not Atom.NOT or not part.content:
         return False
-    lowered = {word.lower() for word in part.content}
-    if sentence.lstrip("-*• \t").lower().startswith("no ") and not (
-        len(lowered & SPANISH) > len(lowered & ENGLISH)
-    ):
-        return not lowered & EVENTS and len(part.content) <= 12
+    if sentence.lstrip("-*• \t").lower().startswith("no "):
+        lowered = {word.lower() for word in part.content}
+        return not lowered & rule_words().events and len(part.content) <= 12
     return True
 
 

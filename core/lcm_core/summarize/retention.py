@@ -31,7 +31,7 @@ from lcm_core.summarize.language import HEADER, Span, terms
 from lcm_core.summarize.modality import RULES
 from lcm_core.summarize.names import SourceNames, invented_names, people_checked, read_names
 from lcm_core.summarize.quantities import KnownQuantities, Quantity, counts_of_anything, told_numbers
-from lcm_core.summarize.rulebook import Reversal, Rulebook, Sentence
+from lcm_core.summarize.rulebook import Checked, Reversal, Rulebook, Sentence
 from lcm_core.tokens import Estimator, estimate
 
 _SHORTEST_HASH: Final = 7
@@ -302,6 +302,7 @@ class Retention:
     lost: tuple[Identifier, ...]  #: places in the source; the most frequent first, then the most recent
     invented: tuple[Identifier, ...]  #: places in the text
     share: float | None  #: of the weight of the `TOP` identifiers; None: the source has none
+    rules_checked: Checked  #: NONE: nothing is known of the rules, and the next three say nothing
     constraints_lost: tuple[Sentence, ...]  #: rules that were not kept, the latest first
     constraints: int  #: rules in the source
     reversed: tuple[Reversal, ...]  #: rules said as their opposite; they are not among those lost
@@ -390,6 +391,7 @@ def measure(source: RetentionSource, text: str) -> Retention:
         lost=tuple(sorted(lost, key=_worst_first)),
         invented=tuple(invented),
         share=_share(source, there),
+        rules_checked=rules.checked,
         constraints_lost=rules.lost,
         constraints=len(source.rulebook.rules),
         reversed=rules.reversed,

@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from lcm_core.summarize.language import Span, sentences
 from lcm_core.summarize.modality import PERMISSIONS, RULES, Clause, Force, Relation, clauses, relation
+from lcm_core.summarize.modality_words import rule_words
 
 #: Rules of a source that are counted; the latest.
 _MAX_RULES: Final = 200
@@ -28,9 +30,27 @@ _NEAR: Final = 0.05
 _EDGES: Final = re.compile(r"^[\s\-*•>#\d.)]+|[\s.!。！;,]+$")
 _MARKUP: Final = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)")
 _BULLET: Final = re.compile(r"(?:[-*•]|\d+[.)])\s")
-#: What marks an event in a text of a dense script.
-_PAST: Final = re.compile(r"了|已|过|過|た(?=[。\s]|$)|[했였었]")
 _DUMP: Final = frozenset("{[<")
+_WORD: Final = re.compile(r"(?<![\w./\\@=$:-])[^\W\d_]+(?:['’][^\W\d_]+)?(?![\w/\\@=(-]|[.:]\w)")
+#: Share of the words of a sentence that are common words of a language whose rules are known.
+_COMMON_SHARE: Final = 0.1
+#: Words from which a text without common words is of another language.
+_FEWEST: Final = 3
+#: Share of a text that may be in other languages and is not mentioned.
+_PASSED_OVER: Final = 0.05
+
+
+class Checked(StrEnum):
+    """How much of a text is in a language whose rules are known."""
+
+    ALL = "all"
+    PART = "part"
+    NONE = "none"
+
+    @property
+    def words(self) -> str:
+        """What is said beside rules, or in their place; empty for `ALL`."""
+        return {"all": "", "part": "checked in part", "none": "not checked"}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +82,9 @@ class RulesKept:
 
     lost: tuple[Sentence, ...]  #: the latest first; a reversed one is not among them
     reversed: tuple[Reversal, ...]  #: in the order of the text
+    checked: (
+        Checked  #: of the source and the draft, the lesser; NONE: nothing is known of lost or reversed ones
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +100,7 @@ class Rulebook:
 
     def __init__(self, text: str, previous: str = "") -> None:
         found = list(_stated(text))
+        self.checked = checked(text)
         self._texts = [sentence for sentence, _ in found]
         #: The rules, each once, the latest first.
         self.rules: tuple[Sentence, ...] = tuple(_rules(found))
@@ -92,8 +116,10 @@ class Rulebook:
 
     def compare(self, text: str) -> RulesKept:
         """What *text* kept of them."""
-        if not self._stated:
-            return RulesKept((), ())
+        both = {self.checked, checked(text)}
+        how_much = next(one for one in (Checked.NONE, Checked.PART, Checked.ALL) if one in both)
+        if how_much is Checked.NONE or not self._stated:
+            return RulesKept((), (), how_much)
         kept: set[int] = set()
         suspects: list[tuple[int, Reversal, float]] = []
         for sentence, claims in _claims(text):
@@ -111,7 +137,7 @@ class Rulebook:
         accounted = {_normal(self._texts[number].text) for number in kept} | reversed_rules
         lost = tuple(one for one in self.rules if _normal(one.text) not in accounted)
         unique = {(one.rule.place, one.draft.place): one for _, one in found}
-        return RulesKept(lost, tuple(unique.values()))
+        return RulesKept(lost, tuple(unique.values()), how_much)
 
     def _against(
         self, claim: Clause, alone: bool, sentence: str
@@ -132,7 +158,7 @@ class Rulebook:
                     and rule.force is Force.MUST_NOT
                     and rule.exception is None
                     and _dropped(rule, claim)
-                    and not _PAST.search(sentence)
+                    and not rule_words().past.search(sentence)
                 ):
                     best_opposite = max(best_opposite, (alike, number))
             elif how is Relation.SAME:
@@ -156,6 +182,48 @@ class Rulebook:
 
     def _keeps_marks(self, rule: Clause, claim: Clause) -> bool:
         return not rule.marks or 2 * len(rule.marks & claim.terms) >= len(rule.marks)
+
+
+def checked(text: str) -> Checked:
+    """How much of a text is in a language whose rules are known (docs/retention.md, "Rules not checked")."""
+    known = other = unclear = 0
+    for first, last in sentences(text):
+        sentence = text[first:last]
+        if len(sentence) > _LONGEST or sentence[0] in _DUMP:
+            continue
+        words, score = _counted(sentence)
+        if score < 0:
+            other += words
+        elif score and score >= _COMMON_SHARE * words:
+            known += words
+        else:
+            unclear += words
+    # Lists and code have few common words, too, so this decides only where it is most of the text.
+    if unclear > known and unclear + other >= _FEWEST:
+        other += unclear
+    if other <= _PASSED_OVER * (known + other):
+        return Checked.ALL
+    return Checked.PART if known else Checked.NONE
+
+
+def _counted(sentence: str) -> tuple[int, int]:
+    """The words of a sentence, and how many more of them speak for the known languages than against.
+
+    Common words and the letters of languages without spaces speak for them, other letters against.
+    """
+    known = rule_words()
+    words = score = 0
+    for match in _WORD.finditer(sentence.lower()):
+        dense = len(known.dense_letter.findall(match[0]))
+        size = max(dense // 2, 1)
+        words += size
+        if not known.letters.fullmatch(match[0]):
+            score -= size
+        elif dense:
+            score += size
+        else:
+            score += match[0].replace("’", "'") in known.common
+    return words, score
 
 
 def _normal(sentence: str) -> str:

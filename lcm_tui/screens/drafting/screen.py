@@ -54,9 +54,9 @@ SECONDS: Final = 0.5
 ASK_RULE: Final = f"accept when: {EXAMPLES}"
 RULES: Final = """
 Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
-"no rule lost": every rule of the source is in the draft. "no worse": the present text keeps no more of the
-source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review found nothing to
-say. "every": any draft without a fault. The rule is shown once more before it acts.
+"no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
+no more of the source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review
+found nothing to say. "every": any draft without a fault. The rule is shown once more before it acts.
 """
 
 

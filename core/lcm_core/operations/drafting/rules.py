@@ -2,7 +2,8 @@
 
 A rule is a choice of conditions. That the draft has no fault (the model finished, the text is smaller than
 its source, holds no marker ...), turns no rule of the source into its opposite and is no deterministic cut
-goes without saying: no rule can accept those.
+goes without saying: no rule can accept those. Where the rules could not be checked, ``no rule lost`` refuses
+the draft, and the other conditions do not look at them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Final
 
 from lcm_core.errors import UsageError
 from lcm_core.operations.drafting.draft import Draft, DraftOrigin, DraftSetting, Material, retention_of
-from lcm_core.summarize.acceptance import DraftFault, reversal_sentence
+from lcm_core.summarize.acceptance import DraftFault, reversal_sentence, unchecked_sentence
 from lcm_core.summarize.retention import Retention
+from lcm_core.summarize.rulebook import Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class AcceptanceRule:
     retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
     better_retention: bool = False  #: the present text keeps no more
     no_caution: bool = False
-    no_rule_lost: bool = False  #: every rule of the source is in the draft
+    no_rule_lost: bool = False  #: every rule of the source is in the draft, and all could be checked
 
     @property
     def words(self) -> str:
@@ -58,6 +60,8 @@ class AcceptanceRule:
             yield from draft.verdict.sentences[len(draft.verdict.faults) :]
         if new.reversed and DraftFault.REVERSED not in draft.verdict.faults:
             yield reversal_sentence(new.reversed)
+        if self.no_rule_lost and new.rules_checked is not Checked.ALL:
+            yield unchecked_sentence(new.rules_checked)
         if self.no_rule_lost and new.constraints_lost:
             lost = len(new.constraints_lost)
             rules = "1 rule" if lost == 1 else f"{lost:,} rules"
