@@ -59,8 +59,8 @@ _SHADOWS: Final = {
 }
 _FULL_TEXT: Final = re.compile(r"createvirtualtable\w+usingfts5\b")
 _OTHER: Final = (
-    "lcm-tui makes it with another definition, so another program changed it. Rename it (the next change "
-    "makes a new one, and what it records can no longer be undone)"
+    "lcm-tui makes it with another definition, so another program changed it. Rename it: the next change "
+    "makes a new one, but the changes that this one records can then no longer be undone"
 )
 _WIDTH: Final = 80
 

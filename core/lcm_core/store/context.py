@@ -25,11 +25,11 @@ from lcm_core.records import (
     SummaryId,
     Timestamp,
 )
-from lcm_core.store.connecting import Row, Rows, listed, rows_in
+from lcm_core.store.connecting import Row, Rows, rows_in
 from lcm_core.store.database import Reader
 from lcm_core.store.files import files_by_id
 from lcm_core.store.messages import whole_messages
-from lcm_core.store.rows import StoredRow
+from lcm_core.store.rows import StoredRow, whole_rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.store.summaries import texts_of
@@ -796,9 +796,8 @@ async def context_rows(
     """The whole rows of a context by ordinal; from *first* to *last*, both included, where they are given."""
     between = "" if first is None else "AND ordinal BETWEEN ? AND ?"
     rows = await reader.stored(
-        f"""SELECT {listed(reader.schema.tables["context_items"])} FROM context_items
-        WHERE conversation_id = ? {between} ORDER BY ordinal""",
+        f"SELECT * FROM context_items WHERE conversation_id = ? {between} ORDER BY ordinal",
         conversation_id,
         *(() if first is None else (first, last)),
     )
-    return [dict(row) for row in rows]
+    return whole_rows(reader, "context_items", rows)

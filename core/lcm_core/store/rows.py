@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from lcm_core.records import ConversationId
-from lcm_core.store.connecting import SqlValue, listed
+from lcm_core.store.connecting import Row, SqlValue
 from lcm_core.store.database import Database, Reader
 
 #: A whole row by column.
@@ -33,10 +33,16 @@ async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlVal
     """The whole rows of a table whose *column* holds one of *keys*; none where the table is absent."""
     if not reader.schema.has(table, column):
         return []
-    columns = listed(reader.schema.tables[table])
-    sql = f'SELECT {columns} FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid'
-    rows = await reader.stored_in(sql, keys)
-    return [dict(row) for row in rows]
+    rows = await reader.stored_in(f'SELECT * FROM "{table}" WHERE "{column}" IN (?*) ORDER BY rowid', keys)
+    return whole_rows(reader, table, rows)
+
+
+def whole_rows(reader: Reader, table: str, rows: Sequence[Row]) -> list[StoredRow]:
+    """Rows of ``SELECT *`` without the columns that SQLite works out, which nobody can write."""
+    if not rows:
+        return []
+    columns = [name for name in dict(rows[0]) if name in reader.schema.tables[table]]
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 async def referring_columns(reader: Reader, target: str) -> list[ReferringColumn]:
