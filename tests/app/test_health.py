@@ -134,15 +134,15 @@ async def test_checks_in_parts_find_what_they_find_together(database_file: Datab
 
 
 def test_what_is_cut_off_is_said_and_two_findings_of_one_key_are_both_there():
-    one = Finding("C18", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "One.")
-    other = Finding("C18", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "Two.")
-    result = CheckResult(CHECKS["C18"], CheckState.RAN, "", (one, other), 40)
+    one = Finding("C16", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "One.")
+    other = Finding("C16", Confidence.BROKEN, ConversationId(1), (RowRef("summaries", ("s",)),), 1, "Two.")
+    result = CheckResult(CHECKS["C16"], CheckState.RAN, "", (one, other), 40)
     known = Examination()
     known.take(Report(None, datetime.now(UTC), 0.0, (result,)))
     assert [found.sentence for found in known.findings.values()] == ["One.", "Two."]
-    assert known.cut == {"C18": 38}
+    assert known.cut == {"C16": 38}
     [group] = known.groups()
-    assert group.keys[-1] == MoreKey("C18")
+    assert group.keys[-1] == MoreKey("C16")
     assert len(group.keys) == 3
 
 

@@ -12,7 +12,6 @@ from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
     ERROR,
-    INFO,
     OTHER_TOOL,
     SUSPICIOUS,
     WARNING,
@@ -45,8 +44,6 @@ _RECALL_ONLY: Final = (
     "the links."
 )
 _ID_FORM: Final = re.compile(r"sum_[0-9a-f]{16}")
-_DEEP: Final = 6
-_WIDE: Final = 64
 
 
 def _edge_row(edge: Edge) -> RowRef:
@@ -196,13 +193,6 @@ def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
             found = _wrong_depth_of(structure, node, what)
             # The depth may be right and a source too many.
             yield replace(found, fix=FixId.DELETE_FALSE_LINES) if node.summary_id in disproved else found
-
-
-def _mixed_depths(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    nodes = structure.nodes.values()
-    mixed = (one.summary_id for one in nodes if len(set(_depths_of_sources(structure, one))) > 1)
-    words = "have sources of several depths, as in databases older than depths."
-    return FaultRows(limits, "summaries", mixed).hits(BY_DESIGN, "summary", structure.id, words)
 
 
 def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -390,16 +380,6 @@ def _half_swapped(structure: Structure, limits: Limits) -> Iterator[Hit]:
             )
 
 
-def _shape(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    extreme = (
-        name
-        for name, node in structure.nodes.items()
-        if (node.depth or 0) > _DEEP or len(structure.edges.get(name, ())) > _WIDE
-    )
-    words = f"are above depth {_DEEP} or on more than {_WIDE} sources."
-    return FaultRows(limits, "summaries", extreme).hits(BY_DESIGN, "summary", structure.id, words)
-
-
 CHECKS: Final[tuple[Rule[Structure], ...]] = (
     Rule(
         "B1",
@@ -488,16 +468,6 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "condense.",
         needs=("summaries", "summary_parents"),
         find=_wrong_depth,
-    ),
-    Rule(
-        "B11",
-        INFO,
-        "sources of several depths",
-        "Was a summary made from summaries of different depths?",
-        why="A condensation uses summaries of one depth. Databases from before depths were recorded may "
-        "differ.",
-        needs=("summaries", "summary_parents"),
-        find=_mixed_depths,
     ),
     Rule(
         "B12",
@@ -609,16 +579,6 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         why="When a summary replaces its sources, they are removed from the context in the same step.",
         needs=("summaries", "context_items", "summary_parents"),
         find=_half_swapped,
-    ),
-    Rule(
-        "B22",
-        INFO,
-        "very deep or very wide",
-        "Is a depth above 6, or has a summary more than 64 sources?",
-        why="More than 6 levels, or more than 64 sources: harmless, but far from what the engine itself "
-        "does.",
-        needs=("summaries", "summary_parents"),
-        find=_shape,
     ),
     Rule(
         "B23",

@@ -1,4 +1,4 @@
-"""The checks of what is recorded beside the text of a summary, and of times (D1 to D10, D13, D14).
+"""The checks of what is recorded beside the text of a summary, and of times (D1 to D10, D14).
 
 A sum is judged only when all that it is made of is there: a lost source is a finding of its own, and so is a
 negative count. What is recorded of texts (D1, D11, D12) is asked where these are read.
@@ -13,7 +13,6 @@ from typing import Final
 
 from lcm_core.checks.check import (
     BROKEN,
-    BY_DESIGN,
     INFO,
     SUSPICIOUS,
     WARNING,
@@ -216,12 +215,6 @@ def _unreadable_times(structure: Structure, limits: Limits) -> Iterator[Hit]:
         yield from found.hits(BROKEN, "row", structure.id, "have times that cannot be read.", fix)
 
 
-def _unknown_model(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    unknown = (name for name, node in structure.nodes.items() if node.model == "unknown")
-    words = "have no record of the model that made it."
-    return FaultRows(limits, "summaries", unknown).hits(BY_DESIGN, "summary", structure.id, words)
-
-
 def _negative(structure: Structure, limits: Limits) -> Iterator[Hit]:
     messages = structure.messages
     below = (messages.ids[place] for place, count in enumerate(messages.tokens) if count < 0)
@@ -345,16 +338,6 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "Is there a time in neither of the two formats?",
         why="Times are stored as 2026-03-02 10:00:00 or 2026-03-02T10:00:00.000Z; others do not sort.",
         find=_unreadable_times,
-    ),
-    Rule(
-        "D13",
-        INFO,
-        "model unknown",
-        "Is it unknown which model made a summary?",
-        why="From 0.5 on the model that wrote a summary is recorded; unknown means that the engine was not "
-        "given it.",
-        needs=("summaries", "summaries.model"),
-        find=_unknown_model,
     ),
     Rule(
         "D14",

@@ -34,7 +34,7 @@ from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.rows import of_conversation
-from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, TELEMETRY, keeps_checkpoints
+from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, keeps_checkpoints
 from lcm_core.times import parse_utc
 from lcm_core.wording import counted, phrase
 
@@ -46,21 +46,6 @@ _MOST_OWNERS: Final = 8
 #: Rows of an index that one transaction groups.
 _STEP: Final = 100_000
 _DIGITS: Final = "0123456789abcdef"
-_NUMBERS: Final = (
-    "last_observed_cache_read",
-    "last_observed_cache_write",
-    "last_observed_prompt_token_count",
-    "consecutive_cold_observations",
-    "turns_since_leaf_compaction",
-    "tokens_accumulated_since_leaf_compaction",
-)
-_TIMES: Final = (
-    "last_observed_cache_hit_at",
-    "last_observed_cache_break_at",
-    "last_leaf_compaction_at",
-    "last_api_call_at",
-    "last_cache_touch_at",
-)
 #: Entries of transcripts that two conversations share by more than chance: ids are short.
 _MIN_SHARED_ENTRIES: Final = 5
 #: An archived conversation with so many messages, or with a summary, is worth keeping.
@@ -286,26 +271,6 @@ async def _stuck(reader: Reader, limits: Limits) -> list[Hit]:
     return found
 
 
-async def _impossible_telemetry(reader: Reader, limits: Limits) -> list[Hit]:
-    below = [f"t.{name} < 0" for name in _NUMBERS if reader.schema.has(TELEMETRY, name)]
-    latest = repr(limits.today + 1.0)
-    times = [f"({moment(f't.{name}')}) > {latest}" for name in _TIMES if reader.schema.has(TELEMETRY, name)]
-    if not below or not times:
-        return []
-    found = []
-    for row in await reader.rows(
-        f"""SELECT t.conversation_id AS id, {" OR ".join(below)} AS negative, {" OR ".join(times)} AS future
-        FROM {TELEMETRY} AS t JOIN conversations USING (conversation_id) ORDER BY 1"""
-    ):
-        what, ref = f"The telemetry of conversation {row['id']} holds", RowRef(TELEMETRY, (row["id"],))
-        if row["negative"]:
-            found.append(hit(BROKEN, f"{what} values below zero.", ref, owner=row["id"]))
-        elif row["future"]:
-            why = "times more than a day in the future"
-            found.append(hit(SUSPICIOUS, f"{what} {why}.", ref, owner=row["id"]))
-    return found
-
-
 async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
     active: dict[ConversationId, list[str]] = {}
     beyond: dict[ConversationId, list[str]] = {}
@@ -483,15 +448,6 @@ NOTED: Final[tuple[ReadingRule, ...]] = (
         needs=("conversation_compaction_maintenance",),
         unanswered="Whether recorded token counts are stale: they include what the host adds.",
         find=_stuck,
-    ),
-    ReadingRule(
-        "G10",
-        INFO,
-        "impossible telemetry",
-        "Is telemetry negative or from the future?",
-        why="Telemetry is never negative or from the future. No decision depends on it.",
-        needs=("conversation_compaction_telemetry",),
-        find=_impossible_telemetry,
     ),
     ReadingRule(
         "G11",

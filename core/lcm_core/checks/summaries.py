@@ -221,7 +221,6 @@ _DIRECTIVES: Final = _fault("lack parts that looked like instructions")
 _INJECTED: Final = _fault("contain tags of injected memory or context")
 _BINARY: Final = _fault("contain base64, data URLs or media lines")
 _LONG: Final = _fault("are more than three times as long as the target")
-_NO_HINT: Final = _fault("do not say what can be expanded", BY_DESIGN)
 _ORDERS: Final = _fault("contain text that a model could read as instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
@@ -397,17 +396,6 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         unanswered="Which target applied when it was made; the current one is used.",
         faults=(_LONG,),
         find=_with(_LONG, _over_target),
-    ),
-    TextRule(
-        "C18",
-        INFO,
-        "no hint for expansion",
-        "Does a summary end without saying what can be expanded?",
-        why="The prompt asks for a last line on what can be expanded. A summary without it is still "
-        "complete.",
-        needs=("summaries",),
-        faults=(_NO_HINT,),
-        find=_with(_NO_HINT, lambda text, limits: not texts.has_expansion_hint(text.content)),
     ),
     TextRule(
         "C20",

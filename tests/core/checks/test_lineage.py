@@ -78,7 +78,7 @@ def a_summary_is_its_own_source(con: Con) -> Rows:
     return [row("summary_parents", CONDENSED, CONDENSED)]
 
 
-@plant("B6", also="B11 B12 D2 D3 D4 D7 D12")
+@plant("B6", also="B12 D2 D3 D4 D7 D12")
 def a_source_was_made_from_its_consumer(con: Con) -> Rows:
     source = sources(con, ROOT)[0]
     link_source(con, source, ROOT)
@@ -123,14 +123,7 @@ def a_summary_is_too_high(con: Con) -> Rows:
     return [row("summaries", ROOT)]
 
 
-@plant("B11", BY_DESIGN, also="B10 B12")
-def sources_of_two_depths(con: Con) -> Rows:
-    source = sources(con, ROOT)[0]
-    run(con, "UPDATE summaries SET depth = 1 WHERE summary_id = ?", source)
-    return [row("summaries", ROOT)]
-
-
-@plant("B12", also="B9 B10 B11")
+@plant("B12", also="B9 B10")
 def a_source_is_as_deep_as_its_consumer(con: Con) -> Rows:
     source = sources(con, CONDENSED)[0]
     run(con, "UPDATE summaries SET depth = 1 WHERE summary_id = ?", source)
@@ -174,7 +167,7 @@ def a_summary_was_dissolved_and_kept(con: Con) -> Rows:
     return [row("summaries", CONDENSED)]
 
 
-@plant("B14", also="B11 B17 D2 D3 D4 D7 D12")
+@plant("B14", also="B17 D2 D3 D4 D7 D12")
 def a_summary_went_into_two(con: Con) -> Rows:
     source = sources(con, ROOT)[0]
     link_source(con, ROOT_TOO, source)
@@ -252,12 +245,6 @@ def a_swap_was_cut_short(con: Con) -> Rows:
         row("summaries", CONDENSED),
         *(row("summaries", one_of) for one_of in sorted(sources(con, CONDENSED))),
     ]
-
-
-@plant("B22", BY_DESIGN, also="B10")
-def a_very_deep_summary(con: Con) -> Rows:
-    run(con, "UPDATE summaries SET depth = 9 WHERE summary_id = ?", ROOT)
-    return [row("summaries", ROOT)]
 
 
 @plant("B23", BY_DESIGN, also="B1")

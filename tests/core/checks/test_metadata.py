@@ -7,7 +7,6 @@ import pytest
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
     BARE,
-    BY_DESIGN,
     CONDENSED,
     LEAF,
     LONELY,
@@ -146,12 +145,6 @@ def a_file_that_was_forgotten(con: Con) -> Rows:
     leaf = one(con, "SELECT summary_id FROM summaries WHERE file_ids <> '[]' AND kind = 'leaf' LIMIT 1")
     run(con, "UPDATE summaries SET file_ids = '[]' WHERE summary_id = ?", leaf)
     return [row("summaries", leaf)]
-
-
-@plant("D13", BY_DESIGN)
-def a_model_that_nobody_noted(con: Con) -> Rows:
-    run(con, "UPDATE summaries SET model = 'unknown' WHERE summary_id = ?", LONELY)
-    return [row("summaries", LONELY)]
 
 
 @plant("D14")

@@ -223,10 +223,10 @@ async def test_a_transcript_that_grew_and_one_that_is_gone(openclaw_home: Path) 
     assert found == {(SUSPICIOUS, 1), (BY_DESIGN, 4)}
 
 
-def test_there_are_127_checks_each_with_a_question() -> None:
-    assert len(CHECKS) == 127
+def test_there_are_122_checks_each_with_a_question() -> None:
+    assert len(CHECKS) == 122
     assert all(check.question.endswith("?") and check.title for check in CHECKS.values())
-    assert len({check.question for check in CHECKS.values()}) == 127
+    assert len({check.question for check in CHECKS.values()}) == 122
 
 
 async def test_transcripts_are_not_missed_where_the_host_keeps_them_in_its_database(

@@ -77,7 +77,8 @@ async def test_stale_search_rows_of_one_conversation(database_file: DatabaseFact
 async def test_only_what_was_asked_for_is_reported(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         report = await run_checks(database, only={"d14", "B"}, limits=LIMITS)
-        assert {result.check.id for result in report.results} == {"D14", *(f"B{n}" for n in range(1, 24))}
+        asked = {name for name in CHECKS if name == "D14" or name.startswith("B")}
+        assert {result.check.id for result in report.results} == asked
         assert "D14" in {one.check for one in report.findings()}
         with pytest.raises(UsageError, match="no check Z9"):
             await run_checks(database, only={"Z9"})

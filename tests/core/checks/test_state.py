@@ -122,26 +122,6 @@ def debt_that_runs_for_ever(con: Con) -> Rows:
     return [row("conversation_compaction_maintenance", 8)]
 
 
-@plant("G10")
-def telemetry_below_zero(con: Con) -> Rows:
-    run(
-        con,
-        "UPDATE conversation_compaction_telemetry SET last_observed_cache_read = -1 WHERE conversation_id "
-        "= 8",
-    )
-    return [row("conversation_compaction_telemetry", 8)]
-
-
-@plant("G10", SUSPICIOUS)
-def telemetry_from_the_future(con: Con) -> Rows:
-    run(
-        con,
-        """UPDATE conversation_compaction_telemetry SET last_api_call_at = '2126-01-01T00:00:00.000Z'
-        WHERE conversation_id = 8""",
-    )
-    return [row("conversation_compaction_telemetry", 8)]
-
-
 @plant("G11")
 def two_active_briefs(con: Con) -> Rows:
     run(con, "UPDATE focus_briefs SET status = 'active' WHERE conversation_id = 2 AND status = 'superseded'")

@@ -87,7 +87,7 @@ def no_text(con: Con) -> Rows:
     return set_text(con, LONELY, " \n\u00a0")
 
 
-@plant("C7", SUSPICIOUS, also="C18")
+@plant("C7", SUSPICIOUS)
 def no_word(con: Con) -> Rows:
     return set_text(con, LONELY, "…")
 
@@ -103,12 +103,12 @@ def longer_than_its_source(con: Con) -> Rows:
     return set_text(con, LONELY, "They talked about it. " * 900 + HINT)
 
 
-@plant("C9", SUSPICIOUS, also="C18")
+@plant("C9", SUSPICIOUS)
 def a_copy_of_the_source(con: Con) -> Rows:
     return set_text(con, LONELY, source_of(con, LONELY))
 
 
-@plant("C9", BROKEN, also="C18")
+@plant("C9", BROKEN)
 def the_beginning_of_the_source(con: Con) -> Rows:
     return set_text(con, LONELY, source_of(con, LONELY)[:900])
 
@@ -157,14 +157,14 @@ def base64(con: Con) -> Rows:
     return set_text(con, LONELY, "A picture: " + "iVBORw0KGgoAAAANSUhEUgAA" * 20 + HINT)
 
 
-@plant("C15", BROKEN, also="C18")
+@plant("C15", BROKEN)
 def an_error(con: Con) -> Rows:
     return set_text(
         con, LONELY, '{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'
     )
 
 
-@plant("C15", SUSPICIOUS, also="C18")
+@plant("C15", SUSPICIOUS)
 def a_refusal(con: Con) -> Rows:
     return set_text(con, LONELY, "I'm sorry, but I can't help with summarizing this conversation.")
 
@@ -178,11 +178,6 @@ def three_times_its_target(con: Con) -> Rows:
 def the_same_text_again(con: Con) -> Rows:
     set_text(con, LONELY_TOO, text_of(con, LONELY))
     return [row("summaries", LONELY), row("summaries", LONELY_TOO)]
-
-
-@plant("C18", BY_DESIGN)
-def no_hint(con: Con) -> Rows:
-    return set_text(con, LONELY, "The lease table was kept, and nothing else happened.")
 
 
 @plant("C19", SUSPICIOUS, also="E6 E12 E15")
