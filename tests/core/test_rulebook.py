@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import normalize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,6 +180,8 @@ KNOWN = {
     "German": "Die Sicherungen darf man nicht löschen. Das Team muss zuerst die Tests ausführen.",
     "Chinese": "禁止删除 API 的 token。必须先运行 pytest。",
     "Japanese": "バックアップを削除してはいけない。",
+    "Japanese, other signs": "人々のﾊﾞｯｸｱｯﾌﾟを時々削除してはいけない。",
+    "German, decomposed": "Die Sicherungen du\u0308rfen nicht gelo\u0308scht werden.",
     "identifiers": "src/api/app.py v1.2.3 OPS-77 a1b2c3d",
     "nothing": "",
 }
@@ -206,6 +210,7 @@ def test_a_mixed_text_is_checked_in_part(language: str):
     source = "Never delete the backups of staging.\nThe tests must run before it.\n" + OTHERS[language]
     if not source.isascii():
         kept = Rulebook(source).compare("You must delete the backups of staging.")
+        assert checked(normalize("NFD", source)) is Checked.PART
         assert (kept.checked, len(kept.lost), len(kept.reversed)) == (Checked.PART, 1, 1)
     tail = "All of it was done by the team, and that was that. " * 40
     assert checked(f"{tail}\nПривет!") is Checked.ALL

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from unicodedata import normalize
 
 from lcm_core.summarize.language import Span, sentences
 from lcm_core.summarize.modality import PERMISSIONS, RULES, Clause, Force, Relation, clauses, relation
@@ -213,7 +214,7 @@ def _counted(sentence: str) -> tuple[int, int]:
     """
     known = rule_words()
     words = score = 0
-    for match in _WORD.finditer(sentence.lower()):
+    for match in _WORD.finditer(normalize("NFC", sentence.lower())):
         dense = len(known.dense_letter.findall(match[0]))
         size = max(dense // 2, 1)
         words += size
