@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from lcm_core.errors import RefusedError
 from lcm_core.settings.engine import INJECTED_TAGS, EngineSettings
 from lcm_core.settings.values import Sourced
 from lcm_core.tokens import Estimator
@@ -24,6 +25,10 @@ class Tables(Protocol):
     @property
     def is_1x(self) -> bool:
         """Whether an engine of the 1.x line has opened the file."""
+
+    @property
+    def version(self) -> str:
+        """The engine versions that leave such a file, for people."""
 
     def has(self, table: str, column: str | None = None) -> bool:
         """Whether the file has the table (and, when named, the column)."""
@@ -165,14 +170,7 @@ class CompactionRules:
 class IngestRules:
     """What becomes of a host's message (docs/engine/ingest.md)."""
 
-    as_present: bool  #: all as that page describes the present; the other flags are then not asked
-    calls_are_tools: bool  #: a tool call is a ``tool`` part with its columns; else an ``agent`` part
-    results_are_named: bool  #: a result's tool, and whether it failed, are in its part
-    images_become_files: bool  #: inline images are stored in files
-    payloads_become_files: bool  #: large tool results and other large payloads too
-    opens_signatures: bool  #: sealed reasoning is counted as the provider's own block
-    loose_text: bool  #: the JSON of reasoning without text is content, and so are the data of images
-    estimator: Estimator  #: of ``messages.token_count``
+    as_present: bool  #: messages are stored and counted as that page says; else nothing is stored
     large_file_token_threshold: int  #: tokens from which on a payload goes to a file
     prune_heartbeat_ok: bool  #: turns of the host's timer in which nothing was to be done go again
     preserve_heartbeat_poll: bool  #: of these only the acknowledgement does; what the timer asked stays
@@ -218,11 +216,9 @@ class EngineRules:
 class _Marks:
     """What the engine's versions left in a schema, oldest first; tags show where each was first seen."""
 
-    token_sums: bool = False  #: 0.3.0
     bootstrap_state: bool = False  #: 0.5.0
     active: bool = False  #: 0.6.0, the first after most defaults changed in 0.5.3
     migration_state: bool = False  #: 0.8.1
-    identity_hash: bool = False  #: 0.9.0
     maintenance: bool = False  #: 0.9.0
     prompt_telemetry: bool = False  #: 0.9.2
     large_content: bool = False  #: 0.10.0
@@ -243,7 +239,6 @@ def _marks_of(schema: Tables) -> _Marks:
     newer, has = schema.is_1x, schema.has
     maintenance, telemetry = "conversation_compaction_maintenance", "conversation_compaction_telemetry"
     oldest = _Marks(
-        token_sums=has("summaries", "descendant_token_count"),
         bootstrap_state=newer or has("conversation_bootstrap_state"),
         other_line=newer,
     )
@@ -253,7 +248,6 @@ def _marks_of(schema: Tables) -> _Marks:
         oldest,
         active=True,
         migration_state=newer or has("lcm_migration_state"),
-        identity_hash=has("messages", "identity_hash"),
         maintenance=newer or has(maintenance),
         prompt_telemetry=newer or has(telemetry, "last_observed_prompt_token_count"),
         large_content=newer or has("messages", "large_content"),
@@ -319,7 +313,7 @@ def _rules(marks: _Marks) -> EngineRules:
             custom_instructions="",
         ),
         compaction=_compaction(marks),
-        ingest=_ingest(marks, estimator),
+        ingest=_ingest(marks),
         search=SearchRules(
             indexes_blank=not marks.bootstrap_state,
             shortens_references=marks.large_content,
@@ -391,16 +385,9 @@ def _compaction(marks: _Marks) -> CompactionRules:
     )
 
 
-def _ingest(marks: _Marks, estimator: Estimator) -> IngestRules:
+def _ingest(marks: _Marks) -> IngestRules:
     return IngestRules(
-        as_present=marks.event_key,
-        calls_are_tools=marks.token_sums,
-        results_are_named=marks.token_sums,
-        images_become_files=marks.identity_hash,
-        payloads_become_files=marks.bootstrap_state,
-        opens_signatures=marks.migration_state,
-        loose_text=marks.migration_state and not marks.identity_hash,
-        estimator=estimator,
+        as_present=marks.event_key or marks.other_line,
         large_file_token_threshold=25_000,
         prune_heartbeat_ok=False,
         preserve_heartbeat_poll=False,
@@ -409,11 +396,9 @@ def _ingest(marks: _Marks, estimator: Estimator) -> IngestRules:
 
 
 _OF_0_15 = _Marks(
-    token_sums=True,
     bootstrap_state=True,
     active=True,
     migration_state=True,
-    identity_hash=True,
     maintenance=True,
     prompt_telemetry=True,
     large_content=True,
@@ -449,6 +434,23 @@ def engine_rules(schema: Tables, name: str | None = None) -> EngineRules:
     """
     own = _rules(_marks_of(schema))
     return own if name is None else replace(NAMED[name], estimator=own.estimator)
+
+
+def ingest_rules(schema: Tables, settings: EngineSettings) -> IngestRules:
+    """By what a host's messages are stored in a file with this schema.
+
+    Raises:
+        RefusedError: an engine before 0.15.2 wrote it (docs/engine/versions.md, "Rules of storing").
+    """
+    rules = configured(engine_rules(schema), settings).ingest
+    if not rules.as_present:
+        raise RefusedError(
+            f"An older engine wrote this file (LCM {schema.version}), and messages are stored only in files "
+            "of 0.15.2 and later: bring it to the current schema with `lcm-tui migrate`, then try again.",
+            code="FILE_NOT_MIGRATED",
+            details={"version": schema.version},
+        )
+    return rules
 
 
 def configured(rules: EngineRules, given: EngineSettings) -> EngineRules:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
 from lcm_core.change.planning import Batch
-from lcm_core.engine_rules import configured, engine_rules
+from lcm_core.engine_rules import ingest_rules
 from lcm_core.errors import RefusedError
 from lcm_core.host.listing import HostSession
 from lcm_core.ingest.host_file import read_host_file
@@ -88,11 +88,12 @@ def importing(session: HostSession, settings: Settings) -> Change:
     async def plan(reader: Reader) -> Batch:
         nonlocal work
         if work is None or not await work.goes_on(reader):
+            rules = ingest_rules(reader.schema, settings.engine)
             now = await asyncio.to_thread(written.write)
             work = Backfilling(
                 session_of(now.disk),
                 await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True),
-                configured(engine_rules(reader.schema), settings.engine).ingest,
+                rules,
                 files.folder,
                 archived=now.disk.state is not SessionState.LIVE,
                 is_noted=is_noted,

@@ -7,7 +7,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lcm_core.engine_rules import configured, engine_rules
+from lcm_core.change.guard import check_whole
+from lcm_core.engine_rules import ingest_rules
 from lcm_core.errors import RefusedError
 from lcm_core.host.listing import path_of
 from lcm_core.ingest.host_file import HostFile, read_host_file
@@ -95,6 +96,7 @@ def of_host(
     flags: SqlFlags,
 ) -> Answer:
     """The same for a session of the host, wherever it lies."""
+    _check_file(run)
     sessions = run.settings.sessions.value
     elsewhere = stored_elsewhere(sessions, agent, session)
     if elsewhere is None:
@@ -114,11 +116,22 @@ def of_file(
     flags: SqlFlags,
 ) -> Answer:
     """The same for a file: a transcript of the host, or a rollout of Codex."""
+    _check_file(run)
     if not is_rollout(path):
         return backfill(run, _disk_session(path), key, title, after, model, flags)
     with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
         written = rollout_written_out(path, Path(folder))
         return _of_written(run, written, path, key, title, after, model, flags)
+
+
+def _check_file(run: Run) -> None:
+    """Refuse a database that no message can be stored in, before a session is looked for and read."""
+
+    async def check(reader: Reader) -> None:
+        check_whole(reader.schema)
+        ingest_rules(reader.schema, run.settings.engine)
+
+    run.read(check)
 
 
 def _of_written(
@@ -206,7 +219,7 @@ class _Work:
             self.importing = Backfilling(
                 self.session,
                 self.transcript,
-                configured(engine_rules(reader.schema), settings.engine).ingest,
+                ingest_rules(reader.schema, settings.engine),
                 settings.large_files_dir.value,
                 archived=self.disk.state is not SessionState.LIVE,
                 is_noted=self.written_from is None,

@@ -19,7 +19,7 @@ from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
 from lcm_core.assemble.elements import wrap_brief
 from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
 from lcm_core.assemble.resolve import resolve_items
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
+from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
 from lcm_core.ingest.explore import explore
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payloads import Payload
@@ -35,7 +35,6 @@ from lcm_core.times import engine_label
 from lcm_core.tokens import Estimator, has_surrogates
 
 from tests.core.test_assembly_steps import NOON, message, sent, summary
-from tests.support import rules_since
 
 FILE = "file_0123456789abcdef"
 #: Blank in one of the languages alone.
@@ -179,12 +178,11 @@ ODD_BLOCKS: list[Any] = [
 
 @pytest.mark.parametrize("content", ODD_BLOCKS)
 @pytest.mark.parametrize("role", ["user", "assistant", "toolResult"])
-@pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.8.1").ingest, RULES_PRESENT.ingest])
-def test_whatever_a_host_says_can_be_stored(content: Any, role: str, rules: IngestRules):
+def test_whatever_a_host_says_can_be_stored(content: Any, role: str):
     """Types that are no text, and halves of characters, which no database takes."""
     said: Any = {"role": role, "content": content, "toolCallId": HALF, "toolName": HALF, "responseId": HALF}
     host = HostMessage(said, entry_id=HALF)
-    found = store_message(host, replace(rules, large_file_token_threshold=100))
+    found = store_message(host, replace(RULES_PRESENT.ingest, large_file_token_threshold=100))
     assert isinstance(found, StoredMessage)
     texts = [found.content, found.entry_id, found.event_key]
     for part in found.parts:

@@ -32,7 +32,7 @@ async def test_the_recorded_versions(database_file: DatabaseFactory) -> None:
         async with await Database.open(database_file(version)) as database:
             found[version] = engine_rules(database.schema)
     assert found["0.1.2"] == RULES_0_1
-    assert replace(found["0.3.0"], ingest=RULES_0_1.ingest) == RULES_0_1  # it stores otherwise
+    assert found["0.3.0"] == RULES_0_1
     assert found["0.15.3"] == RULES_PRESENT
     between = found["0.8.2"]
     assert (between.name, between.estimator) == ("0.8", Estimator.WEIGHTED)
@@ -62,16 +62,14 @@ def test_what_the_rules_of_a_file_are_called() -> None:
 
 #: What hangs on each table and column: the values that are others where it alone is missing.
 TOLD_BY = {
-    "summaries.descendant_token_count": "calls_are_tools results_are_named",
-    "conversation_bootstrap_state": "payloads_become_files waits indexes_blank",
-    "lcm_migration_state": "name estimator tail_of_items opens_signatures",
+    "conversation_bootstrap_state": "waits indexes_blank",
+    "lcm_migration_state": "name estimator tail_of_items",
     "conversation_compaction_telemetry": "name",
     "conversation_compaction_telemetry.last_observed_prompt_token_count": "name",
     "conversation_compaction_maintenance": "name clamp counts_serialized follows_forks recall_cue"
     " omits_directives escapes has_trust strip_injected_context_tags notes_compactions",
     "conversation_compaction_maintenance.retry_attempts": "name clamp counts_serialized follows_forks"
     " recall_cue omits_directives escapes has_trust strip_injected_context_tags",
-    "messages.identity_hash": "images_become_files loose_text",
     "messages.large_content": "name stubs_payloads has_prefix_target leaf_trigger sweeps_only"
     " shortens_references reads_structure",
     "focus_briefs": "name bounded",
@@ -136,7 +134,7 @@ def test_any_mix_of_tables_and_columns_has_rules(kept: set[tuple[str, str | None
     for table, column in kept:
         tables[table] = tables.get(table, frozenset()) | ({column} if column else set())
     rules = engine_rules(Schema(tables))
-    assert rules.estimator is rules.assembly.estimator is rules.ingest.estimator
+    assert rules.estimator is rules.assembly.estimator
     for name, named in NAMED.items():
         asked = engine_rules(Schema(tables), name)
         assert asked == replace(named, estimator=rules.estimator)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, IngestRules
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.ingest.explore import explore, stored_ending
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.payloads import (
@@ -28,8 +28,6 @@ from lcm_core.ingest.payloads import (
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.tokens import estimate_weighted
 
-from tests.support import rules_since
-
 ID = "file_0123456789abcdef"
 OTHER = "file_fedcba9876543210"
 LONG = "many words of a long text. " * 400
@@ -38,14 +36,13 @@ PNG = "iVBORw0KGgoA" + base64.b64encode(b"...").decode()
 
 def stored(
     message: dict[str, Any],
-    rules: IngestRules = RULES_PRESENT.ingest,
     threshold: int = 1000,
     new_id: NewId | None = None,
 ) -> StoredMessage:
     ids = iter([ID, OTHER])
     found = store_message(
         HostMessage(message),
-        replace(rules, large_file_token_threshold=threshold),
+        replace(RULES_PRESENT.ingest, large_file_token_threshold=threshold),
         new_id=new_id or (lambda: next(ids)),
     )
     assert isinstance(found, StoredMessage)
@@ -67,7 +64,6 @@ def test_a_large_file_block_gives_way_to_a_reference() -> None:
     head = f"See:\n[LCM File: {ID} | notes.md | text/markdown | {len(payload.data):,} bytes]\n\n"
     assert message.content.startswith(f"{head}Exploration Summary:\nText exploration summary (notes.md):")
     assert message.content.endswith("\nWell?")
-    assert message.large_content is None
     assert message.tokens == -(-len(message.content) // 4)
     assert json.loads(message.parts[0].metadata) == {
         "originalRole": "user",
@@ -106,16 +102,6 @@ def test_a_command_may_give_a_file_block_too() -> None:
     assert [payload.file_name for payload in message.payloads] == ["a.txt"]
     assert message.content.startswith(f"$ cat\n[LCM File: {ID} | a.txt")
     assert message.parts[0].text == message.content
-
-
-def test_in_0_1_an_image_beside_a_file_stays() -> None:
-    blocks = [
-        {"type": "text", "text": f"<file name='a'>{LONG}</file>"},
-        {"type": "image", "data": PNG, "mimeType": "image/png"},
-    ]
-    message = user(blocks, rules=RULES_0_1.ingest)
-    assert [part.part_type for part in message.parts] == ["text", "file"]
-    assert json.loads(message.parts[1].metadata)["raw"]["data"] == PNG
 
 
 # Images, tools, the rest
@@ -215,11 +201,6 @@ def test_what_is_large_only_beside_its_content_goes_as_a_whole() -> None:
     assert (payload.file_name, payload.mime) == ("raw-assistant-payload.json", "application/json")
     assert payload.data == b'[{"type":"text","text":"x"}]'
     assert stored({"role": "assistant", "content": LONG, "rawPayloadExternalized": True}).payloads == ()
-
-
-def test_before_0_5_answers_of_tools_stay() -> None:
-    message = stored({"role": "toolResult", "content": LONG}, rules=rules_since("0.3.0").ingest)
-    assert (message.content, message.payloads) == (LONG, ())
 
 
 # What is said of a payload

