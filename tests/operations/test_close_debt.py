@@ -109,4 +109,4 @@ def test_a_change_of_what_is_being_prepared_says_what_is_lost(ordinal, said, dat
     )
     plan = Plan("fix", "Edit", 2, (edit,))
     shown = asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
-    assert any("you pay for it again" in one for one in shown.warnings) == said
+    assert any("is preparing a compaction of conversation 2" in one for one in shown.warnings) == said
