@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from lcm_core.errors import RefusedError
 from lcm_core.settings.engine import INJECTED_TAGS, EngineSettings
@@ -226,13 +226,16 @@ class _Marks:
     retry_attempts: bool = False  #: 0.12.0
     archive_cause: bool = False  #: 0.14.0, the last before 0.15.0, which looks alike
     sender: bool = False  #: 0.15.2, and 1.0.0 of the 1.x line
-    event_key: bool = False  #: 0.15.2
+    event_key: bool = False  #: 0.15.2, with the other columns by which a stored message is known again
     signed: bool = False  #: 0.15.2, by the same column as `sender`; never in the 1.x line
     prepared: bool = False  #: 1.0-beta, which left the line before 0.15.2
     whole_turns: bool = False  #: 1.1.0, whose schema is that of 1.0.0
     live_ranges: bool = False  #: 1.1.1
     cursors: bool = False  #: after 1.1.1
     other_line: bool = False  #: the 1.x line, whatever else the file has
+
+
+_IDENTITIES: Final = ("identity_hash", "transcript_entry_id", "stable_event_key")
 
 
 def _marks_of(schema: Tables) -> _Marks:
@@ -255,7 +258,7 @@ def _marks_of(schema: Tables) -> _Marks:
         retry_attempts=newer or has(maintenance, "retry_attempts"),
         archive_cause=newer or has("conversations", "archive_cause"),
         sender=has("messages", "openclaw_sender_metadata"),
-        event_key=has("messages", "stable_event_key"),
+        event_key=all(has("messages", column) for column in _IDENTITIES),
         signed=not newer and has("messages", "openclaw_sender_metadata"),
         prepared=newer,
         whole_turns=newer and has("messages", "openclaw_sender_metadata"),
@@ -387,7 +390,7 @@ def _compaction(marks: _Marks) -> CompactionRules:
 
 def _ingest(marks: _Marks) -> IngestRules:
     return IngestRules(
-        as_present=marks.event_key or marks.other_line,
+        as_present=marks.event_key,
         large_file_token_threshold=25_000,
         prune_heartbeat_ok=False,
         preserve_heartbeat_poll=False,

@@ -75,6 +75,8 @@ TOLD_BY = {
     "focus_briefs": "name bounded",
     "conversations.archive_cause": "name meaningful_fanout keeps_turn_whole",
     "messages.openclaw_sender_metadata": "signatures_need_identity names_role names_sender",
+    "messages.identity_hash": "as_present trims_references",
+    "messages.transcript_entry_id": "as_present trims_references",
     "messages.stable_event_key": "as_present trims_references",
 }
 

@@ -117,7 +117,9 @@ class Engine:
         snapshots: int = KEPT,
         model: Model | None = None,
     ) -> Self:
-        """Open a database of any version; a missing one is made with the present schema if *create* says so.
+        """Open a database; a missing one is made with the present schema if *create* says so.
+
+        One that an engine before 0.15.2 wrote is read, and stores no messages before it is migrated.
 
         *snapshots* are kept of each conversation's newest assemblies; 0: none, and what was kept stays.
         *model* answers ``lcm_expand_query``; its maker closes it. None: no model is called.
@@ -161,6 +163,7 @@ class Engine:
         """Store one message of the host behind the others, with the present as its time.
 
         Raises:
+            RefusedError: an engine before 0.15.2 wrote the file: it is to be migrated first.
             LcmError: the database or the large-files folder cannot be written.
         """
         if not self._is_stored(session):
@@ -181,7 +184,7 @@ class Engine:
 
         Raises:
             UsageError: there is not one entry id for every message.
-            RefusedError: they look like a replay of what is stored.
+            RefusedError: as `ingest`; or they look like a replay of what is stored.
             LcmError: the database or the large-files folder cannot be written.
         """
         ids = [None] * len(messages) if entry_ids is None else entry_ids
@@ -238,6 +241,7 @@ class Engine:
         A conversation without messages gets the newest ones that fit into the budget (bootstrapMaxTokens).
 
         Raises:
+            RefusedError: as `ingest`.
             TranscriptError: the transcript cannot be read.
             LcmError: the database or the large-files folder cannot be written.
         """

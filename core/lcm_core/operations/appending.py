@@ -491,7 +491,7 @@ class Adoption:
 async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Adoption]) -> Append | None:
     """Give rows the ids of the entries that they are, and a sender where they have none."""
     holding = await find_holding(reader, session.session_id, session.session_key)
-    if holding is None or not reader.schema.has("messages", "transcript_entry_id"):
+    if holding is None:
         return None
     edits: list[Edit] = []
     for one in adoptions:
@@ -509,7 +509,7 @@ async def plan_adoption(reader: Reader, session: Session, adoptions: Sequence[Ad
 async def plan_rollover_archive(reader: Reader, session: Session, now: datetime) -> Append | None:
     """Archive the active conversation of a session's key: its transcript is gone."""
     holding = await find_holding(reader, session.session_id, session.session_key)
-    if holding is None or not reader.schema.has("conversations", "active"):
+    if holding is None:
         return None
     values: dict[str, Cell] = {"active": 0, "archived_at": sql_utc(now), "archive_cause": _CAUSE}
     return _append(holding, "Archive a conversation", [update("conversations", holding.row, values)])

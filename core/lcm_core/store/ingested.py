@@ -139,9 +139,7 @@ async def key_is_taken(reader: Reader, session_key: str) -> bool:
 
 
 async def known_entry_ids(reader: Reader, conversation_id: ConversationId) -> frozenset[str]:
-    """The transcript entries that are stored; from the index alone. Empty before 0.13.0."""
-    if not reader.schema.has("messages", "transcript_entry_id"):
-        return frozenset()
+    """The transcript entries that are stored; from the index alone."""
     rows = await reader.rows(
         """SELECT transcript_entry_id FROM messages
         WHERE conversation_id = ? AND transcript_entry_id IS NOT NULL""",
@@ -239,9 +237,7 @@ async def recent_without_entry(reader: Reader, conversation_id: ConversationId, 
 async def rows_of_hash(
     reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
 ) -> list[RowText]:
-    """The messages that have one of some identity hashes, by seq; all of them before 0.9.0."""
-    if not reader.schema.has("messages", "identity_hash"):
-        return await _row_texts(reader, "WHERE m.conversation_id = ? ORDER BY m.seq", conversation_id)
+    """The messages that have one of some identity hashes, by seq."""
     rows = await reader.rows_in(
         f"{_select_texts(reader)} WHERE m.conversation_id = ? AND m.identity_hash IN (?*)",
         list(dict.fromkeys(hashes)),
@@ -281,9 +277,7 @@ class TimedText:
 async def messages_with_parts(
     reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
 ) -> list[StoredParts]:
-    """The messages that have one of some identity hashes, with their parts; none before 0.9.0."""
-    if not reader.schema.has("messages", "identity_hash"):
-        return []
+    """The messages that have one of some identity hashes, with their parts."""
     return await _with_parts(reader, "m.identity_hash IN (?*)", conversation_id, hashes)
 
 
@@ -320,9 +314,7 @@ async def _with_parts(
 async def earlier_texts(
     reader: Reader, conversation_id: ConversationId, hashes: Sequence[str]
 ) -> dict[tuple[str, str], str]:
-    """The first time at which each text with one of some identity hashes was said; none before 0.9.0."""
-    if not reader.schema.has("messages", "identity_hash"):
-        return {}
+    """The first time at which each text with one of some identity hashes was said."""
     rows = await reader.rows_in(
         """SELECT role, content, min(created_at) FROM messages
         WHERE conversation_id = ? AND identity_hash IN (?*) GROUP BY role, content""",
