@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.assemble.cache import CacheTelemetry
+from lcm_core.engine_rules import engine_rules
 from lcm_core.records import ConversationId, Timestamp
 from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import Reader
@@ -121,7 +122,7 @@ def keeps_checkpoints(schema: Schema) -> bool:
 
     The 1.x line does not; rows in an upgraded file are dead (docs/engine/versions.md, "Features").
     """
-    return schema.has(BOOTSTRAP) and not schema.is_1x
+    return schema.has(BOOTSTRAP) and engine_rules(schema).is_migrated
 
 
 async def fork_source(reader: Reader, conversation_id: ConversationId) -> int | None:
