@@ -35,8 +35,12 @@ def heading(text: str) -> Block:
 
 
 def field(name: str, value: str, style: StyleName = "text", width: int = 14) -> Block:
-    """A name and its value, on one line or on more when the value is long."""
-    return Block(spans=(Span(f"{name:<{width}}", "dim"), Span(value, style)), indent=width)
+    """A name and its value, on one line or on more when the value is long.
+
+    *width* is in cells; a name that fills it is still two blanks from its value.
+    """
+    label = f"{name}  " if cell_width(name) >= width else f"{name:<{width}}"
+    return Block(spans=(Span(label, "dim"), Span(value, style)), indent=width)
 
 
 class WrappedBlock:

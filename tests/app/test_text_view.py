@@ -172,6 +172,16 @@ async def test_what_a_terminal_would_obey_is_written_out():
         assert "‹U+009B›" in rows(view)[1]
 
 
+@pytest.mark.parametrize(
+    "name", ["eight_of", "sum_ed4ad7538c12dd95", "1,000,000-1,000,020", "要約の番号", "요약"]
+)
+@pytest.mark.parametrize("width", [8, 10])
+def test_a_name_as_wide_as_its_place_never_runs_into_its_value(name: str, width: int):
+    text = WrappedBlock(field(name, "leaf  0", width=width), 80).text
+    assert text.startswith(f"{name} ")
+    assert text.endswith(" leaf  0")
+
+
 # -- moving ------------------------------------------------------------------------------------------------
 
 

@@ -33,6 +33,7 @@ from lcm_core.checks.check import Limits, Rule
 from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
+from lcm_core.engine_rules import engine_rules
 from lcm_core.errors import DatabaseError, UsageError
 from lcm_core.findings import (
     Check,
@@ -50,6 +51,7 @@ from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import row_count
 from lcm_core.store.schema import FEATURES, Schema
+from lcm_core.store.state import BOOTSTRAP
 
 #: Checks that need a conversation's rows without their texts.
 OF_STRUCTURE: Final[tuple[Rule[Structure], ...]] = (
@@ -201,7 +203,7 @@ def _why_not(
     """Why a check cannot be asked here; empty when it can."""
     lacking = [need for need in check.needs if not _has(schema, need)]
     if lacking:
-        return _not_recorded(lacking[0])
+        return _not_recorded(schema, lacking[0])
     if check.id in ("F4", "F6") and not any(
         schema.has(f"{table}_content") or schema.has(table) for table in search.TABLES
     ):
@@ -237,8 +239,10 @@ def _has(schema: Schema, need: str) -> bool:
     return schema.has(table, column or None)
 
 
-def _not_recorded(need: str) -> str:
+def _not_recorded(schema: Schema, need: str) -> str:
     table, _, column = need.partition(".")
+    if table == BOOTSTRAP and not engine_rules(schema).is_migrated:
+        return f"the engine of this file keeps no {table}"
     since = next((tag for tag, of, name in FEATURES if of == table and name in (None, column or None)), None)
     what = f"this file does not record {need}" if column else f"this file has no table {table}"
     return f"{what} (it came with {since})" if since else what

@@ -49,6 +49,18 @@ async def test_a_check_that_this_version_cannot_answer_says_why(database_file: D
     assert {result.check.id for result in report.results} == set(CHECKS)
 
 
+@pytest.mark.parametrize("version", ["1.0-next", "1.1-later"])
+async def test_a_check_of_what_another_line_of_engines_keeps_does_not_say_when_that_came(
+    version: str, database_file: DatabaseFactory
+) -> None:
+    async with await Database.open(database_file(version)) as database:
+        report = await run_checks(database, whole_file=False, limits=LIMITS)
+    reasons = {result.check.id: result.reason for result in report.not_run}
+    assert {reasons[check] for check in ("G6", "G7", "G8")} == {
+        "the engine of this file keeps no conversation_bootstrap_state"
+    }
+
+
 async def test_whole_file_checks_can_be_left_out(database_file: DatabaseFactory) -> None:
     async with await Database.open(database_file("0.15.3-damaged")) as database:
         report = await run_checks(database, whole_file=False, limits=LIMITS)
