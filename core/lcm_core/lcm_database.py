@@ -579,7 +579,7 @@ class LcmDatabase:
         """What the file lacks of the present schema; false if it is complete. `migrate` adds what is missing.
 
         Raises:
-            RefusedError: an engine of the 1.0 line wrote the file, which has another schema.
+            RefusedError: an engine of the 1.x line wrote the file, which has another schema.
         """
         from lcm_core.change.migrate import plan_migration
 

@@ -236,7 +236,7 @@ def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Size
 def _state(outlook: Outlook) -> Line:
     """Which database it is, whether it is sound, who wrote it, and how much was checked."""
     name = Span(f"{clip(safe_line(outlook.database), NAME)}  ")
-    engine = Span(f"LCM {outlook.engine}  ", "dim")
+    engine = Span(f"LCM {outlook.engine.partition(',')[0]}  ", "dim")
     verdict = outlook.verdict
     if outlook.empty:
         return (name, engine, Span("no conversation yet", "dim"))
@@ -259,7 +259,7 @@ def _state(outlook: Outlook) -> Line:
     if verdict.outdated:
         extent += ", before the last change"
     verdicts = said or [Span(sound, "ok")]
-    return (name, *verdicts, Span(f" {quick}", "dim"), engine, Span(f"({extent})", "dim"))
+    return (name, *verdicts, Span(" "), engine, Span(f"{quick}({extent})", "dim"))
 
 
 def _filled(found: Sequence[Filled | Sized], width: int) -> Line:

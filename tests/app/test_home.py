@@ -101,6 +101,17 @@ def test_a_line_is_there_when_it_has_something_to_say_and_the_urgent_ones_first(
     assert subjects(right) == [Subject.LARGEST] * 2 + [Subject.OPERATION] * 2
 
 
+@pytest.mark.parametrize(
+    "engine", ["1.0.0 or 1.1.0", "1.1.1 or later", "1.1.1 or later, with transcript cursors and gaps"]
+)
+@pytest.mark.parametrize("width", [76, 79, 159])
+def test_the_engine_is_named_before_how_it_was_checked(engine: str, width: int):
+    verdict = Verdict(72, 0, 12, 34, 124)
+    outlook = Outlook("lcm.db", engine, verdict=verdict, keys={Subject.STATE: "H"})
+    line = text_of(panel_line(outlook, PanelKey(Subject.STATE), width))
+    assert f"12 findings ? 34 suspicious  LCM {engine.partition(',')[0]} " in line
+
+
 @pytest.mark.parametrize("width", [20, 78, 79, 159])
 def test_a_line_is_as_wide_as_its_room(width: int):
     for key in (*panel_keys(BUSY, 9), *panel_columns(BUSY)[0], *panel_columns(BUSY)[1]):
@@ -109,7 +120,7 @@ def test_a_line_is_as_wide_as_its_room(width: int):
 
 def test_a_line_says_what_it_is_about():
     said = {key.subject: text_of(panel_line(BUSY, key, 120)) for key in panel_keys(BUSY, 9)}
-    assert "lcm.db  ✗ 2 findings ? 1 suspicious  quick check, H runs all  LCM 0.15.3 " in said[Subject.STATE]
+    assert "lcm.db  ✗ 2 findings ? 1 suspicious  LCM 0.15.3  quick check, H runs all " in said[Subject.STATE]
     assert "(68 of 124 checks)" in said[Subject.STATE]
     assert "✗ 3 broken summaries in 1 conversation " in said[Subject.BROKEN]
     assert "2 drafts to review" in said[Subject.DRAFTS]
@@ -118,7 +129,7 @@ def test_a_line_says_what_it_is_about():
     assert "3.0 MB 75% of texts" in said[Subject.LARGEST]
     assert "03-06 12:00  Dissolve sum_a  and 1 before" in said[Subject.OPERATION]
     sound = Outlook("lcm.db", "0.15.3", verdict=Verdict(72, 0, 0, 0, 124))
-    assert "✓ structure sound  quick check  LCM 0.15.3  (72 of 124 checks)" in text_of(
+    assert "✓ structure sound  LCM 0.15.3  quick check  (72 of 124 checks)" in text_of(
         panel_line(sound, PanelKey(Subject.STATE), 120)
     )
 
@@ -166,7 +177,7 @@ async def test_the_card_says_what_health_has_found(database_file: DatabaseFactor
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await verdict(pilot)
-        assert " findings ? 4 suspicious  quick check, H runs all " in shown(pilot)
+        assert " findings ? 4 suspicious  LCM 0.15" in shown(pilot)
         await pilot.press("H")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, HealthScreen))
         health = pilot.app.screen

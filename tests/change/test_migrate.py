@@ -140,8 +140,10 @@ async def test_the_present_and_the_beta_are_left_alone(database_copy: Callable[[
     present, beta = database_copy("0.15.3"), database_copy("0.8.2")
     assert not await reading(present, plan_migration)
     change_behind(beta, "CREATE TABLE message_transcript_anchor_trust (message_id INTEGER PRIMARY KEY)")
-    with pytest.raises(RefusedError, match=r"1\.0 line"):
+    with pytest.raises(RefusedError, match=r"^LCM 1\.0\.0-beta wrote this file: the 1\.x line"):
         await reading(beta, plan_migration)
+    with pytest.raises(RefusedError, match=r"^LCM 1\.1\.1 or later, with transcript cursors and gaps wrote"):
+        await reading(database_copy("1.1-later"), plan_migration)
 
 
 @pytest.mark.long

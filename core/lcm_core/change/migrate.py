@@ -75,7 +75,7 @@ async def plan_migration(reader: Reader) -> Migration:
     """What *reader*'s file lacks; nothing is written.
 
     Raises:
-        RefusedError: the 1.0 line wrote it, which has another schema; or a trigger would run.
+        RefusedError: the 1.x line wrote it, which has another schema; or a trigger would run.
     """
     return await reader.run(_lacking, reader.schema)
 
@@ -87,7 +87,7 @@ def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Mi
 
     Raises:
         CancelledError: *stopped* said so.
-        RefusedError: there is nothing to do, the 1.0 line wrote it, or rows are in the way of an index.
+        RefusedError: there is nothing to do, the 1.x line wrote it, or rows are in the way of an index.
         BusyError: another process kept the lock for *wait* seconds.
         DatabaseError: it cannot be written; then it is as it was.
     """
@@ -122,7 +122,8 @@ _WRITTEN: Final = frozenset({one.name for one in (*TABLES, *SEARCH_TABLES)})
 def _lacking(db: Rows, schema: Schema) -> Migration:
     if not engine_rules(schema).is_migrated:
         raise RefusedError(
-            "An engine of the 1.0 line wrote this file; its schema is different and is not migrated.",
+            f"LCM {schema.version} wrote this file: the 1.x line has a schema of its own, which its engine"
+            " brings up to date when it starts. Nothing was changed.",
             code="NOT_MIGRATED",
         )
     check_tables(db, _WRITTEN)
