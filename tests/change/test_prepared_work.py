@@ -221,6 +221,28 @@ def test_what_we_changed_in_a_range_is_no_longer_said_to_be_publishable(path: Pa
     assert outdated_by(path, 1) is None, "nobody knows when it was planned"
 
 
+PREPARING = "is preparing a compaction"
+
+
+def test_what_a_change_of_ours_lost_is_not_said_to_be_lost_again(path: Path) -> None:
+    def undone(operation: str) -> str:
+        return run_command("history", "undo", operation, "--db", path).out
+
+    for conversation in (1, 2):
+        first, second = (
+            update(path, "messages", "message_id", ref, token_count=1)
+            for _, ref in context_of(path, conversation)[5:7]
+        )
+        done = commit(path, plan_of(first, conversation_id=conversation))
+        assert PREPARING not in undone(done.id), "it can be published again then"
+        assert not prepared_warnings(shown(path, plan_of(second)))
+        assert not compaction_warnings(path, conversation)
+        back = undo(path, done.id)
+        assert PREPARING in undone(back.id), "a redo loses it once more"
+        assert prepared_warnings(shown(path, plan_of(second)))
+        assert compaction_warnings(path, conversation)
+
+
 def moved(path: Path, first: int) -> Plan:
     """Everything from an ordinal of conversation 11 on gets the next one."""
     items = [(at, ref) for at, ref in context_of(path, 11) if at >= first][::-1]

@@ -75,6 +75,8 @@ def _lost(
             will, why = "may discard", "leaves fewer messages behind its range"
         else:
             continue
+        if _newest_that_changed(db, batch) is not None:
+            continue  # it was lost by that operation; where this undoes it, the batch can be published again
         said.append(
             f"The engine is preparing a compaction of conversation {owner} and {will} it because this "
             f"{why}: {batch.worth}"

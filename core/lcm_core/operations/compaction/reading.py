@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lcm_core.change.guard import check_whole
+from lcm_core.change.prepared import changed_since
 from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.checks.tools import tool_part
 from lcm_core.dag.previous import joined
@@ -174,10 +175,12 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             since = row.get("last_started_at")
             when = f", since {since}" if isinstance(since, str) else ""
             found.append(f"The host is compacting this conversation itself{when}")
+    lost = await changed_since(reader)
     found += (
         "The engine is preparing a compaction of this conversation itself and will discard it where this one "
         f"replaces or moves what it is made from: {batch.worth}"
         for batch in await reader.run(active_batches, reader.schema, conversation_id)
+        if batch.batch_id not in lost
     )
     return tuple(found)
 
