@@ -53,6 +53,22 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "the engine drops 9 messages (hard limit): the oldest, and what may not come first or last" in text
 
 
+@pytest.mark.parametrize(
+    ("version", "conversation", "begins"),
+    [
+        ("0.15.3", 2, "Focus on session cache"),
+        ("1.1-later", 1, "The deploy of build 203 is waiting"),
+        ("1.1-later", 11, "La prueba 492"),
+    ],
+)
+def test_a_line_shows_what_an_element_holds_and_not_its_tags(
+    version: str, conversation: int, begins: str, database_file: DatabaseFactory
+) -> None:
+    said = run("context", "show", conversation, "--assembled", "--db", database_file(version)).out
+    assert begins in said
+    assert not {"</content>", "</summary>", "</focus_brief>"} & set(said.split())
+
+
 def test_the_items_alone_say_that_some_are_left_out(database_file: DatabaseFactory):
     path = database_file("0.15.3")
     said = "15 items are left out, 11 messages of them in no summary; --assembled shows which, and why."

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from typing import Final
 
 from lcm_core.engine_rules import EngineRules
 from lcm_core.records import FocusBrief, Summary, SummaryId, Timestamp
 from lcm_core.times import format_local, parse_utc
 from lcm_core.tokens import as_engine_read
+
+#: What ends the element of a summary, and that of a focus brief.
+SUMMARY_END: Final = "\n  </content>\n</summary>"
+BRIEF_END: Final = "\n  </content>\n</focus_brief>"
 
 
 def _time_attribute(name: str, stored: str | None, zone: tzinfo | None) -> str:
@@ -59,8 +64,7 @@ def wrap_summary(
         lines += [f'    <summary_ref id="{in_attribute(source)}" />' for source in sources]
         lines.append("  </parents>")
     text = _escaped(content) if rules.wrapper.escapes else content
-    lines += ["  <content>", text, "  </content>", "</summary>"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "  <content>", text]) + SUMMARY_END
 
 
 # -- focus briefs ------------------------------------------------------------------------------------------
@@ -137,4 +141,4 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
         "" if seq is None else f'covered_message_seq="{seq}"',
     ]
     head = f"<focus_brief {' '.join(one for one in attributes if one)}>"
-    return "\n".join([head, "  <content>", as_engine_read(brief.content), "  </content>", "</focus_brief>"])
+    return "\n".join([head, "  <content>", as_engine_read(brief.content)]) + BRIEF_END

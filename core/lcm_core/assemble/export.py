@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from lcm_core.assemble.elements import BRIEF_END, SUMMARY_END
 from lcm_core.assemble.message import Block, BlockKind, OriginKind, Role, SentMessage
 from lcm_core.assemble.result import Assembled
 from lcm_core.dag import gist
@@ -83,9 +84,11 @@ def spoken(message: SentMessage) -> str:
 
 
 def beginning(message: SentMessage) -> str:
-    """What tells a message from others in a list: of a summary, behind what summaries open with."""
+    """What tells a message from others in a list: of a summary or brief, what its element holds."""
     said = spoken(message)
-    return gist.beginning(said) if message.origin.kind is OriginKind.SUMMARY else said
+    if message.origin.kind not in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
+        return said
+    return gist.beginning(said.removesuffix(SUMMARY_END).removesuffix(BRIEF_END))
 
 
 # -- the API ---------------------------------------------------------------------------------------------
