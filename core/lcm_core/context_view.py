@@ -28,6 +28,7 @@ from lcm_core.store.briefs import active_brief, focus_overlay
 from lcm_core.store.context import ContextEntry, Weight
 from lcm_core.store.database import Reader
 from lcm_core.store.statistics import ContextMessage
+from lcm_core.text import fold, sought_as
 
 Weights = Mapping[ItemId, Weight | None]
 
@@ -650,11 +651,11 @@ def _places(
 
 
 async def find_item(reader: Reader, items: ContextItems, needle: str, places: Sequence[int]) -> int | None:
-    """The first of some *places* whose id, kind, role or preview holds *needle*, ignoring case."""
-    folded = needle.casefold()
+    """The first of some *places* whose id, kind, role or preview holds *needle* in any spelling."""
+    sought = sought_as(needle)
     entries = await store.context_entries(reader, [items.item(place) for place in places])
     found = zip(places, entries, strict=True)
-    return next((place for place, entry in found if folded in searched_text(entry).casefold()), None)
+    return next((place for place, entry in found if sought in fold(searched_text(entry))), None)
 
 
 def searched_text(entry: ContextEntry) -> str:

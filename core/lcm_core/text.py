@@ -30,10 +30,13 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import regex
 
 ZERO_WIDTH: Final = """
 0-1f 7f-9f 300-36f 483-489 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 61c 64b-65f 670 6d6-6dc 6df-6e4
@@ -408,6 +411,74 @@ def same_spelling(text: str) -> str:
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def sought_as(text: str) -> str:
+    """What to look for in folded texts, to find *text* in any spelling; accents alone are in none of them."""
+    return fold(text) or same_spelling(text)
+
+
+def places_of(sought: str, text: str, folded: str | None = None) -> list[tuple[int, int]]:
+    """Where a text stands in another, in any spelling and apart from each other: start and end of each.
+
+    *sought* is folded (`sought_as`) and has no line break; *folded* is the whole text folded, if it is known.
+    """
+    folded = fold(text) if folded is None else folded
+    if not sought or sought not in folded:
+        return []
+    if text.isascii():
+        return [(start, start + len(sought)) for start in starts_of(folded, sought)]
+    found: list[tuple[int, int]] = []
+    begin = 0
+    for line, said in zip(text.split("\n"), folded.split("\n"), strict=True):
+        spans = [(start, start + len(sought)) for start in starts_of(said, sought)]
+        found += ((begin + first, begin + last) for first, last in unfolded(line, spans))
+        begin += len(line) + 1
+    return found
+
+
+def starts_of(text: str, sought: str) -> list[int]:
+    """Where one text stands in another, from the left and apart from each other."""
+    found: list[int] = []
+    at = text.find(sought)
+    while at >= 0:
+        found.append(at)
+        at = text.find(sought, at + len(sought))
+    return found
+
+
+def unfolded(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Where runs of the folded text, in ascending order, are in the text itself: start and end of each."""
+    if text.isascii():
+        return list(spans)
+    found: list[tuple[int, int]] = []
+    clusters = _clusters().finditer(text)
+    start = end = until = 0  #: of the cluster, and where its folded text ends
+    before = 0  #: where that begins
+
+    def go_to(place: int) -> None:
+        nonlocal start, end, until, before
+        while until <= place and (one := next(clusters, None)) is not None:
+            (start, end), before = one.span(), until
+            until += len(fold(one[0]))
+
+    for first, last in spans:
+        go_to(first)
+        plain = end - start == until - before  # a run of letters as they are: each is one
+        begin = start + (first - before if plain else 0)
+        go_to(last - 1)
+        plain = end - start == until - before
+        found.append((begin, start + (last - before) if plain else end))
+    return found
+
+
+@cache
+def _clusters() -> regex.Pattern[str]:
+    """A character with its marks, or a run of ASCII, Cyrillic or ideographs without any."""
+    import regex  # every start of the program would pay for it
+
+    plain = r"[\x00-\x7f\u0400-\u045f\u3400-\u9fff]"
+    return regex.compile(rf"{plain}+(?={plain})|\X")
 
 
 @cache

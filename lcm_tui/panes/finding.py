@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from lcm_core.text import fold
+from lcm_core.text import fold, sought_as
 from textual.widget import Widget
 
 from lcm_tui.widgets.lines import LineView
@@ -208,11 +208,11 @@ class LineFinder(Generic[K]):
         return False
 
     def _find(self, start: int, step: int) -> bool:
-        view, needle = self._view(), fold(self.needle)
+        view, sought = self._view(), sought_as(self.needle)
         count = len(view.keys)
         for at in range(start, start + step * count, step):
             key = view.keys[at % count]
-            if needle in fold(self._text_of(key)):
+            if sought in fold(self._text_of(key)):
                 view.select(key)
                 return True
         return False

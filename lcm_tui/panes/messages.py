@@ -101,7 +101,7 @@ class MessageList(LineView[int]):
 
     def search_for(self, needle: str) -> None:
         """Mark a text wherever it stands."""
-        self.needle = needle.casefold()
+        self.needle = needle
         self.redraw()
 
     def action_first(self) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.diff import Diff, compare_texts
+from lcm_core.text import fold, sought_as
 from textual import events
 from textual.message import Message
 from textual.worker import Worker
@@ -236,10 +237,10 @@ class DiffView(LineView[Piece]):
         laid = self.laid
         if laid is None or not needle or not laid.pieces:
             return False
-        wanted, count = needle.casefold(), len(laid.pieces)
+        sought, count = sought_as(needle), len(laid.pieces)
         start = 0 if first else self.cursor + direction
         for at in range(start, start + direction * count, direction):
             piece = laid.pieces[at % count]
-            if not piece.hidden and wanted in text_of(draw(laid, piece)).casefold():
+            if not piece.hidden and sought in fold(text_of(draw(laid, piece))):
                 return self.select(piece)
         return False

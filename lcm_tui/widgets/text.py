@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import ClassVar
 
+from lcm_core.text import places_of, sought_as
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
@@ -61,8 +62,8 @@ class TextView(Scroller):
         self._wrapped: list[WrappedBlock] = []
         self._tops = [0]  #: the first line of each block, and the end
         self._wrapped_at = 0
-        self._wanted: re.Pattern[str] | None = None
         self._needle = ""
+        self._sought = ""  #: the needle folded
         self._hit: Place | None = None
         self._strips: LRUCache[int, Strip] = LRUCache(CACHED_STRIPS)  #: lines as the terminal gets them
 
@@ -117,19 +118,19 @@ class TextView(Scroller):
         self._draw_anew()
 
     def find(self, needle: str, *, forward: bool = True) -> bool:
-        """Scroll to the next (or previous) place where *needle* stands, ignoring case, and mark all of them.
+        """Scroll to the next (or previous) place where *needle* stands, in any spelling, and mark all.
 
         A needle that was not looked for before is found from the top of the screen on. False when it stands
         nowhere; an empty one ends the search.
         """
         if needle != self._needle:
-            self._needle, self._wanted = needle, _pattern(needle)
+            self._needle, self._sought = needle, sought_as(needle)
             block, offset = self._place()
             self._hit = (block, offset - 1 if forward else offset)
         self._draw_anew()
-        if self._wanted is None or not self._wrapped:
+        if not self._sought or not self._wrapped:
             return False
-        found = self._next_hit(self._wanted) if forward else self._hit_before(self._wanted)
+        found = self._next_hit() if forward else self._hit_before()
         if found is not None:
             self._hit = found
             self._show_from(self._line_of(found) - ABOVE)
@@ -137,12 +138,12 @@ class TextView(Scroller):
 
     def find_first(self, needle: str) -> bool:
         """As `find`, from the beginning of the document on."""
-        self._needle, self._wanted, self._hit = needle, _pattern(needle), None
+        self._needle, self._sought, self._hit = needle, sought_as(needle), None
         return self.find(needle)
 
     def find_at(self, needle: str, place: Place) -> None:
         """Scroll to a place, and mark *needle* there and wherever else it stands."""
-        self._needle, self._wanted, self._hit = needle, _pattern(needle), place
+        self._needle, self._sought, self._hit = needle, sought_as(needle), place
         self._show_from(self._line_of(place) - ABOVE)
         self._draw_anew()
 
@@ -165,7 +166,7 @@ class TextView(Scroller):
 
     def _line_or_nothing(self, at: int) -> Line:
         if at < self._tops[-1]:
-            return self._line(at, self._wanted)
+            return self._line(at, self._sought)
         return (Span(self.empty, "dim"),) if at == 0 and not self._document else ()
 
     def _draw_anew(self) -> None:
@@ -222,9 +223,9 @@ class TextView(Scroller):
             self._hold(self._tops[-1])
             self._draw_anew()
 
-    def _line(self, at: int, wanted: re.Pattern[str] | None = None) -> Line:
+    def _line(self, at: int, sought: str = "") -> Line:
         block = bisect_right(self._tops, at) - 1
-        return self._wrapped[block].line(at - self._tops[block], wanted, len(self._needle))
+        return self._wrapped[block].line(at - self._tops[block], sought)
 
     def _place(self) -> Place:
         """Where in the document the screen begins."""
@@ -240,40 +241,34 @@ class TextView(Scroller):
             return self._tops[-1]
         return self._tops[block] + self._wrapped[block].line_at(offset)
 
-    def _next_hit(self, wanted: re.Pattern[str]) -> Place | None:
+    def _next_hit(self) -> Place | None:
         block, offset = self._hit or (0, -1)
         total = len(self._wrapped)
         for step in range(total + 1):
             at = (block + step) % total
-            match = wanted.search(self._wrapped[at].text, offset + 1 if step == 0 else 0)
-            if match is not None:
-                return at, match.start()
+            found = self._wrapped[at].places(self._sought)
+            first = bisect_right(found, offset, key=itemgetter(0)) if step == 0 else 0
+            if first < len(found):
+                return at, found[first][0]
         return None
 
-    def _hit_before(self, wanted: re.Pattern[str]) -> Place | None:
+    def _hit_before(self) -> Place | None:
         block, offset = self._hit or (0, 0)
         total = len(self._wrapped)
         for step in range(total + 1):
             at = (block - step) % total
-            text = self._wrapped[at].text
-            end = offset + len(self._needle) - 1 if step == 0 else len(text)
-            matches = list(wanted.finditer(text, 0, max(0, end)))
-            if matches:
-                return at, matches[-1].start()
+            found = self._wrapped[at].places(self._sought)
+            last = bisect_left(found, offset, key=itemgetter(0)) if step == 0 else len(found)
+            if last:
+                return at, found[last - 1][0]
         return None
 
 
 def mark(line: Line, needle: str) -> Line:
-    """The line with every place where *needle* stands, ignoring case, drawn as a match."""
-    wanted = _pattern(needle)
-    if wanted is None:
-        return line
-    return recoloured(line, [match.span() for match in wanted.finditer(text_of(line))], "match")
+    """The line with every place where *needle* stands, in any spelling, drawn as a match."""
+    places = places_of(sought_as(needle), text_of(line))
+    return recoloured(line, places, "match") if places else line
 
 
 def _wrapped(document: Document, width: int) -> list[WrappedBlock]:
     return [WrappedBlock(block, width) for block in document]
-
-
-def _pattern(needle: str) -> re.Pattern[str] | None:
-    return re.compile(re.escape(needle), re.IGNORECASE) if needle else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
-from lcm_core.text import cell_width, safe_line, safe_text, wrap_spans
+from lcm_core.text import cell_width, fold, places_of, safe_line, safe_text, wrap_spans
 
 from lcm_tui.widgets.spans import Line, Span, StyleName, recoloured, slice_of, text_of
 
@@ -48,6 +48,8 @@ class WrappedBlock:
 
     def __init__(self, block: Block, width: int) -> None:
         self._margin = " " * max(0, min(block.indent, width - 8))
+        self._folded: str | None = None
+        self._found: tuple[str, list[tuple[int, int]]] = ("", [])
         self.starts, self.ends = array("q"), array("q")
         if block.spans is None:
             self._hangs = False
@@ -77,13 +79,22 @@ class WrappedBlock:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def line(self, at: int, wanted: re.Pattern[str] | None = None, length: int = 0) -> Line:
-        """One line; in it is marked what matches *wanted*, a pattern for texts of this *length*."""
+    def places(self, sought: str) -> list[tuple[int, int]]:
+        """Where a text stands in any spelling, start and end of each; *sought* is folded."""
+        if self._found[0] != sought:
+            if self._folded is None:
+                self._folded = fold(self.text)
+            self._found = sought, places_of(sought, self.text, self._folded)
+        return self._found[1]
+
+    def line(self, at: int, sought: str = "") -> Line:
+        """One line; marked in it is what is *sought*, a folded text."""
         start, end = self.starts[at], self.ends[at]
         line = slice_of(self._spans, start, end)
-        if wanted is not None:  # a match may begin on the line before and end on the next
-            near = wanted.finditer(self.text, max(0, start - length), min(len(self.text), end + length))
-            line = recoloured(line, [(match.start() - start, match.end() - start) for match in near], "match")
+        if sought:  # a match may begin on the line before and end on the next
+            found = self.places(sought)
+            near = found[bisect_right(found, start, key=itemgetter(1)) : bisect_left(found, (end, end))]
+            line = recoloured(line, [(first - start, last - start) for first, last in near], "match")
         return (Span(self._margin), *line) if self._margin and not (self._hangs and at == 0) else line
 
     def line_at(self, offset: int) -> int:

@@ -293,6 +293,38 @@ async def test_letters_whose_case_has_another_length_shift_no_mark():
         assert marked(view) == ["needle"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "places"),
+    [
+        ("deja", ["déjà", "de\u0301ja\u0300", "DEJA"]),
+        ("DÉJÀ", ["déjà", "de\u0301ja\u0300", "DEJA"]),
+        ("łodz", ["Łódź", "lodz"]),
+        ("истории", ["истории\u0306"]),
+        ("istanbul", ["İstanbul"]),
+        ("strasse", ["Straße"]),
+        ("finis", ["ﬁnis"]),
+        ("한", ["\u1112\u1161\u11ab"]),
+        ("ἀθηναι", ["Ἀθῆναι"]),
+    ],
+)
+async def test_every_spelling_is_found_and_marked_where_it_stands(typed: str, places: list[str]):
+    text = "İ déjà İİ de\u0301ja\u0300 ﬁ DEJA Łódź lodz истории\u0306 İstanbul Straße"
+    text += " ﬁnis \u1112\u1161\u11ab Ἀθῆναι"
+    async with reading(Block(text)) as (_, view):
+        assert view.find(typed)
+        assert "".join(marked(view)).replace(" ", "") == "".join(places).replace(" ", "")
+        block, offset = view._hit or (0, -1)
+        assert (block, offset) == (0, text.index(places[0]))
+        line = mark((Span(text, "dim"),), typed)
+        assert [span.text for span in line if span.style == "match"] == places
+    assert not (await found_in("nothing", "\u0301"))
+
+
+async def found_in(text: str, typed: str) -> bool:
+    async with reading(Block(text)) as (_, view):
+        return view.find(typed)
+
+
 @given(
     texts=st.lists(st.text("abA ", max_size=5), max_size=6),
     needle=st.text("abA ", min_size=1, max_size=3),

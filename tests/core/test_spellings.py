@@ -16,11 +16,14 @@ from lcm_core.recall.gathering import Memory, terms_of
 from lcm_core.recall.indexing import index_of, make_index
 from lcm_core.recall.live import search_live
 from lcm_core.recall.terms import Mode, parse
+from lcm_core.records import ConversationId
+from lcm_core.store import lineage
 from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.messages import find_text
 from lcm_core.store.schema import Schema
 from lcm_core.store.searched import DocumentKind, Filter
-from lcm_core.text import fold, same_spelling
+from lcm_core.text import fold, places_of, same_spelling, sought_as
 
 from lcm_tui.panes import finding
 from lcm_tui.panes.listing import Said
@@ -231,3 +234,92 @@ def test_filters_of_lists_find_every_spelling() -> None:
             words = finding.Filter("a word", lambda: None)
             words.typed(f"row {typed}")
             assert {2 * number, 2 * number + 1} <= {*said.passing(range(len(rows)), words.words)}, typed
+
+
+async def _walked(database: Database, typed: str, *, forward: bool) -> list[int]:
+    found: list[int] = []
+    at = -1 if forward else 10**6
+    while (
+        seq := await database.read(find_text, ConversationId(1), typed, start=at, forward=forward)
+    ) is not None:
+        found.append(seq)
+        at = seq
+    return found
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_spelling_is_found_in_a_conversation_and_a_tree(path: Path, word: str) -> None:
+    number = [*WORDS].index(word)
+
+    async def look() -> None:
+        async with await Database.open(path) as database:
+            for typed in (*written(word), word.upper(), WORDS[word]):
+                found = await _walked(database, typed, forward=True)
+                assert found == [*reversed(await _walked(database, typed, forward=False))]
+                said = [await database.read(_content, seq) for seq in found]
+                mine = {*(f"One says {text}" for text in written(word))}
+                assert mine <= {text.partition(" —")[0] for text in said}
+                assert sum(text == f"result {number}" for text in said) == 2, "the output of its tool"
+                summaries = await database.read(lineage.summaries_with, ConversationId(1), typed)
+                assert {f"sum_{number:02}_{form}" for form in FORMS} <= set(summaries)
+
+    asyncio.run(look())
+
+
+async def _content(reader: Reader, seq: int) -> str:
+    return str(await reader.value("SELECT content FROM messages WHERE seq = ?", seq))
+
+
+def test_marks_alone_are_in_no_conversation_and_no_tree(path: Path) -> None:
+    async def look() -> None:
+        async with await Database.open(path) as database:
+            for typed in ("\u0301", "\u0301\u0308", "\u3099"):
+                assert await _walked(database, typed, forward=True) == []
+                assert await database.read(lineage.summaries_with, ConversationId(1), typed) == []
+
+    asyncio.run(look())
+
+
+def test_texts_behind_a_nul_and_in_blobs_of_bad_bytes_are_found(tmp_path: Path) -> None:
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        owner = rows.conversation(1, session_key="agent:main:main")
+        for text in ("plain", "zero \0 caf\u00e9", "nothing here", "e\u0301te\u0301"):
+            rows.message(owner, text)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "UPDATE messages SET content = CAST(x'ff20436166c3a9' AS TEXT) WHERE content = 'plain'"
+        )
+        first = [seq for (seq,) in connection.execute("SELECT seq FROM messages ORDER BY seq")]
+
+    async def look() -> None:
+        async with await Database.open(path) as database:
+            assert await _walked(database, "CAFE", forward=True) == [first[0], first[1]]
+            assert await _walked(database, "\u00e9t\u00e9", forward=True) == [first[3]]
+
+    asyncio.run(look())
+
+
+@given(TEXTS, st.integers(0, 30), st.integers(1, 8))
+def test_what_is_marked_is_what_was_found(text: str, start: int, length: int) -> None:
+    sought = sought_as(text[start : start + length].partition("\n")[0])
+    places = places_of(sought, text)
+    assert bool(places) == (bool(sought) and sought in fold(text))
+    before = 0
+    for first, last in places:
+        assert 0 <= first < last <= len(text)
+        assert first >= before or len(fold(text[first:last])) > len(sought), "two in one letter"
+        before = last
+        assert sought in fold(text[first:last])
+
+
+def test_places_of_lines_are_those_of_the_whole() -> None:
+    text = "Straße\nİ ﬁn\n\n第一 Łódź, де Киї\u0308в\r\nLO\u0301DZ e\u0301 STRASSE"
+    for typed, wanted in (
+        ("lodz", ["Łódź", "LO\u0301DZ"]),
+        ("strasse", ["Straße", "STRASSE"]),
+        ("fin", ["ﬁn"]),
+        ("i", ["İ", "ﬁ"]),
+        ("Київ", ["Киї\u0308в"]),
+    ):
+        assert [text[first:last] for first, last in places_of(sought_as(typed), text)] == wanted

@@ -6,7 +6,6 @@ Source: docs/recall.md, "Queries".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
@@ -16,7 +15,7 @@ import regex
 
 from lcm_core.errors import UsageError
 from lcm_core.recall.patterns import MAX_ELEMENTS, elements_in
-from lcm_core.text import fold, same_spelling
+from lcm_core.text import fold, same_spelling, sought_as, starts_of, unfolded
 
 MAX_QUERY: Final = 1_000
 #: Places of a term that are looked for in one text.
@@ -48,7 +47,7 @@ class Term:
     def counted(self, folded: str) -> tuple[int, int]:
         """How often it occurs in a folded text anywhere, and how often as a word."""
         if not re.search(r"\s", self.folded):
-            starts = _starts(folded, self.folded)
+            starts = starts_of(folded, self.folded)
         else:
             starts = [one.start() for one in self.part.finditer(folded)]
         words = sum(self.word.match(folded, start) is not None for start in starts)
@@ -68,7 +67,7 @@ class Term:
         found = [*islice(self.word.finditer(folded), _PLACES)] or [
             *islice(self.part.finditer(folded), _PLACES)
         ]
-        return _unfolded(text, [one.span() for one in found])
+        return unfolded(text, [one.span() for one in found])
 
     @property
     def needle(self) -> str | None:
@@ -123,7 +122,7 @@ def _tokens(text: str) -> list[tuple[str, str, bool]]:
 
 
 def _term(text: str, *, prefix: bool = False) -> Term:
-    folded = fold(text) or same_spelling(text)  # accents alone are in no folded text
+    folded = sought_as(text)
     part = _pieces(folded)
     left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(folded[0]) else ""
     right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(folded[-1]) and not prefix else ""
@@ -134,45 +133,6 @@ def _term(text: str, *, prefix: bool = False) -> Term:
 def _pieces(text: str) -> re.Pattern[str]:
     """A text with any blanks between its words."""
     return re.compile(r"\s+".join(re.escape(piece) for piece in text.split()))
-
-
-def _unfolded(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Where runs of the folded text, in ascending order, are in the text itself: start and end of each."""
-    if text.isascii():
-        return list(spans)
-    found: list[tuple[int, int]] = []
-    clusters = _CLUSTER.finditer(text)
-    start = end = until = 0  #: of the cluster, and where its folded text ends
-    before = 0  #: where that begins
-
-    def go_to(place: int) -> None:
-        nonlocal start, end, until, before
-        while until <= place and (one := next(clusters, None)) is not None:
-            (start, end), before = one.span(), until
-            until += len(fold(one[0]))
-
-    for first, last in spans:
-        go_to(first)
-        plain = end - start == until - before  # a run of letters as they are: each is one
-        begin = start + (first - before if plain else 0)
-        go_to(last - 1)
-        plain = end - start == until - before
-        found.append((begin, start + (last - before) if plain else end))
-    return found
-
-
-#: A character with its marks, or a run of ASCII without any.
-_CLUSTER: Final = regex.compile(r"[\x00-\x7f]+(?=[\x00-\x7f])|\X")
-
-
-def _starts(text: str, sought: str) -> list[int]:
-    """Where one text stands in another, from the left and apart from each other."""
-    found: list[int] = []
-    at = text.find(sought)
-    while at >= 0:
-        found.append(at)
-        at = text.find(sought, at + len(sought))
-    return found
 
 
 def _is_spaced(sign: str) -> bool:

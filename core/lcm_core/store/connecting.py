@@ -52,9 +52,21 @@ def rows_in(db: Rows, sql: str, keys: Iterable[SqlValue], chunk: int = CHUNK) ->
     return found
 
 
+def as_text(value: object) -> str:
+    """A stored value as a text, as LIKE takes it."""
+    return DECODE(value) if isinstance(value, bytes) else str(value)
+
+
 def contains_pattern(needle: str) -> str:
     """The pattern of ``LIKE ... ESCAPE '\\'`` that is true of a text that contains *needle*."""
     return "%" + needle.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+def may_hold(column: str) -> str:
+    """A condition that a text holds what a ``contains_pattern`` says: one that is not ASCII may in another
+    spelling, and LIKE and ``length`` look no further than a NUL.
+    """
+    return f"({column} LIKE ? ESCAPE '\\' OR length({column}) < length(CAST({column} AS BLOB)))"
 
 
 def quoted(name: str) -> str:

@@ -14,9 +14,10 @@ from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import ConversationId, Edge, Message, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.store import messages as message_store
 from lcm_core.store import summaries as store
-from lcm_core.store.connecting import contains_pattern
+from lcm_core.store.connecting import CHUNK, Rows, as_text, contains_pattern, may_hold
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import SummaryEntry
+from lcm_core.text import fold, sought_as
 
 #: Characters of a message that a line of a list reads.
 HEAD = 300
@@ -239,16 +240,25 @@ async def summary_detail(reader: Reader, summary_id: SummaryId) -> SummaryDetail
 
 
 async def summaries_with(reader: Reader, conversation_id: ConversationId, needle: str) -> list[SummaryId]:
-    """The summaries of a conversation whose text holds *needle*, ignoring the case of ASCII letters.
+    """The summaries of a conversation whose text holds *needle* in any spelling.
 
-    Reads the text of all of them: for the background, never for a key press.
+    Reads the text of all of them: for the background, never for a key press. Source: docs/recall.md.
     """
     if not reader.schema.has("summaries"):
         return []
-    rows = await reader.rows(
-        """SELECT summary_id FROM summaries AS s
-        WHERE conversation_id = ? AND content LIKE ? ESCAPE '\\' ORDER BY s.rowid""",
-        conversation_id,
-        contains_pattern(needle),
+    return await reader.run(_summaries_with, conversation_id, sought_as(needle))
+
+
+def _summaries_with(db: Rows, conversation_id: ConversationId, sought: str) -> list[SummaryId]:
+    rows = db.tuples(
+        f"""SELECT rowid, summary_id FROM summaries
+        WHERE conversation_id = ? AND {may_hold("content")} ORDER BY rowid""",
+        (conversation_id, contains_pattern(sought)),
     )
-    return [SummaryId(row["summary_id"]) for row in rows]
+    names = {row: SummaryId(name) for row, name in rows}
+    found: set[int] = set()
+    for start in range(0, len(rows), CHUNK):
+        some = [row for row, _ in rows[start : start + CHUNK]]
+        texts = db.rows_in("SELECT rowid AS row, content FROM summaries WHERE rowid IN (?*)", some)
+        found |= {text["row"] for text in texts if sought in fold(as_text(text["content"]))}
+    return [name for row, name in names.items() if row in found]

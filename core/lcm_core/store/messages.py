@@ -9,9 +9,11 @@ from operator import attrgetter
 
 from lcm_core.errors import NotFoundError
 from lcm_core.records import ConversationId, Message, MessageId, MessagePart, SummaryId, Timestamp
-from lcm_core.store.connecting import Row, contains_pattern
+from lcm_core.store.connecting import Row, Rows, as_text, contains_pattern, may_hold
 from lcm_core.store.database import Reader
+from lcm_core.store.schema import Schema
 from lcm_core.store.typed import place
+from lcm_core.text import fold, sought_as
 from lcm_core.times import parse_utc
 
 COLUMNS = (
@@ -44,6 +46,8 @@ METADATA_HEAD = 16_000
 MANY = 200
 #: Where the text of a part is; what is only in the host's block is searched there.
 SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_error", "file_name")
+#: Messages whose texts are folded at a time.
+_MOST_FOLDED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,32 +279,67 @@ async def find_text(
 ) -> int | None:
     """The seq of the nearest message after (or before) *start* whose text or parts hold *needle*.
 
-    Letters of ASCII match in either case.
+    Any spelling of it is found (docs/recall.md, "Spellings").
     """
-    compare, order = (">", "ASC") if forward else ("<", "DESC")
-    like = "LIKE :needle ESCAPE '\\'"
-    places = [f"m.content {like}"]
-    if reader.schema.has("message_parts"):
-        columns = [name for name in SEARCHED if reader.schema.has("message_parts", name)]
-        found = [f"p.{name} {like}" for name in columns]
-        if reader.schema.has("message_parts", "metadata"):
-            unrecorded = [f"p.{name} IS NULL" for name in columns if name in ("text_content", "tool_input")]
-            block = "substr(p.metadata, nullif(instr(p.metadata, '\"raw\":'), 0))"
-            found.append(" AND ".join([*unrecorded, f"{block} {like}"]))
-        places.append(
-            f"EXISTS (SELECT 1 FROM message_parts AS p WHERE p.message_id = m.message_id"
-            f" AND ({' OR '.join(found)}))"
-        )
-    where = " OR ".join(places).replace(":needle", "(SELECT needle FROM wanted)")
-    seq: int | None = await reader.value(
-        f"""WITH wanted(needle) AS (SELECT ?)
-        SELECT m.seq FROM messages AS m WHERE m.conversation_id = ? AND m.seq {compare} ? AND ({where})
-        ORDER BY m.seq {order} LIMIT 1""",
-        contains_pattern(needle),
-        conversation_id,
-        start,
+    return await reader.run(
+        _nearest_with, reader.schema, conversation_id, sought_as(needle), start=start, forward=forward
     )
-    return seq
+
+
+def _nearest_with(
+    db: Rows, schema: Schema, conversation_id: ConversationId, sought: str, *, start: int, forward: bool
+) -> int | None:
+    compare, order = (">", "ASC") if forward else ("<", "DESC")
+    parts = _texts_of_parts(schema)
+    conditions = [may_hold("m.content"), *([_of_a_part(parts)] if parts else [])]
+    where = " OR ".join(conditions).replace("?", "(SELECT pattern FROM wanted)")
+    count, at = 1, start
+    while True:
+        rows = db.tuples(
+            f"""WITH wanted(pattern) AS (SELECT ?)
+            SELECT m.seq, m.message_id, m.content FROM messages AS m
+            WHERE m.conversation_id = ? AND m.seq {compare} ? AND ({where})
+            ORDER BY m.seq {order} LIMIT {count}""",
+            (contains_pattern(sought), conversation_id, at),
+        )
+        said = _said_by_parts(db, parts, [message_id for _, message_id, _ in rows])
+        for seq, message_id, content in rows:
+            if any(sought in fold(as_text(text)) for text in (content, *said.get(message_id, ()))):
+                found: int = seq
+                return found
+        if len(rows) < count:
+            return None
+        count, at = min(2 * count, _MOST_FOLDED), rows[-1][0]
+
+
+def _texts_of_parts(schema: Schema) -> list[str]:
+    """What a search looks at of a part, in SQL: its columns, and its block where they do not record it."""
+    if not schema.has("message_parts"):
+        return []
+    found = [f"p.{name}" for name in SEARCHED if schema.has("message_parts", name)]
+    if schema.has("message_parts", "metadata"):
+        unrecorded = [f"{name} IS NULL" for name in found if name in ("p.text_content", "p.tool_input")]
+        block = "substr(p.metadata, nullif(instr(p.metadata, '\"raw\":'), 0))"
+        found.append(f"CASE WHEN {' AND '.join(unrecorded)} THEN {block} END" if unrecorded else block)
+    return found
+
+
+def _of_a_part(texts: Sequence[str]) -> str:
+    holds = " OR ".join(map(may_hold, texts))
+    return f"EXISTS (SELECT 1 FROM message_parts AS p WHERE p.message_id = m.message_id AND ({holds}))"
+
+
+def _said_by_parts(
+    db: Rows, texts: Sequence[str], messages: Sequence[MessageId]
+) -> dict[MessageId, list[object]]:
+    if not texts:
+        return {}
+    said: dict[MessageId, list[object]] = {}
+    named = ", ".join(f"{text} AS said{number}" for number, text in enumerate(texts))
+    sql = f"SELECT p.message_id, {named} FROM message_parts AS p WHERE p.message_id IN (?*)"
+    for message_id, *values in map(tuple, db.rows_in(sql, messages)):
+        said.setdefault(message_id, []).extend(value for value in values if value is not None)
+    return said
 
 
 async def _page(

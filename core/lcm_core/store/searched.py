@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, contains_pattern
+from lcm_core.store.connecting import CHUNK, Row, Rows, SqlValue, contains_pattern, may_hold
 from lcm_core.store.schema import Schema
 from lcm_core.store.typed import typed
 
@@ -235,12 +235,12 @@ class SearchedRows:
             DocumentKind.FILE: ("file_name", "exploration_summary", "file_id"),
         }[kind]
         table, _ = _TABLES[kind]
-        here = [_holds(f"t.{name}") for name in columns if self.schema.has(table, name)]
+        here = [may_hold(f"t.{name}") for name in columns if self.schema.has(table, name)]
         if kind is DocumentKind.FILE:
             return "1", 0  # the file itself is not in the database
         parts = [name for name, _ in _PARTS if self.schema.has("message_parts", name)]
         if kind is DocumentKind.MESSAGE and parts:
-            inside = " OR ".join(_holds(f"p.{name}") for name in parts)
+            inside = " OR ".join(may_hold(f"p.{name}") for name in parts)
             return f"({' OR '.join(here)} OR {self._of_parts(inside)})", len(here) + len(parts)
         return f"({' OR '.join(here) or '0'})", len(here)
 
@@ -288,13 +288,6 @@ class SearchedRows:
             some = [(place, str(text)) for place, text in texts if text]
             found.setdefault(row["message_id"], []).extend(some)
         return found
-
-
-def _holds(column: str) -> str:
-    """A condition that a text holds a needle: one that is not ASCII may in another spelling, and LIKE and
-    ``length`` look no further than a NUL.
-    """
-    return f"({column} LIKE ? ESCAPE '\\' OR length({column}) < length(CAST({column} AS BLOB)))"
 
 
 def _texts(

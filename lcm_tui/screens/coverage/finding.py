@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 
 from lcm_core.records import SummaryId
+from lcm_core.text import fold, sought_as
 
 from lcm_tui.screens.coverage.rows import CoverageRows
 
@@ -39,8 +40,8 @@ class MapFinder:
         self.needle, self._matches = text, frozenset()
         if not text:
             return None
-        wanted = text.casefold()
-        named = {one for one in self._drawn() if wanted in one.casefold()}
+        sought = sought_as(text)
+        named = {one for one in self._drawn() if sought in fold(one)}
         self._matches = frozenset(named | set(await self._texts(text)))
         return await self.go(forward=True)
 

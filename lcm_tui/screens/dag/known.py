@@ -9,6 +9,7 @@ from lcm_core.dag.graph import SummaryGraph
 from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
 from lcm_core.store.summaries import SummaryEntry
+from lcm_core.text import fold, sought_as
 
 from lcm_tui.screens.dag.tree import Place, Section, Step, Way
 from lcm_tui.views.message import message_name
@@ -254,25 +255,25 @@ class Known:
     # -- searching ---------------------------------------------------------------------------------------
 
     def matches(self, needle: str) -> list[Match]:
-        """What holds *needle*, ignoring case, in what has been read."""
-        folded = needle.casefold()
+        """What holds *needle*, in any spelling, in what has been read."""
+        sought = sought_as(needle)
         ids = self.survey.visits if self.survey else self.entries
-        found = [Match(name) for name in ids if folded in name.casefold() or self._says(name, folded)]
+        found = [Match(name) for name in ids if sought in fold(name) or self._says(name, sought)]
         for leaf, messages in self.messages.items():
             found += [
                 Match(leaf, place)
                 for place, message in enumerate(messages.values())
-                if folded in f"{message.preview}\0{_words(message)}".casefold()
+                if sought in fold(f"{message.preview}\0{_words(message)}")
             ]
         return found
 
-    def _says(self, summary_id: SummaryId, folded: str) -> bool:
+    def _says(self, summary_id: SummaryId, sought: str) -> bool:
         entry = self.entries.get(summary_id)
         if entry is None:
             return False
         summary = entry.summary
         badge = badge_of(summary.kind, summary.depth)
-        return folded in f"{entry.preview}\0{badge}\0{entry.broken or ''}\0{summary.model or ''}".casefold()
+        return sought in fold(f"{entry.preview}\0{badge}\0{entry.broken or ''}\0{summary.model or ''}")
 
     def rank(self, match: Match) -> tuple[int, int]:
         """Where a match stands in the wholly unfolded tree."""

@@ -12,6 +12,7 @@ from lcm_core.host.glimpse import Glimpse, glimpse
 from lcm_core.host.listing import HostSession
 from lcm_core.host.reading import OpenSession, open_session
 from lcm_core.ingest.transcript import TranscriptEntry
+from lcm_core.text import fold, sought_as
 
 from lcm_tui.panes.desk import Desk
 from lcm_tui.panes.messages import PAGE, MessagesPane, window_around
@@ -151,13 +152,13 @@ class TranscriptPane(MessagesPane):
             self._take(replace(run, select=number))
 
     async def find(self, needle: str, start: int, forward: bool) -> int | None:
-        """The nearest entry whose parts hold *needle*."""
+        """The nearest entry whose parts hold *needle*, in any spelling."""
         held, step = self.run_shown, 1 if forward else -1
         if held is None:
             return None
         first = max(start + step, 0) if forward else min(start + step, len(held.text) - 1)
-        folded = needle.casefold()
-        return await in_thread(lambda stopped: _find_entry(held.text, folded, first, step, stopped))
+        sought = sought_as(needle)
+        return await in_thread(lambda stopped: _find_entry(held.text, sought, first, step, stopped))
 
     async def read_whole(self, number: int) -> None:
         """Read what a list leaves out of long texts."""
@@ -176,9 +177,9 @@ def _run(text: OpenSession, start: int, stop: int, stopped: Callable[[], bool]) 
 
 
 def _find_entry(
-    text: OpenSession, needle: str, start: int, step: int, stopped: Callable[[], bool]
+    text: OpenSession, sought: str, start: int, step: int, stopped: Callable[[], bool]
 ) -> int | None:
-    """The nearest position from *start* on, in the direction of *step*, whose entry holds *needle*."""
+    """The nearest position from *start* on, in the direction of *step*, whose entry holds it."""
     place = start
     while 0 <= place < len(text) and not stopped():
         first = max(0, place - PAGE + 1) if step < 0 else place
@@ -186,7 +187,7 @@ def _find_entry(
         for at in range(place, first - 1 if step < 0 else first + len(page), step):
             parts = page[at - first].parts
             said = " ".join(f"{part.text} {part.tool_name or ''} {part.arguments or ''}" for part in parts)
-            if needle in said.casefold():
+            if sought in fold(said):
                 return at
         place = first - 1 if step < 0 else first + len(page)
     return None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.records import LargeFile
+from lcm_core.text import fold, sought_as
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -102,8 +103,8 @@ summary. [ and ] go to the previous and the next file of the list that can be op
 
     def _is_in_facts(self, find: str, data: OpenedFile) -> bool:
         """Whether only what the database says about the file holds it."""
-        needle, text = find.casefold(), data.text.text if data.text is not None else ""
-        return needle not in text.casefold() and needle in (self._file.exploration_summary or "").casefold()
+        sought, text = sought_as(find), data.text.text if data.text is not None else ""
+        return sought not in fold(text) and sought in fold(self._file.exploration_summary or "")
 
     def _turn(self) -> None:
         self._as_facts = not self._as_facts
