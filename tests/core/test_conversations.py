@@ -156,6 +156,23 @@ async def test_one_conversation_is_got_by_id_or_key(database_file: DatabaseFacto
                 await database.read(read, wanted)
 
 
+@pytest.mark.parametrize("stored", [b"\xff", b"agent:caf\xe9:main", b"a\xf0\x9f ", b"what?\x80?1"])
+async def test_a_key_that_is_no_utf8_is_got_by_its_bytes_with_blanks_around_it_or_without(
+    stored: bytes, database_copy: DatabaseFactory
+):
+    path = run(
+        database_copy("0.15.3"),
+        f"UPDATE conversations SET session_key = CAST(x'{stored.hex()}' AS TEXT) WHERE conversation_id = 2",
+    )
+    key = stored.decode("utf-8", "surrogateescape")
+    async with await Database.open(path) as database:
+        for typed in (key, key if key.endswith(" ") else f"  {key}\t"):
+            assert (await database.read(store.find_by_session_key, typed)).conversation_id == 2
+        for other in ("\udcfe", "\ud800", f"x{key}"):
+            with pytest.raises(NotFoundError):
+                await database.read(store.find_by_session_key, other)
+
+
 async def test_of_several_with_one_key_the_active_one_is_meant_then_the_newest(
     database_copy: DatabaseFactory,
 ):

@@ -5,6 +5,8 @@ No text of the file is a reason to fail otherwise than with `sqlite3.Error`.
 
 from __future__ import annotations
 
+import itertools
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from operator import methodcaller
@@ -138,10 +140,17 @@ def as_bytes(
     Raises:
         UnicodeEncodeError: a text holds a surrogate that no byte was read as, and *otherwise* is empty.
     """
-    pieces = sql.split("?")
-    marks = ["CAST(? AS TEXT)" if isinstance(value, str) else "?" for value in parameters]
+    places = itertools.count(1)
+
+    def cast(mark: re.Match[str]) -> str:
+        place = int(mark[1]) if mark[1] else next(places)
+        return f"CAST({mark[0]} AS TEXT)" if isinstance(parameters[place - 1], str) else mark[0]
+
     bound = tuple([_raw(value, otherwise) if isinstance(value, str) else value for value in parameters])
-    return "".join(piece + mark for piece, mark in zip(pieces, [*marks, ""], strict=True)), bound
+    return _MARK.sub(cast, sql), bound
+
+
+_MARK: Final = re.compile(r"\?([0-9]*)")  #: of a value; a statement has only numbered ones or none
 
 
 def _raw(text: str, otherwise: str) -> bytes:
