@@ -395,9 +395,11 @@ def gap(host: Host, first: str, last: str, entries: int, *sides: int) -> None:
         )
 
 
-async def gaps_of(host: Host, sessions: Path | None) -> list[tuple[str, str]]:
+async def gaps_of(host: Host, sessions: Path | None, **environ: str) -> list[tuple[str, str]]:
+    engine = resolve(Options(openclaw_dir=host.folder), environ, home=host.folder).engine
     async with await Database.open(host.database) as database:
-        report = await run_checks(database, only=["G21"], folders=Folders(sessions=sessions))
+        folders = Folders(sessions=sessions, engine=engine)
+        report = await run_checks(database, only=["G21"], folders=folders)
     return [(str(one.confidence), one.sentence) for one in report.findings()]
 
 
@@ -443,7 +445,10 @@ async def test_a_gap_whose_entries_are_stored_by_now_is_by_design(followed: Host
     followed.store([*before, *within, *after])
     gap(followed, within[0], within[1], 2)
     [(confidence, sentence)] = await gaps_of(followed, followed.folder / "agents")
-    assert (confidence, "All that the host has of them is stored by now." in sentence) == ("by design", True)
+    assert (confidence, "Nothing that the engine would store of them is missing now." in sentence) == (
+        "by design",
+        True,
+    )
 
 
 async def test_a_gap_that_the_transcript_no_longer_has_is_said(followed: Host) -> None:
@@ -493,6 +498,91 @@ async def test_an_acknowledgement_that_was_pruned_is_not_missing(host: Host) -> 
     host.store(stored)
     found = await host.one(LCM_PRESERVE_HEARTBEAT_POLL="true", LCM_PRUNE_HEARTBEAT_OK="true")
     assert (found.behind, found.needs_a_look) == (0, False)
+
+
+PRESERVED = {"LCM_PRESERVE_HEARTBEAT_POLL": "true"}
+
+
+@pytest.mark.parametrize(("environ", "behind"), [({}, 0), (PRESERVED, 1)])
+async def test_an_acknowledgement_alone_is_missing_only_when_polls_are_preserved(
+    any_host: Host, environ: dict[str, str], behind: int
+) -> None:
+    """What began its turn was stored while the setting was on."""
+    stored = [*any_host.turn(1), any_host.say("user", "[openclaw heartbeat poll]")]
+    any_host.say("assistant", "\n Heartbeat_OK\u00a0")
+    any_host.publish()
+    any_host.store(stored)
+    assert (await any_host.one(**environ)).behind == behind
+
+
+@pytest.mark.parametrize(("environ", "behind"), [({}, 2), (PRESERVED, 6)])
+def test_all_say_the_same_of_heartbeats(
+    any_host: Host, environ: dict[str, str], behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    stored = any_host.turn(1)
+    any_host.say("user", "[OpenClaw heartbeat poll]")
+    any_host.say("assistant", "HEARTBEAT_OK")
+    any_host.turn(2)
+    any_host.say("user", f"{'x' * 300} HEARTBEAT.md")
+    any_host.say("assistant", "heartbeat_ok")
+    any_host.publish()
+    any_host.store(stored)
+    place = ("--openclaw-dir", any_host.folder, "--json")
+    told = run("status", *place).data["ingestion"]["items"]
+    sessions = run("sessions", "list", *place).data["items"]
+    doctor = run("doctor", "--check", "H1", *place)
+    assert [one["behind"] for one in told] == [behind]
+    assert [one["behind"] for one in sessions] == [behind]
+    assert (doctor.code, f"{behind} messages" in doctor.out) == (ExitCode.FINDINGS, True)
+
+
+@pytest.mark.parametrize("environ", [{}, PRESERVED])
+async def test_a_gap_lacks_only_what_the_engine_stores(followed: Host, environ: dict[str, str]) -> None:
+    before, within = followed.turn(1), followed.turn(2)
+    poll = followed.say("user", "[OpenClaw heartbeat poll]")
+    idle = followed.say("assistant", " heartbeat_OK ")
+    followed.say("assistant", "shown", provider="openclaw", model="gateway-injected")
+    followed.say("system-note", "another role")
+    followed.say("assistant", "", content=[], stopReason="error")
+    more, after = followed.turn(3), followed.turn(4)
+    followed.publish()
+    followed.store([*before, *after])
+    gap(followed, within[0], more[1], 4, 2, 3)
+    [(_, sentence)] = await gaps_of(followed, followed.folder / "agents", **environ)
+    listed = [one for one in (*within, poll, idle, *more) if f"{one} " in sentence]
+    assert listed == ([*within, poll, idle, *more] if environ else [*within, *more])
+    assert "shown" not in sentence
+    assert "another role" not in sentence
+
+
+@pytest.mark.parametrize(("environ", "confidence"), [({}, "by design"), (PRESERVED, "suspicious")])
+async def test_a_gap_of_heartbeats_alone_lacks_nothing_unless_they_are_preserved(
+    followed: Host, environ: dict[str, str], confidence: str
+) -> None:
+    """It was noted while the setting was on; the text that names the file of heartbeats is long."""
+    before = followed.turn(1)
+    idle = [followed.say("user", f"{'x' * 300} HEARTBEAT.md"), followed.say("assistant", "HEARTBEAT_OK")]
+    after = followed.turn(2)
+    followed.publish()
+    followed.store([*before, *after])
+    gap(followed, idle[0], idle[1], 2, 2, 3)
+    [(found, _)] = await gaps_of(followed, followed.folder / "agents", **environ)
+    assert found == confidence
+
+
+async def test_what_a_poll_brought_up_is_listed_in_a_gap(followed: Host) -> None:
+    """An acknowledgement with more text is content."""
+    before = followed.turn(1)
+    followed.say("user", "[OpenClaw heartbeat poll]")
+    alert = followed.say("assistant", "HEARTBEAT_OK, but the disk is full")
+    after = followed.turn(2)
+    followed.publish()
+    followed.store([*before, *after])
+    gap(followed, alert, alert, 1, 2, 3)
+    [(confidence, sentence)] = await gaps_of(followed, followed.folder / "agents")
+    assert (confidence, "the disk is full" in sentence) == ("suspicious", True)
 
 
 # -- sessions in files -----------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def _at_hand(one: FoundGap) -> str:
     if one.problem is not None:
         return f"They cannot be listed: {safe_line(one.problem).rstrip('.')}."
     if not one.entries:
-        return "All that the host has of them is stored by now."
+        return "Nothing that the engine would store of them is missing now."
     named = "; ".join(f"{safe_line(entry.entry_id or '')} {_words(entry)}" for entry in one.entries[:_NAMED])
     more = f"; and {len(one.entries) - _NAMED:,} more" if len(one.entries) > _NAMED else ""
     agent = session.agent or "AGENT"
@@ -125,7 +125,7 @@ async def read_gaps(run: Run) -> None:
     folder = run.folders.sessions
     listing = await asyncio.to_thread(list_sessions, folder) if folder is not None else None
     sessions = () if listing is None else listing.sessions
-    run.ask(NOTED, await run.database.read(find_gaps, sessions, run.conversation_id))
+    run.ask(NOTED, await run.database.read(find_gaps, sessions, run.folders.engine, run.conversation_id))
 
 
 CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (

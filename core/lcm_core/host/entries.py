@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from lcm_core.host.packing import unpacked_entry
 from lcm_core.ingest.jsonl import BadLineError, RawLine, decode_object, peek_object, read_moment, string
+from lcm_core.ingest.parts import message_text
+from lcm_core.ingest.skipping import has_failed, is_runtime_context, stored_role
 from lcm_core.javascript import Json, JsonObject
 from lcm_core.store.host_sessions import ENTRY_LIMIT, EventRow
 
 MESSAGE = "message"
+#: Answers that the host shows and no model gave: the engine never gets them.
+_SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class SessionEntry:
     text: str | None  #: of a message: what its text blocks say; None where it cannot be read
     created_at: datetime | None  #: UTC
     problem: str | None  #: why it is not shown whole; follows "entry N:" in a sentence
+    is_storable: bool = False  #: a message that an engine stores, unless it is a heartbeat
 
     @property
     def is_message(self) -> bool:
@@ -72,7 +78,18 @@ def entry_of(
         text_of(message.get("content")) if kind == MESSAGE and problem is None else None,
         stamp or read_moment(created_ms),
         problem,
+        kind == MESSAGE and _is_storable(message),
     )
+
+
+def _is_storable(message: JsonObject) -> bool:
+    """Whether an engine stores such messages (docs/host.md, "Is it ingesting?")."""
+    role, model = stored_role(message), message.get("model")
+    shown_only = message.get("provider") == "openclaw" and model in _SHOWN_ONLY
+    mirrored = role == "assistant" and model == "delivery-mirror"
+    if role is None or shown_only or mirrored or has_failed(message):
+        return False
+    return not (role == "assistant" and is_runtime_context(role, message_text(message)))
 
 
 def text_of(content: Json) -> str:

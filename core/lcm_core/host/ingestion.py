@@ -20,15 +20,7 @@ from lcm_core.host.listing import HostSession, HotPlace
 from lcm_core.host.transcripts import newest_in_file, newest_values
 from lcm_core.ingest.jsonl import TranscriptError, read_moment
 from lcm_core.ingest.parts import message_text
-from lcm_core.ingest.skipping import (
-    has_failed,
-    is_acknowledgement,
-    is_poll,
-    is_runtime_context,
-    matches_any,
-    names_heartbeats,
-    stored_role,
-)
+from lcm_core.ingest.skipping import is_acknowledgement, is_poll, matches_any, names_heartbeats
 from lcm_core.javascript import JsonObject
 from lcm_core.records import ConversationId
 from lcm_core.settings import EngineSettings
@@ -42,8 +34,6 @@ from lcm_core.store.session_owners import key_owners, session_owners
 MOST: Final = 5000
 #: Stored times have no fraction of a second.
 _SECOND: Final = timedelta(seconds=1)
-#: Answers that the host shows and no model gave: the engine never gets them.
-_SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +65,26 @@ class Ingestion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """A message that was not found in the conversation."""
+class Said:
+    """A message of a session, as far as the engine's rules of heartbeats look at it."""
 
-    at: datetime | None
-    role: str
-    text: str
-    is_stored: bool  #: the engine stores such messages
-    ends_turn: bool
+    entry: SessionEntry
+    is_poll: bool
+    is_acknowledgement: bool
+    names_heartbeats: bool
+    ends_turn: bool = False
+
+    @classmethod
+    def of(cls, entry: SessionEntry, text: str, *, ends_turn: bool = False) -> Said:
+        """The message of an entry, with the text that would be stored of it."""
+        role = entry.role or ""
+        return cls(
+            entry,
+            is_poll(role, text),
+            is_acknowledgement(role, text),
+            names_heartbeats(text),
+            ends_turn,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class _Tail:
     """What a session holds behind the engine's end."""
 
     last_entry: SessionEntry | None
-    said: tuple[_Said, ...]  #: in order
+    said: tuple[Said, ...]  #: what an engine may store, in order
     running: bool
     outbox: tuple[OutboxRow, ...]
     by_cursor: bool | None
@@ -225,7 +227,7 @@ def _tail_of(
     running: bool = False,
     outbox: tuple[OutboxRow, ...] = (),
 ) -> _Tail:
-    newest: list[_Said] = []
+    newest: list[Said] = []
     last, stored = None, None  #: how many messages are newer than the newest that is stored
     frontier = None if end is None else end.frontier
     passed = False
@@ -238,28 +240,24 @@ def _tail_of(
         if passed or (stored is not None and frontier is None) or seen >= MOST:
             break
         message = value.get("message")
-        if entry.is_message and isinstance(message, dict):
-            newest.append(_said(entry, message))
+        if entry.is_storable and isinstance(message, dict):
+            newest.append(Said.of(entry, message_text(message), ends_turn=_ends_turn(message)))
     if not passed and stored is not None:
         del newest[stored:]
     elif not passed:
         since = session.created_at if end is None or end.at is None else end.at + _SECOND
-        newest = [one for one in newest if since is None or (one.at is not None and one.at >= since)]
+        newest = [one for one in newest if since is None or _is_since(one, since)]
     by_cursor = None if frontier is None else passed
     return _Tail(last, tuple(newest[::-1]), running, outbox, by_cursor)
 
 
-def _said(entry: SessionEntry, message: JsonObject) -> _Said:
-    role, text = stored_role(message), message_text(message)
-    shown_only = message.get("provider") == "openclaw" and message.get("model") in _SHOWN_ONLY
-    mirrored = role == "assistant" and message.get("model") == "delivery-mirror"
-    is_stored = (
-        role is not None
-        and not (shown_only or mirrored or has_failed(message))
-        and not is_runtime_context(role, text)
-    )
-    ends = role == "assistant" and message.get("stopReason") != "toolUse" and not _calls(message)
-    return _Said(entry.created_at, role or "", text, is_stored, ends)
+def _is_since(one: Said, since: datetime) -> bool:
+    return one.entry.created_at is not None and one.entry.created_at >= since
+
+
+def _ends_turn(message: JsonObject) -> bool:
+    answers = message.get("role") == "assistant"
+    return answers and message.get("stopReason") != "toolUse" and not _calls(message)
 
 
 def _calls(message: JsonObject) -> bool:
@@ -274,44 +272,45 @@ def _compared(
     owner = None if end is None else end.conversation_id
     if isinstance(tail, str):
         return Ingestion(session, owner, end, None, 0, None, False, (), tail)
-    turns = _turns(tail.said)
+    turns = turns_of(tail.said)
     in_flight = tail.running or (bool(turns) and not turns[-1][-1].ends_turn)
     if tail.running and turns:
         turns.pop()
     while turns and not turns[-1][-1].ends_turn:  # before one that ended they were the engine's to store
         turns.pop()
-    missing = [one for turn in turns for one in _stored_of(turn, settings)]
-    since = min((one.at for one in missing if one.at is not None), default=None)
+    if not _preserves_polls(settings):  # what a poll began is stored with the turn after it, if at all
+        turns = [turn for turn in turns if not turn[0].is_poll]
+    missing = [one for turn in turns for one in kept_of(turn, settings)]
+    since = min((one.entry.created_at for one in missing if one.entry.created_at is not None), default=None)
     return Ingestion(
         *(session, owner, end, tail.last_entry, len(missing), since, in_flight, tail.outbox),
         by_cursor=tail.by_cursor,
     )
 
 
-def _turns(said: Sequence[_Said]) -> list[list[_Said]]:
-    """Messages from one of a user to the next; what is only shown to people is in none."""
-    turns: list[list[_Said]] = []
+def turns_of(said: Iterable[Said]) -> list[list[Said]]:
+    """Messages from one of a user to the next."""
+    turns: list[list[Said]] = []
     for one in said:
-        if not one.is_stored:
-            continue
-        if one.role == "user" or not turns:
+        if one.entry.role == "user" or not turns:
             turns.append([])
         turns[-1].append(one)
     return turns
 
 
-def _stored_of(turn: Sequence[_Said], settings: EngineSettings | None) -> Sequence[_Said]:
-    """What the engine keeps of a turn: of an idle one nothing, unless it is told to preserve polls."""
-    preserves = settings is not None and settings.preserve_heartbeat_poll.value
-    prunes = settings is not None and settings.prune_heartbeat_ok.value
-    if preserves and prunes and (len(turn) == 1 or _is_idle(turn)):
-        return [one for one in turn if not is_acknowledgement(one.role, one.text)]
-    return turn if preserves or not _is_idle(turn) else ()
+def kept_of(turn: Sequence[Said], settings: EngineSettings | None) -> list[Said]:
+    """What the engine stores of a turn, and does not delete again at once.
+
+    Source: docs/host.md, "Is it ingesting?". The beginning of the turn may be missing.
+    """
+    acknowledged = turn[-1].is_acknowledgement
+    is_idle = acknowledged and (turn[0].is_poll or any(one.names_heartbeats for one in turn))
+    if not _preserves_polls(settings):
+        return [] if is_idle else [one for one in turn if not (one.is_poll or one.is_acknowledgement)]
+    if settings is not None and settings.prune_heartbeat_ok.value and (is_idle or len(turn) == 1):
+        return [one for one in turn if not one.is_acknowledgement]
+    return list(turn)
 
 
-def _is_idle(turn: Sequence[_Said]) -> bool:
-    """Whether it is a turn of the host's timer in which nothing was to be done."""
-    if is_poll(turn[0].role, turn[0].text):
-        return True
-    acknowledged = is_acknowledgement(turn[-1].role, turn[-1].text)
-    return acknowledged and any(names_heartbeats(one.text) for one in turn)
+def _preserves_polls(settings: EngineSettings | None) -> bool:
+    return settings is not None and settings.preserve_heartbeat_poll.value
