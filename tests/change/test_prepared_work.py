@@ -186,10 +186,43 @@ def compaction_warnings(path: Path, conversation: int) -> Sequence[str]:
 
 
 def test_a_compaction_of_ours_says_what_of_the_engine_s_own_is_lost(path: Path) -> None:
-    [said] = compaction_warnings(path, 1)
-    assert "2 of 5 summaries (45 tokens) are ready" in said
-    assert "will discard it where this one replaces or moves what it is made from" in said
+    lost, _ = compaction_warnings(path, 1)
+    assert "2 of 5 summaries (45 tokens) are ready" in lost
+    assert "will discard it where this one replaces or moves what it is made from" in lost
     assert compaction_warnings(path, 5) == (), "nothing is prepared there"
+
+
+@pytest.mark.parametrize(
+    ("conversation", "said"),
+    [
+        (1, "2 prepared summaries (45 tokens, ordinals 1 to 11)"),
+        (2, "3 prepared summaries (59 tokens, ordinals 0 to 19)"),
+        (4, "1 prepared summary (21 tokens, ordinals 0 to 5)"),
+        (11, None),
+    ],
+)
+def test_a_compaction_says_what_the_engine_would_publish_without_a_call(
+    path: Path, conversation: int, said: str | None
+) -> None:
+    """Of a batch that was changed since nothing would be."""
+
+    def told() -> list[str]:
+        answer = run_command("compact", conversation, "--db", path, "--json")
+        return [one for one in answer.data["warnings"] if "would first publish" in one]
+
+    assert [said in one for one in told() if said] == ([] if said is None else [True])
+    assert (said is None) == (told() == [])
+    sql = "SELECT message_id FROM context_items WHERE conversation_id = ? AND message_id IS NOT NULL"
+    [ref, *_] = [one for (one,) in query(path, sql + " ORDER BY ordinal", conversation)]
+    change = update(path, "messages", "message_id", ref, token_count=4_321)
+    commit(path, plan_of(change, conversation_id=conversation))
+    assert told() == []
+
+
+@pytest.mark.parametrize("change", ["status = 'planned'", "active_ordinal_start = 1, active_ordinal_end = 6"])
+def test_without_a_ready_beginning_nothing_would_be_published(path: Path, change: str) -> None:
+    run(path, f"UPDATE pending_summary_nodes SET {change} WHERE ordinal_start < 7")
+    assert not any("would first publish" in one for one in compaction_warnings(path, 4))
 
 
 def outdated_by(path: Path, conversation: int) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from lcm_core.change.guard import check_whole
@@ -13,6 +14,7 @@ from lcm_core.change.preview import STOP_THE_HOST
 from lcm_core.checks.tools import tool_part
 from lcm_core.dag.previous import joined
 from lcm_core.engine_rules import engine_rules
+from lcm_core.engine_work import engine_work
 from lcm_core.operations.compaction.selection import (
     TurnMessage,
     WeighedContext,
@@ -25,6 +27,7 @@ from lcm_core.store import summaries as summary_store
 from lcm_core.store.context import compaction_rows
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_core.store.engine_work import engine_rows
 from lcm_core.store.messages import RowOfTool, contents_of, tool_rows
 from lcm_core.store.rows import rows_by
 from lcm_core.store.state import MAINTENANCE, active_batches, cache_telemetry
@@ -39,6 +42,7 @@ from lcm_core.summarize.source import (
 )
 from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.tokens import Estimator, as_engine_read, estimate
+from lcm_core.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +180,34 @@ async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[
             when = f", since {since}" if isinstance(since, str) else ""
             found.append(f"The host is compacting this conversation itself{when}")
     lost = await changed_since(reader)
+    batches = await reader.run(active_batches, reader.schema, conversation_id)
+    waiting = [batch for batch in batches if batch.batch_id not in lost]
     found += (
         "The engine is preparing a compaction of this conversation itself and will discard it where this one "
         f"replaces or moves what it is made from: {batch.worth}"
-        for batch in await reader.run(active_batches, reader.schema, conversation_id)
-        if batch.batch_id not in lost
+        for batch in waiting
     )
+    if any(batch.ready for batch in waiting):
+        found += await _published_first(reader, conversation_id, lost)
     return tuple(found)
+
+
+async def _published_first(
+    reader: Reader, conversation_id: ConversationId, lost: Mapping[str, str]
+) -> list[str]:
+    """What the engine would do first, without a call (docs/engine/compaction.md, "What is answered")."""
+    rows = replace(await engine_rows(reader, conversation_id), changed_by=lost)
+    [work] = engine_work(rows, datetime.now(UTC)).conversations
+    steps = [] if work.batch is None else [step for step in work.batch.publishable if step.node is not None]
+    if not steps:
+        return []
+    ready = counted(len(steps), "prepared summary", "prepared summaries")
+    tokens = counted(sum(step.node.tokens or 0 for step in steps if step.node is not None), "token")
+    place = f"ordinals {steps[0].start:,} to {steps[-1].end:,}"
+    return [
+        f"The engine would first publish {ready} ({tokens}, {place}) "
+        "without a call; lcm-tui publishes nothing and makes every summary with a call of its own"
+    ]
 
 
 async def noted_model(reader: Reader, conversation_id: ConversationId) -> RuntimeModel:
