@@ -15,6 +15,7 @@ from lcm_core.change.commit import commit
 from lcm_core.change.journal import operations
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import plan_undo_batch
+from lcm_core.errors import ExitCode
 from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.import_conversation import plan_import
@@ -42,6 +43,7 @@ CURSORS, KEYS, GAPS = (
     "transcript_user_replay_keys",
     "conversation_transcript_gaps",
 )
+NOTED = (CURSORS, KEYS, GAPS)
 #: No batch of the engine is active any more: nothing but that stands in the way of a change.
 ENDED = "UPDATE pending_compaction_batches SET status = 'stale'"
 #: What the host was told never happened: conversation 9 is an earlier part of conversation 10's session.
@@ -196,7 +198,7 @@ def test_an_import_into_a_file_without_these_tables_says_what_is_lost(
 ):
     file = an_export(database_copy("1.1-later"), 2, tmp_path)
     plans = imports(database_copy("0.15.3"), file)
-    for table in (CURSORS, KEYS, GAPS):
+    for table in NOTED:
         assert any(f"of {table} not imported" in one for one in plans[0].warnings), table
 
 
@@ -318,12 +320,71 @@ def test_compacting_and_its_undo(database_copy: DatabaseFactory, version: str):
     assert dump(path) == before
 
 
-def test_a_backup_is_the_same_file(tmp_path: Path):
-    path = unpack_database("1.1-later", tmp_path / "lcm.db")
-    copy = tmp_path / "copy.db"
+@pytest.mark.parametrize("version", FILES)
+def test_a_backup_is_the_same_file_and_brings_it_back(tmp_path: Path, version: str):
+    """After a change of ours, and after the loss of what is noted of entries and prepared."""
+    path, copy = unpack_database(version, tmp_path / "lcm.db"), tmp_path / "copy.db"
+    before, schema = dump(path), query(path, "SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2")
     done = run_command("backup", "--db", path, "--to", copy, "--json")
     assert done.code == 0, done
-    assert dump(copy) == dump(path)
+    assert dump(copy) == before
+    run(path, ENDED)
+    for plan in deletions(path, 2):
+        commit(path, plan)
+    run(path, *(f"DROP TABLE {one}" for one in (*NOTED, "pending_summary_node_messages") if one in before))
+    assert dump(path) != before
+    done = run_command("restore", copy, "--db", path, "--apply", "--yes", "--json")
+    assert done.code == 0, done
+    assert dump(path) == before
+    assert query(path, "SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2") == schema
+
+
+@pytest.mark.parametrize("version", FILES)
+@pytest.mark.parametrize("arguments", [(), ("--apply", "--yes")], ids=["preview", "apply"])
+def test_a_file_of_the_newest_line_is_not_migrated(
+    database_copy: DatabaseFactory, version: str, arguments: tuple[str, ...]
+):
+    path = database_copy(version)
+    before = path.read_bytes()
+    done = run_command("migrate", *arguments, "--db", path)
+    assert (done.code, done.out) == (ExitCode.REFUSED, "")
+    assert done.err.endswith("which its engine brings up to date when it starts. Nothing was changed.\n")
+    assert path.read_bytes() == before
+
+
+def rows_of(found: Rows, owner: int) -> dict[str, list[dict[str, object]]]:
+    """The rows of a conversation, by table, search tables left out."""
+    keys = {"conversation_id": {owner}}
+    for table, key in (("messages", "message_id"), ("summaries", "summary_id")):
+        keys[key] = {row[key] for row in rows_in(found, table) if row["conversation_id"] == owner}
+    return {
+        table: rows
+        for table in found
+        if "_fts" not in table
+        and (
+            rows := [
+                row
+                for row in rows_in(found, table)
+                if any(row.get(key) in held for key, held in keys.items())
+            ]
+        )
+    }
+
+
+@pytest.mark.parametrize("conversation", [1, 2, 5])
+@pytest.mark.parametrize("version", FILES)
+def test_an_export_comes_into_an_empty_file_of_the_newest_engine(
+    database_copy: DatabaseFactory, tmp_path: Path, version: str, conversation: int
+):
+    """What only an older engine has, and the new one never reads, is left out and said."""
+    source, target = database_copy(version), database_copy("1.1-later-empty")
+    plans = imports(target, an_export(source, conversation, tmp_path))
+    expected = rows_of(dump(source), conversation)
+    dead = expected.pop("conversation_bootstrap_state", None)
+    assert ["of conversation_bootstrap_state not imported" in one for one in plans[0].warnings] == (
+        [] if dead is None else [True]
+    )
+    assert rows_of(made_and_undone(target, plans), conversation) == expected
 
 
 def a_transcript(folder: Path) -> Path:
