@@ -9,6 +9,7 @@ import asyncio
 import heapq
 import itertools
 import json
+import random
 import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -392,34 +393,51 @@ async def paced(
     server: Limited, clock: Clock, summaries: int, *, named: float | None, in_flight: int = 4
 ) -> None:
     """Ask for some summaries, a few at a time; *named*: the pause that the server asks for."""
-    pace, room = CallPace(clock.sleep), asyncio.Semaphore(in_flight)
+    pace, room = CallPace(clock.sleep, lambda: clock.now), asyncio.Semaphore(in_flight)
+    chance = random.Random(summaries)
 
     async def ask() -> None:
         async with room:
-            for refused in itertools.count():
+            refused, answers = 0, pace.answers
+            while True:
                 async with pace.turn():
                     if await server.call():
                         pace.answered()
                         return
-                pace.pause(named or min(8.0, 0.5 * 2**refused), slower=True)
+                if pace.answers > answers:
+                    refused, answers = 0, pace.answers
+                wait = chance.uniform(0.75, 1.0) * min(8.0, 2.0**refused)
+                refused += 1
+                assert refused < ATTEMPTS, "the batch would end"
+                pace.pause(named or wait, slower=True)
 
     await clock.run(asyncio.gather(*(ask() for _ in range(summaries))))
     await pace.aclose()
 
 
-@pytest.mark.parametrize("named", [2.0, 1.0, None])
-@pytest.mark.parametrize("takes", [0.05, 0.5, 1.9])
+@pytest.mark.parametrize("in_flight", [1, 4, 8, 16])
+@pytest.mark.parametrize("named", [5.0, 2.0, 1.0, None])
 @pytest.mark.parametrize("every", [1.0, 2.0, 5.0])
 async def test_a_server_with_a_pace_gets_at_most_two_calls_a_summary(
-    named: float | None, takes: float, every: float
+    named: float | None, every: float, in_flight: int
 ):
-    for summaries in (7, 30):
+    for summaries, takes in itertools.product((7, 30), (0.05, 0.5, 1.9)):
         clock = Clock()
         server = Limited(clock, every, 1, takes)
-        await paced(server, clock, summaries, named=named)
+        await paced(server, clock, summaries, named=named, in_flight=in_flight)
         assert server.answered == summaries
         assert server.calls <= 2 * summaries
-        assert clock.now <= 1.6 * every * summaries + 20
+        assert clock.now <= 1.6 * max(every, named or 0) * summaries + 20
+
+
+@pytest.mark.parametrize("in_flight", [1, 4, 8, 16])
+async def test_a_server_that_refuses_none_waits_two_moments_at_most(in_flight: int):
+    for takes in (0.5, 10.0):
+        clock = Clock()
+        server = Limited(clock, 0.001, 100_000, takes)
+        await paced(server, clock, 64, named=None, in_flight=in_flight)
+        assert server.calls == 64
+        assert clock.now <= 64 / in_flight * takes + (0 if in_flight <= 4 else 2.0)
 
 
 async def test_the_pace_grows_again_after_whole_windows_without_a_refusal():
@@ -455,8 +473,9 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
             with pytest.raises(LimitReachedError):
                 await writer(REQUEST)
     assert {reply.text for reply in replies} == {Say().text}
-    assert waits.seconds[:5] == [11.0] * 5
-    assert all(11.0 < one < 12.2 for one in waits.seconds[5:]), "windows after it"
+    named = [one for one in waits.seconds if one > 1.0]  # before the sixth call goes out, a moment passes
+    assert named[:5] == [11.0] * 5
+    assert all(11.0 < one < 12.2 for one in named[5:]), "windows after it"
     assert len(server.received) == 11
 
 

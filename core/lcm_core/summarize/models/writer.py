@@ -75,6 +75,9 @@ _MOST: Final = 64
 _MARGIN: Final = 1.1
 #: How much longer a window is when even one call was too many in it.
 _LONGER: Final = 1.5
+#: Calls that go out at a time before it is known whether the server refuses some.
+_OPENING: Final = 4
+_TRIAL: Final = 1.0  #: s
 #: Answers whose times are kept.
 _MOST_ANSWERS: Final = 1_000
 
@@ -82,9 +85,10 @@ _MOST_ANSWERS: Final = 1_000
 class CallPace:
     """A gate before every call. For one event loop.
 
-    A pause holds for all calls that have not gone out yet. Once calls were refused for their number, half as
-    many go out at a time as did, and in a window as long as the pause only as many as were answered in one;
-    after whole windows without a refusal it is one more (docs/models.md, "Retries").
+    At first a few calls go out at a time, one more after each answer, and twice as many after a moment in
+    which none was refused. A pause holds for all calls that have not gone out yet. Once calls were refused
+    for their number, half as many go out at a time as did, and in a window as long as the pause only as many
+    as were answered in one; after whole windows without a refusal it is one more (docs/models.md, "Retries").
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class CallPace:
         self.most: int | None = None  #: calls at a time; None: as many as are asked for
         self.each: int | None = None  #: calls of a window; None: that is not known
         self.answers = 0  #: so far, of all calls
+        self._opening = _OPENING  #: calls at a time as long as none was refused
+        self._trial: asyncio.Task[None] | None = None  #: whether those that went out last are refused
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -128,7 +134,7 @@ class CallPace:
         if self._pauses:
             return False
         if self.most is None:
-            return True
+            return self._out < self._opening or self._tries()
         left = self._began + self.seconds - self._clock()
         if self._window is None and self._gone and left <= 0:
             self._end_window()
@@ -139,8 +145,15 @@ class CallPace:
             self._window = self._task(left)
         return False
 
+    def _tries(self) -> bool:
+        """Not now: a refusal comes at once, and after a moment without one twice as many may be out."""
+        if self._trial is None:
+            self._trial = self._task(_TRIAL)
+        return False
+
     def answered(self) -> None:
         """A call was answered."""
+        self._opening += 1
         self.answers += 1
         self._answered.append(self._clock())
 
@@ -178,7 +191,7 @@ class CallPace:
 
     async def aclose(self) -> None:
         """End all pauses."""
-        pauses = (*self._pauses, *(() if self._window is None else (self._window,)))
+        pauses = [*self._pauses, *(one for one in (self._window, self._trial) if one is not None)]
         for one in pauses:
             one.cancel()
         await asyncio.gather(*pauses, return_exceptions=True)
@@ -197,6 +210,9 @@ class CallPace:
             self._measure()
         if task is self._window:
             self._end_window()
+        if task is self._trial:
+            self._trial = None
+            self._opening *= 2
         self._move()
 
     def _end_window(self) -> None:
@@ -219,6 +235,7 @@ class CallPace:
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT: Final = 0.5  #: s; doubled each time (docs/engine/settings.md, "Asking a summariser")
+_FIRST_PAUSE: Final = 1.0  #: s, of all calls; likewise doubled
 _MOST_WAIT: Final = 8.0
 _LEAST_ROOM: Final = 1_024
 _MOST_ROOM: Final = 32_000
@@ -500,7 +517,8 @@ def _wait(error: WireError, attempt: int) -> float | None:
         return None
     if error.retry_after is not None:
         return None if error.retry_after > LONGEST_WAIT else error.retry_after
-    wait = min(_FIRST_WAIT * math.pow(2, attempt - 1), _MOST_WAIT)
+    first = _FIRST_WAIT if error.kind is not FailureKind.RATE else _FIRST_PAUSE
+    wait = min(first * math.pow(2, attempt - 1), _MOST_WAIT)
     return wait * random.uniform(0.75, 1.0)
 
 
