@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lcm_core.assemble.elements import FocusOverlay
 from lcm_core.context_items import ContextItems
@@ -15,7 +15,7 @@ from lcm_core.store.briefs import focus_overlay, list_briefs
 from lcm_core.store.context import (
     ContextEntry,
     context_entries,
-    context_items,
+    context_pages,
     context_sums,
     newest_items,
     newest_messages,
@@ -31,6 +31,7 @@ from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.assembled import AssemblyOptions, load_assembled
 from lcm_tui.cli.documents import Document
+from lcm_tui.cli.machine import LongList
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.stored import as_text
@@ -44,20 +45,31 @@ from lcm_tui.widgets.spans import text_of
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000
+#: Items that are read at a time for programs.
+PAGE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The items of a context as programs get them."""
+
+    items: LongList = field(default_factory=LongList)
+    covered: dict[SummaryId, None] = field(default_factory=dict)  #: those that a brief replaces, in order
 
 
 @dataclass(frozen=True, slots=True)
 class ShownContext:
     """A context with everything that the command prints of it.
 
-    The last of the *items* are those of the *entries*: all of them for programs, the newest for people.
+    The last of the *items* are those of the *entries*: the newest. For programs there are none of both, and
+    all are *listed*.
     """
 
     schema: Schema
     conversation: Conversation
     items: ContextItems
     entries: list[ContextEntry]
-    created: Mapping[SummaryId, Timestamp]
+    listed: Listed
     totals: Totals
     tail: FreshTail
     briefs: list[FocusBrief]
@@ -106,11 +118,16 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
+    overlay = await focus_overlay(reader, key, run.zone)
+    items, listed = ContextItems(), Listed()
+    entries: list[ContextEntry] = []
     if run.presentation.prints_data:
-        items, first = await context_items(reader, key), 0
+        covered = frozenset() if overlay is None else overlay.covered
+        async for page, first in context_pages(reader, key, PAGE):
+            await _list_page(reader, key, page, first, covered, listed)
     else:
         items, first = await newest_items(reader, key, MOST_LISTED)
-    entries = await context_entries(reader, [items.item(place) for place in range(first, len(items))])
+        entries = await _entries(reader, items, first)
     tail, protected = await _tail(
         reader, tail_rules(reader.schema, run.settings, conversation.session_key), key
     )
@@ -118,14 +135,12 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
         reader.schema,
         conversation,
         items,
-        [as_text(entry) for entry in entries],
-        await summaries_created(
-            reader, [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
-        ),
+        entries,
+        listed,
         totals_from(await context_sums(reader, key), protected),
         tail,
         [as_text(brief) for brief in await list_briefs(reader, key)],
-        await focus_overlay(reader, key, run.zone),
+        overlay,
         budget_for(run.settings, budget),
     )
 
@@ -144,23 +159,25 @@ async def _tail(
         most *= 8
 
 
-def _findings(found: ShownContext) -> list[list[Found]]:
-    """What is wrong with each entry."""
-    owner = found.conversation.conversation_id
-    return [
-        findings_at(found.items, place, entry.weight, owner)
-        for place, entry in enumerate(found.entries, found.first)
-    ]
+async def _entries(reader: Reader, items: ContextItems, first: int) -> list[ContextEntry]:
+    """The items from a place on, with what they refer to."""
+    wanted = [items.item(place) for place in range(first, len(items))]
+    return [as_text(entry) for entry in await context_entries(reader, wanted)]
 
 
-def _created(found: ShownContext, entry: ContextEntry) -> Timestamp | None:
-    """When the message was said or the summary was made."""
-    return entry.said_at if entry.item.summary_id is None else found.created.get(entry.item.summary_id)
-
-
-def context_document(found: ShownContext) -> Document:
-    """The context as the envelope's ``data``."""
-    items = [
+async def _list_page(
+    reader: Reader,
+    owner: ConversationId,
+    page: ContextItems,
+    first: int,
+    covered: frozenset[SummaryId],
+    listed: Listed,
+) -> None:
+    """Read what a page of a context refers to, and append it to the list for programs."""
+    entries = await _entries(reader, page, first)
+    standing = [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
+    created = await summaries_created(reader, standing)
+    documents = [
         {
             "ordinal": entry.item.ordinal,
             "itemType": entry.item.item_type,
@@ -170,19 +187,39 @@ def context_document(found: ShownContext) -> Document:
             "depth": entry.depth,
             "role": entry.role,
             "tokenCount": entry.tokens,
-            "createdAt": _created(found, entry),
+            "createdAt": _created(created, entry),
             "preview": preview(entry.preview),
             "seq": entry.seq,
             "status": findings[0].finding if findings else None,
         }
-        for entry, findings in zip(found.entries, _findings(found), strict=True)
+        for entry, findings in zip(entries, _findings(page, entries, owner), strict=True)
     ]
+    if documents:
+        listed.items.extend(documents)
+    listed.covered.update(dict.fromkeys(one for one in standing if one in covered))
+
+
+def _findings(
+    items: ContextItems, entries: Sequence[ContextEntry], owner: ConversationId
+) -> list[list[Found]]:
+    """What is wrong with each entry; they are the last of the items."""
+    first = len(items) - len(entries)
+    return [findings_at(items, place, entry.weight, owner) for place, entry in enumerate(entries, first)]
+
+
+def _created(created: Mapping[SummaryId, Timestamp], entry: ContextEntry) -> Timestamp | None:
+    """When the message was said or the summary was made."""
+    return entry.said_at if entry.item.summary_id is None else created.get(entry.item.summary_id)
+
+
+def context_document(found: ShownContext) -> Document:
+    """The context as the envelope's ``data``."""
     briefs: Document = (
         {"focusBriefs": [_brief(found, brief) for brief in found.briefs]} if found.briefs else {}
     )
     return {
         "conversation": documents.conversation(found.conversation),
-        "items": items,
+        "items": found.listed.items,
         "totals": {
             "items": found.totals.items,
             "messages": found.totals.messages,
@@ -202,11 +239,10 @@ def _brief(found: ShownContext, brief: FocusBrief) -> Document:
         if found.overlay is not None and found.overlay.brief.brief_id == brief.brief_id
         else None
     )
-    standing = [entry.item.summary_id for entry in found.entries if entry.item.summary_id is not None]
     return {
         **documents.active_brief(brief),
         "status": brief.status,
-        "covers": [] if over is None else [one for one in dict.fromkeys(standing) if one in over.covered],
+        "covers": [] if over is None else list(found.listed.covered),
         "atOrdinal": None if over is None else over.at_ordinal,
     }
 
@@ -268,7 +304,8 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
     gaps = {gap.place: gap_text(gap) for gap in found.items.gaps}
-    listed = zip(found.entries, _findings(found), strict=True)
+    owner = found.conversation.conversation_id
+    listed = zip(found.entries, _findings(found.items, found.entries, owner), strict=True)
     for place, (entry, findings) in enumerate(listed, found.first):
         item = entry.item
         if place in gaps:

@@ -9,8 +9,10 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import overload
 
 from lcm_core.settings import Json, JsonObject
 from lcm_core.text import safe_line
@@ -22,42 +24,121 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _BREAKS = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r"}
 
 
+#: Values of a list that are written at a time.
+_PART = 1_000
+
+
+class LongList(Sequence[Json]):
+    """A list that may be too long to be held as objects: packed as it is made, unpacked as it is written."""
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self._length = 0
+
+    def extend(self, values: Sequence[Json]) -> None:
+        """Append some values; they are packed, and unpacked later, together."""
+        text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_plain)
+        self._packed.append(zlib.compress(text.encode("utf-8", "surrogatepass"), 1))
+        self._length += len(values)
+
+    def parts(self) -> Iterator[list[Json]]:
+        """The values as they were appended."""
+        for packed in self._packed:
+            yield json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Json]:
+        for part in self.parts():
+            yield from part
+
+    @overload
+    def __getitem__(self, at: int) -> Json: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Json]: ...
+    def __getitem__(self, at: int | slice) -> Json | list[Json]:
+        return list(self)[at]
+
+
 def json_text(value: Json, *, pretty: bool = False, for_terminal: bool = False) -> str:
-    """*value* as ``JSON.stringify`` gives it: compact, nothing escaped that need not be.
+    """*value* as `json_pieces` writes it."""
+    return "".join(json_pieces(value, pretty=pretty, for_terminal=for_terminal))
+
+
+def json_pieces(value: Json, *, pretty: bool = False, for_terminal: bool = False) -> Iterator[str]:
+    """*value* as ``JSON.stringify`` gives it, piece by piece: compact, nothing escaped that need not be.
 
     *for_terminal* also escapes what a terminal would obey or hide (controls, bidi, invisible characters);
     a reader of the JSON gets the same values.
     """
     separators = None if pretty else (",", ":")
     indent = 2 if pretty else None
-    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent, default=_as_text)
-    text = _LONE_SURROGATE.sub(_escaped, text)
-    return _MAYBE_UNSAFE.sub(_escaped_if_unsafe, text) if for_terminal else text
+    encode = json.JSONEncoder(ensure_ascii=False, separators=separators, indent=indent, default=_plain).encode
+    for piece in _pieces(value, encode, "\n" if pretty else ""):
+        text = _LONE_SURROGATE.sub(_escaped, piece)
+        yield _MAYBE_UNSAFE.sub(_escaped_if_unsafe, text) if for_terminal else text
 
 
-def table_text(envelope: JsonObject, *, for_terminal: bool = False) -> str:
+def _pieces(value: Json, encode: Callable[[Json], str], margin: str) -> Iterator[str]:
+    """A value in pieces that together are what *encode* gives for it.
+
+    *margin* is a line break and the indentation of the value, or empty.
+    """
+    inner = margin and f"{margin}  "
+    if isinstance(value, dict) and value:
+        before = "{"
+        for name, one in value.items():
+            yield f"{before}{inner}{encode(name)}:{margin and ' '}"
+            yield from _pieces(one, encode, inner)
+            before = ","
+        yield f"{margin}}}"
+    elif isinstance(value, list | LongList) and value:
+        before = "["
+        for part in value.parts() if isinstance(value, LongList) else _parts(value):
+            lines = encode(part)[1 : -2 if margin else -1]  # without the brackets of the part
+            yield before + (lines.replace("\n", margin) if margin else lines)
+            before = ","
+        yield f"{margin}]"
+    else:
+        text = encode(value)
+        yield text.replace("\n", margin) if margin else text
+
+
+def _parts(values: list[Json]) -> Iterator[list[Json]]:
+    return (values[at : at + _PART] for at in range(0, len(values), _PART))
+
+
+def table_lines(envelope: JsonObject, *, for_terminal: bool = False) -> Iterator[str]:
     """An envelope as lines of tab-separated fields: a table when its data holds items, else name and value.
 
     What has names or items of its own is one field, as JSON. Tabs and line breaks inside a value are written
     ``\\t`` and ``\\n``: a line is always one row.
     """
+    for fields in _table(envelope):
+        text = "\t".join(fields)
+        if for_terminal:
+            lines = ("\t".join(map(safe_line, line.split("\t"))) for line in text.split("\n"))
+            text = "\n".join(lines)
+        yield f"{text}\n"
+
+
+def _table(envelope: JsonObject) -> Iterator[list[str]]:
     data = envelope["data"]
-    lines = [["command", _cell(envelope["command"])]]
+    yield ["command", _cell(envelope["command"])]
     if isinstance(data, Mapping):
         items = data.get("items")
         if isinstance(items, Sequence) and not isinstance(items, str):
-            lines += _rows(items)
+            yield from _rows(items)
             data = {key: value for key, value in data.items() if key != "items"}
-        lines += _fields("data", data)
+        yield from _fields("data", data)
     for key in ("pagination", "meta"):
-        lines += _fields(key, envelope.get(key))
-    text = "\n".join("\t".join(line) for line in lines)
-    if for_terminal:
-        return "\n".join("\t".join(map(safe_line, line.split("\t"))) for line in text.split("\n"))
-    return text
+        yield from _fields(key, envelope.get(key))
 
 
-def csv_text(envelope: JsonObject, names: Sequence[str] = (), *, for_terminal: bool = False) -> str:
+def csv_lines(
+    envelope: JsonObject, names: Sequence[str] = (), *, for_terminal: bool = False
+) -> Iterator[str]:
     """The items of a list as CSV (RFC 4180): a row of names, then a row for each; nothing but the items.
 
     None is an empty field, what has items or names of its own is JSON. A text that a spreadsheet would take
@@ -66,14 +147,27 @@ def csv_text(envelope: JsonObject, names: Sequence[str] = (), *, for_terminal: b
     """
     data = envelope["data"]
     items = data["items"] if isinstance(data, Mapping) else ()
-    rows = [item for item in items if isinstance(item, Mapping)] if isinstance(items, Sequence) else []
-    names = list(dict.fromkeys([*names, *(name for row in rows for name in row)]))
+    listed: Sequence[Json] = items if isinstance(items, Sequence) else ()
+    names = _names(listed, names)
     written = io.StringIO()
     table = csv.writer(written)
     if names:
         table.writerow(names)
-    table.writerows([_csv_cell(row.get(name), for_terminal=for_terminal) for name in names] for row in rows)
-    return written.getvalue()
+    for row in _mappings(listed):
+        table.writerow([_csv_cell(row.get(name), for_terminal=for_terminal) for name in names])
+        yield written.getvalue()
+        written.seek(0)
+        written.truncate()
+    yield written.getvalue()
+
+
+def _mappings(items: Iterable[Json]) -> Iterator[Mapping[str, Json]]:
+    return (item for item in items if isinstance(item, Mapping))
+
+
+def _names(items: Iterable[Json], first: Sequence[str] = ()) -> list[str]:
+    """The columns of a list: the usual ones *first*, then others that an item has."""
+    return list(dict.fromkeys([*first, *dict.fromkeys(name for row in _mappings(items) for name in row)]))
 
 
 def _csv_cell(value: Json, *, for_terminal: bool) -> str:
@@ -85,17 +179,18 @@ def _csv_cell(value: Json, *, for_terminal: bool) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _as_text(value: object) -> str:
-    """Bytes that stand where the schema means text."""
+def _plain(value: object) -> Json:
+    """A long list within a list as a list, bytes that stand where the schema means text as text."""
+    if isinstance(value, LongList):
+        return list(value)
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _rows(items: Sequence[Json]) -> Iterator[list[str]]:
-    rows = [item for item in items if isinstance(item, Mapping)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = _names(items)
     if names:
         yield names
-    for row in rows:
+    for row in _mappings(items):
         yield [_cell(row.get(name)) for name in names]
 
 

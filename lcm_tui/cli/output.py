@@ -6,7 +6,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
 from lcm_core.errors import LcmError
@@ -30,36 +31,42 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
         if answer.failed is not None:
             print_error(answer.failed, presentation)
         return
-    from lcm_tui.cli.machine import csv_text, json_text, table_text
+    from lcm_tui.cli.machine import json_pieces, table_lines
 
     terminal = sys.stdout.isatty()
+    utf8 = True
+    pieces: Iterable[str]
     if presentation.json:
-        text = json_text(answer.envelope, pretty=presentation.pretty, for_terminal=terminal)
+        written = json_pieces(answer.envelope, pretty=presentation.pretty, for_terminal=terminal)
+        pieces = chain(written, "\n")
     elif answer.script is not None:
         print_aside(answer.blocks, presentation)
-        write(sys.stdout, "".join(f"{statement}\n" for statement in answer.script), utf8=True)
-        return
+        pieces = (f"{statement}\n" for statement in answer.script)
     elif presentation.engine_table:
-        text = table_text(answer.envelope, for_terminal=terminal)
+        pieces = table_lines(answer.envelope, for_terminal=terminal)
     elif presentation.form == "csv":
-        from lcm_tui.cli.list_columns import COLUMNS
-
-        # One item of the same command has other names.
-        listed = answer.pagination is not None or answer.command.endswith(".list")
-        names = (*COLUMNS.get(answer.command, ()), *answer.more_columns) if listed else ()
-        write(sys.stdout, csv_text(answer.envelope, names, for_terminal=terminal), utf8=True)
-        if answer.pagination and (cursor := answer.pagination["nextCursor"]):
-            write(sys.stderr, f"More follow: --cursor {cursor}\n", utf8=False)
+        _print_csv(answer, for_terminal=terminal)
         return
-    elif answer.text is not None:
-        text = answer.text
     else:
-        text = _readable(answer.blocks, presentation, terminal=terminal)
-    write(
-        sys.stdout,
-        text + "\n",
-        utf8=presentation.json or presentation.engine_table or bool(presentation.form),
-    )
+        text = (
+            _readable(answer.blocks, presentation, terminal=terminal) if answer.text is None else answer.text
+        )
+        utf8 = bool(presentation.form)
+        pieces = (text, "\n")
+    write(sys.stdout, pieces, utf8=utf8)
+
+
+def _print_csv(answer: Answer, *, for_terminal: bool) -> None:
+    """Write a list, and on standard error where the next page begins."""
+    from lcm_tui.cli.list_columns import COLUMNS
+    from lcm_tui.cli.machine import csv_lines
+
+    # One item of the same command has other names.
+    listed = answer.pagination is not None or answer.command.endswith(".list")
+    names = (*COLUMNS.get(answer.command, ()), *answer.more_columns) if listed else ()
+    write(sys.stdout, csv_lines(answer.envelope, names, for_terminal=for_terminal), utf8=True)
+    if answer.pagination and (cursor := answer.pagination["nextCursor"]):
+        write(sys.stderr, f"More follow: --cursor {cursor}\n", utf8=False)
 
 
 def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:
@@ -97,16 +104,17 @@ def _bounded(words: str) -> str:
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST // 2]} … {words[-_LONGEST // 2 :]}"
 
 
-def write(stream: TextIO, text: str, *, utf8: bool) -> None:
-    """Write *text* whole. Bytes that were no UTF-8 in the database leave as they were."""
+def write(stream: TextIO, text: str | Iterable[str], *, utf8: bool) -> None:
+    """Write *text* whole, or piece by piece. Bytes that were no UTF-8 in the database leave as they were."""
     encoding = "utf-8" if utf8 else stream.encoding or "utf-8"
     binary = getattr(stream, "buffer", None)
     try:
-        if binary is None:
-            stream.write(text)
-        else:
-            stream.flush()
-            binary.write(_encoded(text, encoding))
+        stream.flush()
+        for piece in (text,) if isinstance(text, str) else text:
+            if binary is None:
+                stream.write(piece)
+            else:
+                binary.write(_encoded(piece, encoding))
         stream.flush()
     except BrokenPipeError:
         raise

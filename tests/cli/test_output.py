@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lcm_core.text import cell_width
 
 from lcm_tui.cli import main
-from lcm_tui.cli.machine import json_text, table_text
+from lcm_tui.cli.machine import LongList, csv_lines, json_text, table_lines
 from lcm_tui.cli.readable import Page
 from lcm_tui.views.blocks import Column, Facts, Note, Prose, Table
 from tests.cli.support import run
@@ -200,7 +200,7 @@ def test_the_table_of_the_engine_keeps_one_row_on_one_line():
         "pagination": {"limit": 1},
         "meta": {},
     }
-    assert table_text(envelope).split("\n") == [
+    assert "".join(table_lines(envelope)).splitlines() == [
         "command\tmessages.list",
         "content\tnone\tlist",
         'a\\tb\\nc\\\\d\\r\tnull\t["x"]',
@@ -249,3 +249,50 @@ def test_a_real_terminal_is_recognised(hostile: Path):
     text = re.sub("\x1b\\[[012]m", "", sent.decode()).replace("\r\n", "\n")
     assert UNSAFE.search(text) is None
     assert "␛]0;owned␇" in text
+
+
+DEEP = [
+    {},
+    [],
+    None,
+    "a\nb \ud800 \udc80 \u202e",
+    [[], {}, [1, [2.5, None]], {"a": []}],
+    {"a": {}, "b": [], "c": {"d": [{"e": [1]}] * 3, "ü\n": {"f": True}}, "g": ["\ud83d", "\r"]},
+    {"n": list(range(5_000)), "m": [{"x": [1, {}]}] * 1_001},
+]
+
+
+@pytest.mark.parametrize("value", DEEP, ids=range(len(DEEP)))
+@pytest.mark.parametrize("pretty", [False, True])
+def test_json_in_pieces_is_the_json_of_the_whole(value: Any, pretty: bool):
+    """However a value is nested, and where a long list is packed."""
+    if pretty:
+        wanted = json.dumps(value, ensure_ascii=False, indent=2)
+    else:
+        wanted = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    wanted = re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", wanted)
+    assert json_text(value, pretty=pretty) == wanted
+    assert json_text(_packed(value), pretty=pretty) == wanted
+
+
+def _packed(value: Any) -> Any:
+    """The same with every list packed, in parts of one to three values."""
+    if isinstance(value, dict):
+        return {name: _packed(one) for name, one in value.items()}
+    if not isinstance(value, list):
+        return value
+    packed, at = LongList(), 0
+    while at < len(value):
+        packed.extend([_packed(one) for one in value[at : at + 1 + at % 3]])
+        at += 1 + at % 3
+    return packed
+
+
+def test_tables_and_csv_of_a_long_list_are_those_of_the_list():
+    items = [{"a": 1, "b": "x\ty"}, {"c": [1], "a": None}, {"b": "=1\n"}]
+    for lines in (table_lines, csv_lines):
+        plain, packed = (
+            list(lines({"command": "x", "data": {"items": one, "more": {}}, "meta": {}}))
+            for one in (items, _packed(items))
+        )
+        assert packed == plain

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.change.connection import Writer
+from lcm_core.context_items import ContextItems
 from lcm_core.context_view import findings_at, gap_text, totals_from, totals_of
 from lcm_core.records import ConversationId
 from lcm_core.store.context import (
     context_entries,
     context_items,
+    context_pages,
     context_sums,
     newest_items,
     newest_messages,
@@ -109,6 +112,68 @@ def test_people_read_the_same_of_the_end_as_of_the_whole(
     end = run("context", "show", 1, "--db", path).out
     head = [line for line in end.split("\n\n")[0].splitlines() if "older items" not in line]
     assert whole.startswith("\n".join(head))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("size", [1, 7, 40, 1_000])
+async def test_pages_have_the_items_and_faults_that_the_whole_has(tmp_path: Path, seed: int, size: int):
+    async with await Database.open(damaged(tmp_path / "lcm.db", seed)) as database:
+        whole = await database.read(context_items, ONE)
+        entries = await database.read(context_entries, list(whole))
+        pages = await database.read(all_pages, size)
+    place = 0
+    for page, first in pages:
+        for at in range(first, len(page)):
+            assert page.item(at) == whole.item(place)
+            weight = entries[place].weight
+            found, wanted = findings_at(page, at, weight, ONE), findings_at(whole, place, weight, ONE)
+            assert [one.finding for one in found] == [one.finding for one in wanted]
+            place += 1
+    assert place == len(whole)
+
+
+async def all_pages(reader: Reader, size: int) -> list[tuple[ContextItems, int]]:
+    return [page async for page in context_pages(reader, ONE, size)]
+
+
+async def test_items_at_the_same_ordinal_are_on_one_page(tmp_path: Path):
+    path = damaged(tmp_path / "lcm.db", 1)
+    with connect(path) as connection:
+        connection.execute("CREATE TABLE loose AS SELECT * FROM context_items")
+        connection.execute("UPDATE loose SET ordinal = ordinal / 4")
+        connection.execute("DROP TABLE context_items")
+        connection.execute("ALTER TABLE loose RENAME TO context_items")
+    async with await Database.open(path) as database:
+        whole = await database.read(context_items, ONE)
+        for size in (1, 3, 4, 60):
+            pages = await database.read(all_pages, size)
+            listed = [page.item(at) for page, first in pages for at in range(first, len(page))]
+            assert sorted(listed, key=repr) == sorted(whole, key=repr)
+
+
+@pytest.mark.parametrize(
+    "form", [("--json",), ("--json", "--pretty"), ("--format", "csv"), ("--format", "table")]
+)
+@pytest.mark.parametrize("version", ["0.1.2", "0.15.3", "0.15.3-damaged"])
+def test_programs_read_the_same_page_by_page(
+    database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch, version: str, form: tuple[str, ...]
+):
+    path = database_copy(version)
+    whole = run("context", "show", 1, *form, "--db", path).out
+    monkeypatch.setattr(shown, "PAGE", 3)
+    assert run("context", "show", 1, *form, "--db", path).out == whole
+
+
+def test_the_items_for_programs_are_never_all_held_as_objects(tmp_path: Path):
+    peaks = []
+    for items in (2_000, 20_000):
+        path = long_context(tmp_path / f"{items}.db", items)
+        tracemalloc.start()
+        assert run("context", "show", 1, "--json", "--db", path).out.count('"ordinal"') == items
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # What the test itself holds of the output is about 220 bytes an item, once or twice.
+    assert peaks[1] - peaks[0] < 18_000 * 700
 
 
 def long_context(path: Path, items: int) -> Path:

@@ -8,7 +8,7 @@ sight).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from sys import intern
@@ -136,6 +136,50 @@ async def newest_items(
             ]
         items.sort(key=lambda item: item.ordinal)
     return ContextItems.of(items), len(items) - len(listed)
+
+
+async def context_pages(
+    reader: Reader, conversation_id: ConversationId, size: int
+) -> AsyncIterator[tuple[ContextItems, int]]:
+    """All items of a context, about *size* at a time, and at which place of each page they begin.
+
+    Before them is once more what the context names several times, at no ordinal of its own: with it an item
+    has the faults that it has in the whole context, but for the gap before it.
+    """
+    if not reader.schema.has("context_items"):
+        return
+    repeats = await _named_repeatedly(reader, conversation_id)
+    after: int | None = None
+    while True:
+        beyond = "" if after is None else "AND ordinal > ?"
+        known = () if after is None else (after,)
+        # A whole page ends with an ordinal: of damaged files one has several items.
+        last = await reader.value(
+            f"""SELECT ordinal FROM context_items WHERE conversation_id = ? {beyond}
+            ORDER BY ordinal LIMIT 1 OFFSET {size - 1}""",
+            conversation_id,
+            *known,
+        )
+        page = await _rows_from(reader, conversation_id, after, None, "", last=last)
+        others = ContextItems.naming(repeats.intersection(page.refs) if repeats else ())
+        yield others.then(page), len(others)
+        if last is None:
+            return
+        after = last
+
+
+async def _named_repeatedly(reader: Reader, conversation_id: ConversationId) -> frozenset[ItemId]:
+    """What several items of a context name."""
+    columns = reader.schema.select("context_items", ("message_id", "summary_id"), "c")
+    found: set[ItemId] = set()
+    for column, condition in (("summary_id", ""), ("message_id", "summary_id IS NULL AND ")):
+        rows = await reader.rows(
+            f"""SELECT {column} FROM (SELECT {columns} FROM context_items AS c WHERE c.conversation_id = ?)
+            WHERE {condition}{column} IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
+            conversation_id,
+        )
+        found.update(row[0] for row in rows)
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,17 +414,25 @@ async def _signature(reader: Reader, conversation_id: ConversationId) -> str:
 
 
 async def _rows_from(
-    reader: Reader, conversation_id: ConversationId, after: int | None, limit: int | None, signature: str
+    reader: Reader,
+    conversation_id: ConversationId,
+    after: int | None,
+    limit: int | None,
+    signature: str,
+    *,
+    last: int | None = None,
 ) -> ContextItems:
+    """The items behind an ordinal and up to the *last*, both None for the end of the list."""
     columns = reader.schema.select(
         "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
     )
     rows = await reader.rows(
         f"""SELECT c.ordinal, {columns} FROM context_items AS c
         WHERE c.conversation_id = ? {"" if after is None else "AND c.ordinal > ?"}
+        {"" if last is None else "AND c.ordinal <= ?"}
         ORDER BY c.ordinal {"" if limit is None else f"LIMIT {limit + 1}"}""",
         conversation_id,
-        *(() if after is None else (after,)),
+        *(bound for bound in (after, last) if bound is not None),
     )
     more = limit is not None and len(rows) > limit
     if len(rows) < LONG // 10:
