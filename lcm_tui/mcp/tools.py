@@ -394,7 +394,8 @@ async def _context(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
     first, limit = _cursor(given), given.count("limit")
     page = await context_entries(reader, list(islice(items, first, first + limit)))
     lines = [
-        f"{len(page)} of {len(items):,} items of the context, in the order in which the model receives them."
+        f"{len(page)} of {len(items):,} items of the context, in order. What does not fit into the model's "
+        "budget, which is not known here, is left out of what is sent.",
     ]
     rows: list[Json] = []
     for entry in page:
@@ -491,7 +492,8 @@ TOOLS: Final = (
     ),
     _reading(
         "context",
-        "List the items in the context of a conversation now: summaries and messages, in order.",
+        "List the items in the context of a conversation now: summaries and messages, in order, before any "
+        "budget leaves some of them out.",
         {
             "conversation": Whole("The conversation, by its id.", needed=True),
             "limit": Whole("Items of a page.", 30, 1, 100),

@@ -158,6 +158,7 @@ async def test_pages_follow_each_other_until_everything_was_given(memory: Path) 
                 text, data = await ask(client, tool, **arguments, **cursor)
                 seen += [row["id"] for row in data[rows]]
                 assert (data["nextCursor"] is not None) == ("More follow" in text)
+                assert ("is left out" in text) == (tool == "context"), "no list says that all of it is sent"
                 if data["nextCursor"] is None:
                     break
                 cursor = {"cursor": data["nextCursor"]}
