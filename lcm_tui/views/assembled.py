@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lcm_core.assemble.export import beginning
 from lcm_core.assemble.message import SentMessage
 from lcm_core.assemble.result import Assembled as Assembly
-from lcm_core.assemble.result import Evicted
+from lcm_core.assemble.result import AssemblyStep, Evicted
 from lcm_core.records import Conversation
 from lcm_core.text import preview
 from lcm_core.wording import counted
@@ -25,7 +25,7 @@ def assembled_blocks(owner: Conversation, one: Assembly, asked: int, prompt: str
         ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
         ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
         ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection}"),
-        ("Always sent", _tail(one)),
+        ("Always sent", f"{tail_words(one)}; {one.remaining:,} left for the rest"),
         ("Shares", _shares(one)),
         ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
         ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
@@ -121,14 +121,17 @@ def _debt(one: Assembly) -> str:
     return f"{one.metadata.raw_history_debt_tokens or 0:,}"
 
 
-def _tail(one: Assembly) -> str:
+def tail_words(one: Assembly) -> str:
+    """What is always sent, and how much of it the hard limit drops all the same."""
     tail = one.tail
     if tail.first_ordinal is None:
         return "nothing is protected"
-    return (
-        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, "
-        f"{tail.tokens:,} estimated tokens; {one.remaining:,} left for the rest"
+    said = (
+        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, {tail.tokens:,} estimated tokens"
     )
+    clamped = (each.ordinal >= tail.first_ordinal for each in one.evicted if each.step is AssemblyStep.CLAMP)
+    dropped = sum(clamped)
+    return f"{said}, {dropped:,} of them dropped by the hard limit" if dropped else said
 
 
 def _shares(one: Assembly) -> str:

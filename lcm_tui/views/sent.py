@@ -18,6 +18,7 @@ from lcm_core.records import LargeFile
 from lcm_core.text import cell_width, clip, preview, safe_line
 from lcm_core.wording import counted
 
+from lcm_tui.views.assembled import tail_words
 from lcm_tui.views.context import NO_VALUE, PENDING, WIDEST_ID, number
 from lcm_tui.widgets.share import share_text
 from lcm_tui.widgets.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, row_of, text_of
@@ -415,12 +416,6 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
     reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
     tail = one.tail
     cap = f", at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
-    protected = (
-        "nothing is protected"
-        if tail.first_ordinal is None
-        else f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, "
-        f"{tail.tokens:,} estimated tokens"
-    )
     sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
     rows: list[tuple[str, str]] = [
         ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
@@ -428,7 +423,7 @@ def account_document(ledger: Ledger, distance: Distance | None) -> Document:
         ("context", f"{counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
         ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
         ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
-        ("always sent", f"{protected} (rule: {counted(tail.count, 'newest message')}{cap})"),
+        ("always sent", f"{tail_words(one)} (rule: {counted(tail.count, 'newest message')}{cap})"),
         ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
         ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
         ("hash", one.messages_hash),

@@ -53,6 +53,19 @@ def test_people_see_what_is_sent_and_what_is_not(database_file: DatabaseFactory)
     assert "the engine drops 9 messages (hard limit): the oldest, and what may not come first or last" in text
 
 
+@pytest.mark.parametrize("budget", [1_000, 500, 20_000])
+def test_what_is_always_sent_does_not_deny_what_the_hard_limit_drops(
+    budget: int, database_file: DatabaseFactory
+) -> None:
+    place = ("context", "show", 1, "--assembled", "--budget", budget, "--db", database_file("1.1-later"))
+    data, text = run(*place, "--json").data, " ".join(run(*place).out.split())
+    first = data["freshTail"]["firstOrdinal"]
+    clamped = [one for one in data["evicted"] if one["ordinal"] >= first and one["step"] == "final clamp"]
+    tail = text[text.index("Always sent") : text.index("Shares")]
+    assert (f", {len(clamped)} of them dropped by the hard limit;" in tail) == (budget < 20_000)
+    assert ("dropped" in tail) == ("In no summary" in text) == (budget < 20_000)
+
+
 @pytest.mark.parametrize(
     ("version", "conversation", "begins"),
     [
