@@ -158,6 +158,25 @@ def zone_words(zone: tzinfo | None) -> str:
     return "UTC" if offset == "Z" else f"local time (UTC{offset})"
 
 
+def zone_sign(zone: tzinfo | None) -> str:
+    """A zone in few cells: ``UTC+5:30``; both names where its clocks change over the year, ``CET/CEST``."""
+    year = datetime.now(UTC).year
+    halves = [_shifted(datetime(year, month, 1, tzinfo=UTC), zone) for month in (1, 7)]
+    first, second = sorted(halves, key=lambda one: one.utcoffset() or timedelta())
+    offsets = [_short_offset(one) for one in (first, second)]
+    if offsets[0] == offsets[1]:
+        return f"UTC{offsets[0]}"
+    names = [one.tzname() or "" for one in (first, second)]
+    return "/".join(names) if all(map(str.isalpha, names)) else f"UTC{'/'.join(offsets)}"
+
+
+def _short_offset(local: datetime) -> str:
+    """``+8``, ``-3:30``; empty in UTC."""
+    written = local.strftime("%z")
+    hours, minutes = int(written[1:3]), int(written[3:5])
+    return f"{written[0]}{hours}{f':{minutes:02}' if minutes else ''}" if hours or minutes else ""
+
+
 def _offset(local: datetime) -> str:
     """``Z`` in UTC, else ``±HH:MM``."""
     written = local.strftime("%z")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
-from datetime import tzinfo
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -75,7 +74,6 @@ class ConversationList(ListPane[RowKey]):
         self.none = none
         self.rows: dict[RowKey, Row] = {}
         self.budget = 0  #: tokens, of which the bars of contexts show the share
-        self.zone: tzinfo | None = None
         self.sorted_by = "activity"
         self.turned = False  #: whether it is in the other direction than usual
         self._columns = tuple(columns)

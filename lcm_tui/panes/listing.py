@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from datetime import tzinfo
 from itertools import takewhile
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -55,7 +56,10 @@ class ListPane(Vertical, Still, Generic[K]):
         super().__init__(id=id)
         self._changed = changed
         self.table = LineView[K](self.draw, empty=self.READING, id="list")
-        self.heading = Heading(self.layout_at, beyond=self.beyond, sorting=self.sorting, id="heading")
+        self.zone: tzinfo | None = None  #: of the times in it; None: that of this machine
+        self.heading = Heading(
+            self.layout_at, beyond=self.beyond, sorting=self.sorting, zone=lambda: self.zone, id="heading"
+        )
         self.filter = Filter(self.FILTER, self.filter_changed, self.filter_begun)
 
     def compose(self) -> ComposeResult:

@@ -37,7 +37,7 @@ COLUMNS = (
     Column("context_tokens", "ctx tokens", 10, right=True, keep=52),
     Column("share", "of budget", 11, right=True, keep=75),
     Column("broken", "broken", 6, right=True, keep=80),
-    Column("activity", "last activity", 16, keep=85),
+    Column("activity", "last activity", 16, keep=85, timed="last"),
 )
 #: Columns whose values are read behind the first page.
 COUNTED = frozenset({"messages", "tokens", "bytes", "depths", "context", "context_tokens", "share", "broken"})

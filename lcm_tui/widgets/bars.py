@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from enum import Enum
 
 from lcm_core.text import cell_width, clip, safe_line
+from lcm_core.times import zone_sign
 from textual import events
 from textual.message import Message
 from textual.reactive import reactive
@@ -224,20 +226,25 @@ class Heading(_Bar):
         *,
         beyond: Callable[[int], str] | None = None,
         sorting: Callable[[], Sorting | None] | None = None,
+        zone: Callable[[], tzinfo | None] | None = None,
         id: str | None = None,  # noqa: A002
     ) -> None:
         """*beyond*: the sign of columns at a side of those that are shown, for the width of the list.
 
         *sorting* says by which column the list is sorted; None where lists have one order only.
+        *zone* is that of their times; None where they show none.
         """
         super().__init__(id=id)
         self._columns = layout
         self._beyond = beyond
         self._sorting = sorting
+        self._zone = zone
 
     def compose_line(self, width: int) -> Line:
         """The titles where the list has its columns; above its scroll bar, which takes one cell, the sign."""
-        line = heading_of(self._columns(width - 1), self._sorting() if self._sorting is not None else None)
+        sorting = self._sorting() if self._sorting is not None else None
+        zone = zone_sign(self._zone()) if self._zone is not None else ""
+        line = heading_of(self._columns(width - 1), sorting, zone)
         sign = self._beyond(width - 1) if self._beyond is not None else ""
         return (*line, Span(" " * (width - 1 - _width(line))), Span(sign, "key")) if sign else line
 

@@ -142,6 +142,7 @@ class Column:
     right: bool = False  #: numbers stand at the right
     grows: bool = False  #: takes what is left
     keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
+    timed: str = ""  #: of the one with times: a shorter title, for the zone beside it
     wish: int = 0  #: cells that the one with ``grows`` takes before columns of a `keep` below `LESSER` do
 
 
@@ -232,14 +233,23 @@ class Sorting:
         return "↓" if self.descending else "↑"
 
 
-def heading_of(layout: Layout, sorting: Sorting | None = None) -> Line:
+def _titled(column: Column, zone: str, room: int) -> str:
+    """The title of a column; of one with times the zone is in it, as far as there is room."""
+    if not column.timed or not zone:
+        return column.title
+    titles = (f"{title} {said}" for title in (column.title, column.timed) for said in (f"({zone})", zone))
+    return next((title for title in titles if cell_width(title) <= room), column.title)
+
+
+def heading_of(layout: Layout, sorting: Sorting | None = None, zone: str = "") -> Line:
     """The titles of the columns as a row; an arrow beside the one that the list is sorted by.
 
-    The arrow takes a blank beside the title, so that every title stays whole.
+    The arrow takes a blank beside the title, so that every title stays whole. *zone*: that of the times.
     """
     spans: list[Span] = []
     for column, width in zip(layout.columns, layout.widths, strict=True):
-        title = clip(column.title, width)
+        sorts = sorting is not None and sorting.column == column.name
+        title = clip(_titled(column, zone, width - 2 * sorts), width)
         space = " " * (width - cell_width(title))
         ahead, behind = " " if spans else "", ""
         if column.right:

@@ -224,7 +224,7 @@ async def test_a_narrow_screen_keeps_what_matters_most(database_file: DatabaseFa
         await settled(pilot)
         heading = heading_of(pilot).split()
         assert heading[:2] == ["id", "conversation"]
-        assert {"bytes", "budget", "broken", "activity"} <= set(heading)
+        assert {"bytes", "budget", "broken", "last"} <= set(heading)
         assert "session" not in heading
         assert max(map(len, shown_lines(pilot))) <= 80
 
@@ -261,7 +261,7 @@ async def test_what_has_no_room_is_shown_in_turn(database_file: DatabaseFactory)
             rows += shown(pilot)
         for heading in seen:
             assert {"id", "conversation"} <= set(heading.split())
-        titles = {column.title for column in COLUMNS}
+        titles = {column.timed or column.title for column in COLUMNS}
         assert not [title for title in titles if not any(title in heading for heading in seen)]
         assert "reset" in rows
         assert "3,304" in rows
@@ -284,7 +284,7 @@ async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_f
         heading = heading_of(pilot)
         await pilot.press("l", "h")
         assert shown_lines(pilot) == before
-        assert heading.endswith("last activity ↓")
+        assert heading.endswith("last (UTC) ↓")
 
 
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
@@ -437,7 +437,8 @@ async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(da
         at = 0
         for column, width in zip(layout.columns, layout.widths, strict=True):
             shown_title = heading_of(pilot).ljust(80)[at : at + width].strip(" ↑↓")
-            assert column.title.startswith(shown_title.rstrip("…"))
+            title = f"{column.timed} (UTC)" if column.timed else column.title
+            assert title.startswith(shown_title.rstrip("…"))
             screen.list.sorted_by = "id" if column.name != "id" else "name"
             await pilot.click(Heading, offset=(at, 0))
             await pilot.pause()
@@ -449,9 +450,9 @@ async def test_the_heading_says_which_column_sorts_and_which_way(database_file: 
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         screen = screen_of(pilot)
         await settled(pilot)
-        assert "last activity ↓" in heading_of(pilot)
+        assert "last (UTC) ↓" in heading_of(pilot)
         await pilot.press("I")
-        await wait_for(pilot, lambda: "last activity ↑" in heading_of(pilot))
+        await wait_for(pilot, lambda: "last (UTC) ↑" in heading_of(pilot))
         for name, heading in (("id", "↑id"), ("name", "conversation ↑"), ("broken", "↓broken")):
             screen.list.sort_by(name)
             await wait_for(pilot, lambda heading=heading: heading in heading_of(pilot), heading)
@@ -541,7 +542,7 @@ async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(
     for path in openclaw_home.glob("agents/*/sessions/*.jsonl"):
         os.utime(path, (datetime(2026, 3, 1, 20, tzinfo=UTC).timestamp(),) * 2)
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
-        await wait_for_text(pilot, "on disk", "2026-03-02 05:00")
+        await wait_for_text(pilot, "last (UTC+9)", "on disk", "2026-03-02 05:00")
 
 
 # -- going on, live ----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from lcm_core.times import (
     parse_utc,
     sql_utc,
     typed_moment,
+    zone_sign,
     zone_words,
 )
 
@@ -221,3 +222,21 @@ def test_a_zone_is_called_by_its_name_or_its_offset() -> None:
     assert zone_words(None) == "local time (UTC+03:30)"
     set_zone("UTC")
     assert zone_words(None) == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("UTC", "UTC"),
+        ("Asia/Shanghai", "UTC+8"),
+        ("Asia/Kolkata", "UTC+5:30"),
+        ("America/Sao_Paulo", "UTC-3"),
+        ("Pacific/Marquesas", "UTC-9:30"),
+        ("America/St_Johns", "NST/NDT"),
+        ("Europe/Berlin", "CET/CEST"),
+        ("Australia/Sydney", "AEST/AEDT"),
+        ("Australia/Lord_Howe", "UTC+10:30/+11"),
+    ],
+)
+def test_a_zone_in_few_cells(name: str, said: str):
+    assert zone_sign(ZoneInfo(name)) == said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lcm_tui.panes.head import whole_lines
 from lcm_tui.widgets.bars import TitleBar
 from lcm_tui.widgets.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
@@ -49,3 +51,24 @@ def test_a_name_has_the_room_it_wishes_before_lesser_columns_which_come_in_turn(
     assert first.widths == (5, 39, 8)
     assert [column.name for column in second.columns] == ["id", "name", "state"]
     assert second.widths == (5, 32, 15)
+
+
+@pytest.mark.parametrize(
+    ("zone", "said", "sorted_by"),
+    [
+        ("UTC", "last (UTC)", "last (UTC) ↓"),
+        ("UTC+8", "last (UTC+8)", "last (UTC+8) ↓"),
+        ("UTC+5:30", "last (UTC+5:30)", "last UTC+5:30 ↓"),
+        ("CET/CEST", "last (CET/CEST)", "last CET/CEST ↓"),
+        ("UTC+10:30/+11", "last activity", "last activity ↓"),
+        ("", "last activity", "last activity ↓"),
+    ],
+)
+def test_a_column_of_times_says_their_zone_as_far_as_there_is_room(zone: str, said: str, sorted_by: str):
+    columns = (Column("id", "id", 5), Column("at", "last activity", 16, timed="last"), Column("x", "x", 3))
+    layout = lay_out(columns, 40)
+    assert text_of(heading_of(layout, zone=zone)) == f"{'id':<5} {said:<16} {'x':<3}"
+    sorting = Sorting("at", descending=True)
+    assert text_of(heading_of(layout, sorting, zone)) == f"{'id':<5} {sorted_by:<16} {'x':<3}"
+    wide = lay_out((Column("at", "covers", 30, timed="in"),), 40)
+    assert text_of(heading_of(wide, zone=zone)).strip() == (f"covers ({zone})" if zone else "covers")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 
 from lcm_core.focus_view import BriefEntry
 
@@ -15,7 +14,7 @@ from lcm_tui.widgets.spans import Column, Span, StyleName
 COLUMNS = (
     Column("mark", "", 1, keep=99),
     Column("status", "status", 10, keep=98),
-    Column("created", "created", 16, keep=80),
+    Column("created", "created", 16, keep=80, timed="at"),
     Column("covers", "covers to", 16, keep=50),
     Column("tokens", "tokens/target", 13, right=True, keep=60),
     Column("saves", "saves", 9, right=True, keep=70),
@@ -35,7 +34,6 @@ class BriefList(ListPane[str]):
     def __init__(self) -> None:
         super().__init__(id="chosen")
         self.briefs: Briefs | None = None
-        self.zone: tzinfo | None = None
         self.recorded = True  #: whether this version of the engine has briefs
 
     def show(self, briefs: Briefs) -> None:

@@ -43,7 +43,7 @@ COLUMNS = (
     Column("depth", "", 4, keep=95),  # "leaf", "D2": kind and depth need no title
     Column("tokens", "tokens", 7, right=True, keep=85),
     Column("below", "below", 6, right=True, keep=50),
-    Column("time", "covers", 22, keep=40),
+    Column("time", "covers", 22, keep=40, timed="in"),
     Column("model", "model", 14, keep=20),
     Column("context", "ordinal", 7, right=True, keep=90),
     Column("broken", "broken", 11, keep=92),

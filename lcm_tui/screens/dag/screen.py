@@ -127,7 +127,8 @@ focus (tab); n and N go to the next and the previous match.
     def compose_body(self) -> ComposeResult:
         """The tree under its heading, and the detail; the tree as it was left."""
         self._return()
-        tree = Rows(Heading(columns_for, id="heading"), self.lines, id="tree-pane")
+        heading = Heading(columns_for, zone=lambda: self.session.zone, id="heading")
+        tree = Rows(heading, self.lines, id="tree-pane")
         yield TwoPanes(tree, self.text, shares=(2 / 3, 0.6), beside=WIDE)
 
     def on_mount(self) -> None:

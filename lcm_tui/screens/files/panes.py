@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
 
 from lcm_core.paths import StoredFile, StoredFileState
 from lcm_core.records import FileId, LargeFile
@@ -23,7 +22,7 @@ COLUMNS = (
     Column("bytes", "size", 8, right=True, keep=80),
     Column("lines", "lines", 7, right=True, keep=30),
     Column("type", "type", 16, keep=20),
-    Column("created", "created", 16, keep=60),
+    Column("created", "created", 16, keep=60, timed="at"),
     Column("id", "id", 21, keep=50),
 )
 
@@ -48,7 +47,6 @@ class FileList(ListPane[FileId]):
         self.files: Mapping[FileId, LargeFile] = {}
         self.states: dict[FileId, StoredFile] = {}  #: where each was at the last look
         self.unsure: set[FileId] = set()  #: files that have to be looked for when they come into sight
-        self.zone: tzinfo | None = None
         self._everywhere = everywhere
         self._said = Said(self._said_of)
 

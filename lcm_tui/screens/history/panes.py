@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import tzinfo
 
 from lcm_core.change.journal import Operation
 from lcm_core.text import cell_width, fold
@@ -20,7 +19,7 @@ from lcm_tui.widgets.spans import Column, Line, Span, row_of
 MINUTE, SECOND = 16, 19
 COLUMNS = (
     Column("sign", "", 1, keep=99),
-    Column("when", "when", MINUTE, keep=95),
+    Column("when", "when", MINUTE, keep=95, timed="at"),
     Column("conversation", "conv", 5, right=True, keep=80),
     Column("tokens", "ctx tokens", 10, right=True, keep=70),
     Column("rows", "rows", 6, right=True, keep=60),
@@ -41,7 +40,6 @@ class OperationList(ListPane[str]):
         super().__init__(changed=changed)
         self.history = History()
         self.narrowed = False  #: to one conversation
-        self.zone: tzinfo | None = None
         self._unfolded: set[str] = set()
         self._listed = False
         self._shared = False  #: some were committed in the same minute: all times are to the second

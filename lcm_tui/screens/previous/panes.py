@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 from typing import Final
 
 from lcm_core.dag.previous import PassedOver, PreviousNode
@@ -28,7 +27,7 @@ COLUMNS = (
     Column("id", "summary", 20, keep=95),
     Column("depth", "depth", 5, keep=90),
     Column("tokens", "tokens", 7, right=True, keep=60),
-    Column("span", "covers", 24, keep=50),
+    Column("span", "covers", 24, keep=50, timed="in"),
     Column("why", "why", 30, grows=True, keep=80),
 )
 
@@ -41,7 +40,6 @@ class GivenPane(ListPane[SummaryId]):
         self.text = TextView(id="text")
         self.finder = TextFinder(self.text, self.why_nothing)
         self.data: PreviousData | None = None
-        self.zone: tzinfo | None = None
         self._place = 0
         self.as_text = False  #: the whole text alone
         self._given: Mapping[SummaryId, PreviousNode] = {}

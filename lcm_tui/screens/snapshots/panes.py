@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import tzinfo
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -35,7 +34,7 @@ WHO: Final = (
 
 COLUMNS: Final = (
     Column("mark", "", 1, keep=99),
-    Column("time", "sent at", 19, keep=95),
+    Column("time", "sent at", 19, keep=95, timed="at"),
     Column("budget", "budget", 8, right=True, keep=94),
     Column("tokens", "tokens", 8, right=True, keep=93),
     Column("messages", "messages", 8, right=True, keep=85),
@@ -62,7 +61,6 @@ class SnapshotList(ListPane[str]):
         self.by_id: Mapping[str, Listed] = MappingProxyType({})
         self._said = Said(self._said_of)
         self.marks = Marks[str](self._marked)
-        self.zone: tzinfo | None = None
         self._listed = False
 
     def show(self, snapshots: Sequence[Listed]) -> None:
