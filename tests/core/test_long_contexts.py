@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import tracemalloc
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
+from lcm_core.change.plan import Cell, Cells, Plan, Splice, Symbol, SymbolKind
 from lcm_core.context_items import ContextItems
 from lcm_core.context_view import findings_at, gap_text, totals_from, totals_of
+from lcm_core.operations.new_session import plan_new_session
 from lcm_core.records import ConversationId
 from lcm_core.store.context import (
     context_entries,
@@ -231,3 +236,42 @@ def test_removing_many_items_takes_a_few_statements(tmp_path: Path, monkeypatch:
         assert run("prune", 1, "--new-session", "--apply", "--yes", "--db", path).code == 0
         numbers.append(len(asked))
     assert numbers[1] < numbers[0] + 40
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "same"),
+    [
+        (1, 1, True),
+        ("é", "é", True),
+        (None, None, True),
+        (b"a", b"a", True),
+        (1, 1.0, False),
+        (1, True, False),
+        ("a", b"a", False),
+        (0.0, -0.0, False),
+        (1, Symbol("new:1", SymbolKind.ID), False),
+        (2**63 - 1, 2**63 - 2, False),
+    ],
+)
+def test_a_row_is_the_planned_one_only_with_the_same_types(planned: Cell, now: Cell, same: bool):
+    assert Cells(("a", "b"), ("x", planned)).is_exactly(Cells(("a", "b"), ("x", now))) is same
+    assert not Cells(("a",), (planned,)).is_exactly(Cells(("b",), (planned,)))
+
+
+def test_a_commit_keeps_the_rows_of_a_long_run_once(tmp_path: Path):
+    path = long_context(tmp_path / "lcm.db", 1_300)
+
+    async def planned(reader: Reader) -> Plan:
+        return await plan_new_session(reader, ONE, 2, now=datetime.now(UTC))
+
+    async def plan() -> Plan:
+        async with await Database.open(path) as database:
+            return await database.read(planned)
+
+    made = asyncio.run(plan())
+    [before], [after] = made.edits, commit(path, made).edits
+    assert isinstance(before, Splice)
+    assert isinstance(after, Splice)
+    assert len(after.removed) == 1_300
+    assert all(one is other for one, other in zip(before.removed, after.removed, strict=True))
+    assert len({id(row["created_at"]) for row in before.removed}) == 1

@@ -308,7 +308,9 @@ def _prepare(
     check_unknown(writer, catalog.schema, verified)
     resolved = resolve_symbols(writer, verified.steps, verified.values)
     tried = try_change(writer, catalog, verified, resolved)
-    if broken := tried.broken({breaks.resolved(key, resolved.values) for key in plan.allows}):
+    values = resolved.values
+    allowed = {breaks.resolved(key, values) for key in plan.allows} if values else plan.allows
+    if broken := tried.broken(allowed):
         if plan.whole:
             raise StalePlanError([Moved("what belongs to it", "all in the plan", "more: it has grown")])
         raise WouldBreakError(broken)

@@ -84,6 +84,13 @@ class Cells:
         """Whether a value is still to be resolved."""
         return Symbol in map(type, self.cells)
 
+    def is_exactly(self, other: Cells) -> bool:
+        """Whether both hold the same values with the same types; of numbers with a fraction that is open."""
+        return self.columns == other.columns and all(
+            type(one) is type(two) and one == two and not isinstance(one, float)
+            for one, two in zip(self.cells, other.cells, strict=True)
+        )
+
     def but(self, **changed: Cell) -> Cells:
         """The same row with some columns changed."""
         if any(name not in self.columns for name in changed):

@@ -48,7 +48,7 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.structure import BRIEFS, concerned, findings, missing_targets
 from lcm_core.change.verify import Verified
-from lcm_core.store.connecting import Rows, SqlValue, quoted, rows_in
+from lcm_core.store.connecting import CHUNK, Rows, SqlValue, quoted, rows_in
 from lcm_core.store.opening import connect_memory
 from lcm_core.store.schema import Schema
 from lcm_core.store.walks import LINKS_PER_SUMMARY, Walks
@@ -219,7 +219,7 @@ class MemoryCopy:
         table = sql = ""
         gathered: list[tuple[SqlValue, ...]] = []
         for row_table, row_sql, row in (one for edit in edits for one in self._rows(edit)):
-            if row_sql != sql:
+            if row_sql != sql or len(gathered) >= CHUNK:
                 self._write(table, sql, gathered)
                 table, sql, gathered = row_table, row_sql, []
             gathered.append(row)
@@ -401,9 +401,12 @@ class _Loading:
             return []
         names = ", ".join(columns)
         sql = f"SELECT rowid, {names} FROM {table} WHERE {column} IN (?*) {further}"
-        rows = [tuple(row) for row in self._writer.rows_in(sql, wanted)]
-        self._copy.take(table, rows)
-        return rows
+        taken: list[tuple[SqlValue, ...]] = []
+        for start in range(0, len(wanted), CHUNK):
+            rows = [tuple(row) for row in self._writer.rows_in(sql, wanted[start : start + CHUNK])]
+            self._copy.take(table, rows)
+            taken += rows
+        return taken
 
     def _column(self, table: str, name: str) -> int:
         return self._copy.columns[table].index(name)

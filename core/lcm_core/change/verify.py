@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 
 from lcm_core.change.errors import Moved, context_name, differences, item_name, row_name
 from lcm_core.change.place import (
@@ -41,7 +40,7 @@ from lcm_core.change.plan import (
     ref_of,
     substitute,
 )
-from lcm_core.store.connecting import Rows, SqlValue, listed, quoted, rows_in
+from lcm_core.store.connecting import CHUNK, Rows, SqlValue, listed, quoted, rows_in
 from lcm_core.store.walks import Walks
 
 #: From so many new rows of a table on, their keys are asked for together.
@@ -311,10 +310,17 @@ def _spliced(state: _State, listing: Listing, edit: Splice, covering: Covering) 
         what = run[0] if len(run) == 1 else f"{run[0]} and {len(run) - 1:,} more" if run else "the end"
         state.moved.append(Moved(context_name(owner), f"as planned around {what}", place))
         return None
-    removed = _context_rows(state, listing, range(place.start, place.start + len(edit.removed)))
-    for at, planned, row_now in zip(count(place.start), edit.removed, removed, strict=False):
-        name = partial(_item_in, owner, listing.refs[at])
-        state.moved += differences(name, planned.without("ordinal"), row_now)
+    removed: list[Cells] = []
+    for start in range(0, len(edit.removed), CHUNK):
+        part = edit.removed[start : start + CHUNK]
+        places = range(place.start + start, place.start + start + len(part))
+        for at, planned, row_now in zip(places, part, _context_rows(state, listing, places), strict=False):
+            if planned.is_exactly(row_now):  # one object for both: a run may have a million rows
+                removed.append(planned)
+                continue
+            name = partial(_item_in, owner, listing.refs[at])
+            state.moved += differences(name, planned.without("ordinal"), row_now)
+            removed.append(row_now)
     done = carry_out(listing, owner, place, removed, edit.inserted)
     return Step(done.splice, done.shifts, done.rowids)
 

@@ -29,7 +29,7 @@ from lcm_core.store.connecting import Row, Rows, rows_in
 from lcm_core.store.database import Reader
 from lcm_core.store.files import files_by_id
 from lcm_core.store.messages import whole_messages
-from lcm_core.store.rows import StoredRow, whole_rows
+from lcm_core.store.rows import StoredRow, range_end_sql, whole_rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.store.summaries import texts_of
@@ -151,15 +151,9 @@ async def context_pages(
     repeats = await _named_repeatedly(reader, conversation_id)
     after: int | None = None
     while True:
-        beyond = "" if after is None else "AND ordinal > ?"
-        known = () if after is None else (after,)
         # A whole page ends with an ordinal: of damaged files one has several items.
-        last = await reader.value(
-            f"""SELECT ordinal FROM context_items WHERE conversation_id = ? {beyond}
-            ORDER BY ordinal LIMIT 1 OFFSET {size - 1}""",
-            conversation_id,
-            *known,
-        )
+        end = range_end_sql("context_items", "ordinal", size, behind=after is not None, of="conversation_id")
+        last = await reader.value(end, conversation_id, *(() if after is None else (after,)))
         page = await _rows_from(reader, conversation_id, after, None, "", last=last)
         others = ContextItems.naming(repeats.intersection(page.refs) if repeats else ())
         yield others.then(page), len(others)

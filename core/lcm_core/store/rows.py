@@ -12,6 +12,8 @@ from lcm_core.store.database import Database, Reader
 
 #: A whole row by column.
 StoredRow = Mapping[str, SqlValue]
+#: Texts of a table that its rows share.
+_TEXTS = 1_000
 _Id = TypeVar("_Id", bound=Hashable)
 
 
@@ -39,10 +41,15 @@ async def rows_by(reader: Reader, table: str, column: str, keys: Iterable[SqlVal
 
 def whole_rows(reader: Reader, table: str, rows: Sequence[Row]) -> list[StoredRow]:
     """Rows of ``SELECT *`` without the columns that SQLite works out, which nobody can write."""
-    if not rows:
-        return []
-    columns = [name for name in dict(rows[0]) if name in reader.schema.tables[table]]
-    return [{name: row[name] for name in columns} for row in rows]
+    columns = [name for name in dict(rows[0]) if name in reader.schema.tables[table]] if rows else []
+    texts: dict[str, str] = {}  # SQLite gives a new object for each: types and times are often the same
+
+    def shared(value: SqlValue) -> SqlValue:
+        if not isinstance(value, str):
+            return value
+        return texts.get(value, value) if len(texts) >= _TEXTS else texts.setdefault(value, value)
+
+    return [{name: shared(row[name]) for name in columns} for row in rows]
 
 
 async def referring_columns(reader: Reader, target: str) -> list[ReferringColumn]:
