@@ -33,10 +33,8 @@ def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
 
 
 def _lacking(one: SearchTable) -> str:
-    return (
-        f"{one.table} cannot be rebuilt, because this program's SQLite lacks something ({one.problem}); it "
-        "stays as it is."
-    )
+    who = "this file" if one.problem.startswith("no such column") else "this program's SQLite"
+    return f"{one.table} cannot be rebuilt, because {who} lacks something ({one.problem}); it stays as it is."
 
 
 def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchTable]:

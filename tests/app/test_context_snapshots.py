@@ -195,7 +195,7 @@ async def test_what_a_prompt_keeps_and_what_it_drops(
         await pilot.press("escape")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("percent_sign", "Q", "backspace", "enter")
-        await wait_for_text(pilot, "not sent: budget")
+        await wait_for_text(pilot, "cut: budget", "14 not sent")
         assert "prompt" not in shown(pilot).casefold().replace("q test prompt", "")
         assert screen.account.size.height == 3  # with the reason of the selected item
 

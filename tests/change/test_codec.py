@@ -44,6 +44,7 @@ cells = st.dictionaries(names, sql_values | symbols, max_size=5).map(Cells.of)
 refs = st.none() | st.integers(-(2**63), 2**63 - 1) | stored_text | symbols
 items = st.builds(Item, refs, st.integers(0, 9), st.integers(1, 9))
 owners = st.integers(1, 2**63 - 1) | symbols
+places = st.integers(-(2**63), 2**63 - 1)
 ordinals = st.none() | st.integers(-(2**40), 2**40)
 edits = st.one_of(
     st.builds(insertion, names, cells),
@@ -63,7 +64,7 @@ edits = st.one_of(
     st.builds(
         renumbering,
         owners,
-        st.lists(st.builds(Move, items, st.integers(), st.integers()), max_size=3).map(tuple),
+        st.lists(st.builds(Move, items, places, places), max_size=3).map(tuple),
     ),
 )
 

@@ -148,7 +148,7 @@ def test_standard_output_is_nothing_but_sql_that_does_it(name: str, path: Path) 
     for table, count in seen["rows"].items():
         there = len(before[table]) + count["insert"] - count["delete"]
         assert len(rows[table]) == there, table
-    assert search_faults(other) == search_faults(path)
+    assert search_faults(other) == ([] if name == "fixes" else search_faults(path))
     assert value(other, "PRAGMA foreign_key_check") is None or name == "fixes"
 
 

@@ -211,7 +211,7 @@ def test_a_mixed_text_is_checked_in_part(language: str):
     if not source.isascii():
         kept = Rulebook(source).compare("You must delete the backups of staging.")
         assert checked(normalize("NFD", source)) is Checked.PART
-        assert (kept.checked, len(kept.lost), len(kept.reversed)) == (Checked.PART, 1, 1)
+        assert (kept.checked, bool(kept.lost), len(kept.reversed)) == (Checked.PART, True, 1)
     tail = "All of it was done by the team, and that was that. " * 40
     assert checked(f"{tail}\nПривет!") is Checked.ALL
 

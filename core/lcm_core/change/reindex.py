@@ -49,7 +49,7 @@ class SearchTable:
     table: str
     source: str  #: the table whose rows it makes searchable
     rows: int  #: of that table
-    problem: str = ""  #: what this program's SQLite lacks for it; empty: it can be rebuilt
+    problem: str = ""  #: what this program's SQLite or that table lacks for it; empty: it can be rebuilt
 
 
 async def search_tables(reader: Reader) -> list[SearchTable]:
@@ -61,6 +61,10 @@ async def search_tables(reader: Reader) -> list[SearchTable]:
     known = [(MESSAGES, "messages"), *((name, "summaries") for name in SUMMARIES)]
     found = [(table, source) for table, source in known if reader.schema.has(table)]
     problems = await reader.run(_problems, [table for table, _ in found])
+    for table, source in found:
+        key = "message_id" if source == "messages" else "summary_id"
+        lacking = [column for column in (key, "content") if not reader.schema.has(source, column)]
+        problems[table] = problems[table] or (f"no such column: {source}.{lacking[0]}" if lacking else "")
     return [
         SearchTable(table, source, await reader.value(f"SELECT count(*) FROM {source}"), problems[table])
         for table, source in found
