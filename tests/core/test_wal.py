@@ -115,6 +115,46 @@ def test_a_sound_wal_is_sound_also_with_frames_of_earlier_rounds(
         )
 
 
+@pytest.mark.parametrize("mode", ["PASSIVE", "FULL", "RESTART"])
+@pytest.mark.parametrize("size", SIZES)
+def test_rounds_of_connections_that_come_and_go_are_explained(tmp_path: Path, size: int, mode: str):
+    """Each connection counts rounds from 0, so the header counts fewer than there were."""
+    path = tmp_path / "lcm.db"
+    with connect(path) as host:
+        host.execute(f"PRAGMA page_size = {size}")
+        host.execute("PRAGMA journal_mode = WAL")
+        host.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)")
+        for rows in (5 * COMMITS, 3 * COMMITS, 2 * COMMITS, COMMITS, 1):
+            with connect(path) as writer:
+                writer.execute("PRAGMA wal_autocheckpoint = 0")
+                for _ in range(rows):
+                    writer.execute("INSERT INTO t (text) VALUES (?)", ("x" * size,))
+                assert examined(path).is_sound
+                check_beside(path)
+                writer.execute(f"PRAGMA wal_checkpoint({mode})")
+        wal = sidecar(path, "-wal").read_bytes()
+        frame, frames = sizes_of(wal)
+        salts = {wal[at : at + 4] for at in range(32 + 8, len(wal), frame)}
+        assert len(salts) > int.from_bytes(wal[12:16], "big") + 1
+        assert examined(path).committed < frames
+
+
+@pytest.mark.parametrize("behind", [1, 2, 255])
+@pytest.mark.parametrize("salts", [4, 8])
+def test_a_last_frame_with_an_earlier_salt_is_no_earlier_round(
+    hosts: dict[tuple[int, int], Path], tmp_path: Path, behind: int, salts: int
+):
+    """Its checksum continues that of the frame before: its salts are damaged, and its commit is lost."""
+    path = hosts[4096, 3]
+    wal = bytearray(sidecar(path, "-wal").read_bytes())
+    at = 32 + sizes_of(wal)[0] * (examined(path).committed - 1) + 8
+    earlier = (int.from_bytes(wal[16:20], "big") - behind) % 2**32
+    wal[at : at + salts] = (earlier.to_bytes(4, "big") + b"\x17" * 4)[:salts]
+    found = examined(copy_of(path, tmp_path, bytes(wal)))
+    assert not found.is_sound
+    assert found.lost
+
+
 @pytest.mark.parametrize("rounds", [0, 1, 3])
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_sqlite_does_not_read_any_more_is_found(

@@ -42,6 +42,8 @@ _MAGIC: Final = 0x377F0682  #: the last bit: checksums over big-endian words
 _TOGETHER: Final = 256
 #: Bytes of a WAL that are examined unless a caller says otherwise: some four seconds.
 MOST_BYTES: Final = 1 << 30
+#: Rounds back that a frame left from one may be: garbage has a salt among them once in 4,096 times.
+_MOST_ROUNDS: Final = 1 << 20
 _ATTEMPTS: Final = 3
 #: How long a file is checked without its WAL, at most. s
 _ALONE_SECONDS: Final = 3.0
@@ -114,7 +116,6 @@ class _Header:
     page_size: int  #: bytes
     swapped: bool  #: checksums are over big-endian words
     salts: bytes
-    round: int  #: how often the WAL was begun from the start before
     checksum: tuple[int, int]
     problem: str
 
@@ -149,7 +150,8 @@ class _Examination:
         unbroken = this_round = not header.problem
         for number, frame in enumerate(self._frames(whole), 1):
             is_ours = frame.salts == header.salts and not header.problem
-            unbroken = unbroken and is_ours and frame.follows and frame.page > 0
+            continues = unbroken and frame.follows  # what an earlier round left here continues nothing
+            unbroken = continues and is_ours and frame.page > 0
             if unbroken:
                 uncommitted += 1
                 if frame.commits:
@@ -160,7 +162,7 @@ class _Examination:
                 zeros += 1
             elif is_ours and not frame.commits:
                 uncommitted += 1
-            elif not self._is_earlier(frame.salts):
+            elif continues or not self._is_earlier(frame.salts):
                 lost += 1
         examined = min(self._size, _HEADER_BYTES + number * self._frame_bytes)
         cut = number == whole and rest > 0 and self._is_cut(rest, this_round)
@@ -186,10 +188,15 @@ class _Examination:
         return f"its checksums or salts do not continue after frame {committed:,}"
 
     def _is_earlier(self, salts: bytes) -> bool:
-        """Whether a frame is left from a round before, whose pages the file has: each adds one to a salt."""
+        """Whether a frame is left from a round before, whose pages the file has.
+
+        Each round adds one to the first salt and chooses the second. The header's own count of rounds is no
+        bound: every connection counts from 0.
+        """
         header = self._header
         behind = int.from_bytes(header.salts[:4], "big") - int.from_bytes(salts[:4], "big")
-        return not header.problem and 1 <= behind % 2**32 <= header.round
+        is_other = salts[4:] != header.salts[4:]
+        return not header.problem and is_other and 1 <= behind % 2**32 <= _MOST_ROUNDS
 
     def _is_cut(self, rest: int, after_this_round: bool) -> bool:
         """Whether what is left at the end is the start of a frame that belongs to this round."""
@@ -228,8 +235,8 @@ class _Examination:
 def _read_header(content: bytes, page_size: int) -> _Header:
     """The header of a WAL; what of it cannot be used is taken from the database."""
     if len(content) < _HEADER_BYTES:
-        return _Header(page_size, False, bytes(8), 0, (0, 0), "its header is cut off")
-    magic, _, size, number, salts, *checksum = struct.unpack(">IIII8sII", content)
+        return _Header(page_size, False, bytes(8), (0, 0), "its header is cut off")
+    magic, _, size, _, salts, *checksum = struct.unpack(">IIII8sII", content)
     swapped = bool(magic & 1)
     is_sized = 512 <= size <= 65536 and not size & (size - 1)
     [counted] = _checksums(content + bytes(0), 24, [(0, 0)], swapped, columns=range(3))
@@ -242,8 +249,8 @@ def _read_header(content: bytes, page_size: int) -> _Header:
     elif counted != (first, second):
         problem = "the checksum of its header is wrong"
     if problem:
-        return _Header(size if is_sized else page_size, swapped, salts, 0, (0, 0), problem)
-    return _Header(size, swapped, salts, number, (first, second), "")
+        return _Header(size if is_sized else page_size, swapped, salts, (0, 0), problem)
+    return _Header(size, swapped, salts, (first, second), "")
 
 
 def _checksums(
