@@ -80,8 +80,8 @@ async def ingest_case(engine: Engine, case: dict[str, Any]) -> list[str | None]:
         try:
             await engine.ingest_batch(Session(f"s{case['n']}"), batch)
             refused.append(None)
-        except RefusedError:
-            refused.append("replay")
+        except RefusedError as error:
+            refused.append("replay" if error.code == "REPLAY_REFUSED" else str(error))
     return refused
 
 
