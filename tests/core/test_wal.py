@@ -7,7 +7,7 @@ import random
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -310,6 +310,120 @@ def test_a_large_wal_is_examined_as_far_as_was_asked(hosts: dict[tuple[int, int]
     stopped = examine_wal(path, stopped=lambda: True)
     assert stopped is not None
     assert stopped.examined == 32
+
+
+# -- rounds that another connection counts, and files that are written meanwhile ----------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_a_round_with_new_salts_over_earlier_ones_is_sound(
+    hosts: dict[tuple[int, int], Path], tmp_path: Path, size: int, rounds: int
+):
+    """A connection that has begun no round chooses salts by chance when it writes the first frame."""
+    path = hosts[size, rounds]
+    newer = sidecar(path, "-wal").read_bytes()
+    frame, _ = sizes_of(newer)
+    newer = newer[: 32 + frame * examined(path).committed]
+    older = sidecar(hosts[size, 3], "-wal").read_bytes()
+    if rounds == 3:
+        newer = newer[: 32 + frame]
+    target = copy_of(path, tmp_path, newer + older[len(newer) :])
+    assert len(older) > len(newer)
+    found = examined(target)
+    assert (found.problem, found.lost) == ("", 0)
+
+
+def append(wal: Path) -> None:
+    with wal.open("ab") as file:
+        file.write(bytes(100))
+
+
+def begin_again(wal: Path) -> None:
+    """Another header, with the size and the time of before."""
+    before = wal.stat()
+    with wal.open("r+b") as file:
+        file.seek(16)
+        file.write(os.urandom(8))
+    os.utime(wal, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace(wal: Path) -> None:
+    before = wal.stat()
+    other = wal.with_name("other")
+    shutil.copy(wal, other)
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.rename(wal)
+
+
+def touch(wal: Path) -> None:
+    os.utime(wal, ns=(0, wal.stat().st_mtime_ns - 1_000_000_000))
+
+
+def damaged_host(path: Path, folder: Path) -> Path:
+    """With a page that was lost, and at rest for long."""
+    wal = sidecar(path, "-wal").read_bytes()
+    target = copy_of(path, folder, wal[:60] + bytes(640) + wal[700:])
+    for each in (target, sidecar(target, "-wal")):
+        os.utime(each, ns=(10**18, 10**18))
+    return target
+
+
+@pytest.mark.parametrize("write", [append, begin_again, replace, touch])
+def test_a_wal_that_is_written_meanwhile_is_in_use(
+    hosts: dict[tuple[int, int], Path], tmp_path: Path, write: Callable[[Path], None]
+):
+    target = damaged_host(hosts[4096, 1], tmp_path)
+    calls = 0
+
+    def written_meanwhile() -> bool:
+        nonlocal calls
+        calls += 1
+        write(sidecar(target, "-wal"))
+        return False
+
+    found = examine_wal(target, stopped=written_meanwhile)
+    assert found is not None
+    assert found.is_sound
+    assert found.is_in_use
+    assert 2 <= calls <= 20
+    found = examined(target)  # at rest again, it is what it was
+    assert not found.is_sound
+    assert not found.is_in_use
+
+
+def test_a_wal_at_rest_is_examined_twice_and_keeps_its_finding(
+    hosts: dict[tuple[int, int], Path], tmp_path: Path
+):
+    target = damaged_host(hosts[4096, 1], tmp_path)
+    calls = 0
+
+    def count() -> bool:
+        nonlocal calls
+        calls += 1
+        return False
+
+    found = examine_wal(target, stopped=count)
+    assert found is not None
+    assert found.lost > 0
+    assert calls == 2
+
+
+@pytest.mark.parametrize("written", [1, 2])
+def test_a_finding_counts_once_the_writer_rests(
+    hosts: dict[tuple[int, int], Path], tmp_path: Path, written: int
+):
+    target = damaged_host(hosts[4096, 1], tmp_path)
+    left = [touch] * written
+
+    def written_at_first() -> bool:
+        if left:
+            left.pop()(sidecar(target, "-wal"))
+        return False
+
+    found = examine_wal(target, stopped=written_at_first)
+    assert found is not None
+    assert found.lost > 0
 
 
 # -- what comes of it ---------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ def unread_wal(path: Path) -> WalState | None:
             f"{wal} cannot be read ({error.strerror}). Nothing was changed; check its permissions."
         ) from error
     if found is None or found.is_sound:
-        _sound.add(key)
+        if found is not None and not found.is_in_use:
+            _sound.add(key)
         return None
     inode, lost_bytes = _agreed.get(path, (0, 0))
     return None if inode == state.wal_inode and found.lost_bytes <= lost_bytes else found

@@ -24,6 +24,7 @@ from lcm_core.store.connecting import ReadConnection, error_name
 from lcm_core.store.opening import (
     MAGIC,
     TICK_NS,
+    FileState,
     connect_reading,
     explain,
     file_state,
@@ -42,9 +43,9 @@ _MAGIC: Final = 0x377F0682  #: the last bit: checksums over big-endian words
 _TOGETHER: Final = 256
 #: Bytes of a WAL that are examined unless a caller says otherwise: some four seconds.
 MOST_BYTES: Final = 1 << 30
+_ATTEMPTS: Final = 4
 #: Rounds back that a frame left from one may be: garbage has a salt among them once in 4,096 times.
 _MOST_ROUNDS: Final = 1 << 20
-_ATTEMPTS: Final = 3
 #: How long a file is checked without its WAL, at most. s
 _ALONE_SECONDS: Final = 3.0
 
@@ -62,6 +63,7 @@ class WalState:
     lost_bytes: int = 0
     zeros: int = 0  #: frames' worth of zeros
     problem: str = ""  #: why SQLite stops reading; empty when it reads all that counts
+    is_in_use: bool = False  #: it was written all the while: what looked wrong may be what was half written
 
     @property
     def is_sound(self) -> bool:
@@ -74,31 +76,35 @@ def examine_wal(
 ) -> WalState | None:
     """What of the WAL beside database *path* SQLite ignores; None: there is no WAL, or an empty one. Blocks.
 
-    At most *most* bytes are read, and nothing after *stopped* says so. While another process writes to it,
-    what looks wrong is looked at again; one that never rests is called sound.
+    At most *most* bytes are read of it each time, and nothing after *stopped* says so, which is called before
+    each read. What looks wrong counts when two examinations in a row say it of a file that was not written
+    meanwhile; one that never rests is in use, and called sound.
 
     Raises:
         OSError: it cannot be read.
     """
     path = real_path(path)
     wal = sidecar(path, "-wal")
+    before: tuple[FileState, bytes, WalState] | None = None
     for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(TICK_NS / 1e9)
         state = file_state(path)
         if state is None or not state.wal_size:
             return None
         try:
             with wal.open("rb") as file:
                 found = _Examination(wal, file, _page_size(path), most, stopped).run()
+                header = os.pread(file.fileno(), _HEADER_BYTES, 0)
         except FileNotFoundError:
             return None
         if found.is_sound:
             return found
-        time.sleep(TICK_NS / 1e9)
-        if state == file_state(path) and not state.may_hide_a_write:
+        now = (state, header, found)
+        if now == before and state == file_state(path) and not state.may_hide_a_write:
             return found
-        if attempt + 1 < _ATTEMPTS:
-            continue
-    return WalState(wal, found.size, found.examined, found.committed)
+        before = now
+    return WalState(wal, found.size, found.examined, found.committed, is_in_use=True)
 
 
 def _page_size(path: Path) -> int:
@@ -129,6 +135,54 @@ class _Frame:
     is_zero: bool
 
 
+class _Rounds:
+    """The frames with other salts than the header's: whether rounds before explain them.
+
+    The header's own count of rounds says nothing of that: each connection counts those that it began itself
+    (docs/decisions.md, "A WAL that SQLite ignores").
+    """
+
+    def __init__(self, header: _Header) -> None:
+        self._header = header
+        self._salts = header.salts  #: of the frame before
+        self._counts: dict[bytes, int] = {}
+        self._proven: set[int] = set()
+        self._damaged = 0
+        self.has_begun = False  #: whether the header's round has a frame
+
+    def pass_by(self, frame: _Frame) -> None:
+        """Any frame, in their order."""
+        is_like_before, self._salts = frame.salts == self._salts, frame.salts
+        if frame.salts == self._header.salts or frame.is_zero:
+            return
+        if frame.follows and not is_like_before:  # a checksum covers no salts: only these were changed
+            self._damaged += 1
+            return
+        if frame.follows:  # SQLite wrote both
+            self._proven.add(_number(frame.salts) // _MOST_ROUNDS)
+        self._counts[frame.salts] = self._counts.get(frame.salts, 0) + 1
+
+    @property
+    def lost(self) -> int:
+        """How many frames no round before explains."""
+        return self._damaged + sum(count for salts, count in self._counts.items() if not self.explain(salts))
+
+    def explain(self, salts: bytes) -> bool:
+        """Whether a frame is left from a round before, whose pages the file has."""
+        if self._header.problem:
+            return False
+        behind = (_number(self._header.salts) - _number(salts)) % 2**32
+        if 1 <= behind <= _MOST_ROUNDS and salts[4:] != self._header.salts[4:]:
+            return True
+        near = _number(salts) // _MOST_ROUNDS
+        return self.has_begun and not self._proven.isdisjoint(range(near - 1, near + 2))
+
+
+def _number(salts: bytes) -> int:
+    """The first of the two, to which each round adds one; the second is another one each time."""
+    return int.from_bytes(salts[:4], "big")
+
+
 class _Examination:
     """One pass over a WAL."""
 
@@ -148,12 +202,14 @@ class _Examination:
         whole, rest = divmod(max(0, self._size - _HEADER_BYTES), self._frame_bytes)
         number = committed = uncommitted = lost = zeros = 0
         unbroken = this_round = not header.problem
+        rounds = _Rounds(header)
         for number, frame in enumerate(self._frames(whole), 1):
             is_ours = frame.salts == header.salts and not header.problem
-            continues = unbroken and frame.follows  # what an earlier round left here continues nothing
-            unbroken = continues and is_ours and frame.page > 0
+            unbroken = unbroken and is_ours and frame.follows and frame.page > 0
+            rounds.pass_by(frame)
             if unbroken:
                 uncommitted += 1
+                rounds.has_begun = True
                 if frame.commits:
                     committed, uncommitted = number, 0
                 continue
@@ -162,10 +218,11 @@ class _Examination:
                 zeros += 1
             elif is_ours and not frame.commits:
                 uncommitted += 1
-            elif continues or not self._is_earlier(frame.salts):
+            elif frame.salts == header.salts:
                 lost += 1
+        lost += rounds.lost
         examined = min(self._size, _HEADER_BYTES + number * self._frame_bytes)
-        cut = number == whole and rest > 0 and self._is_cut(rest, this_round)
+        cut = number == whole and rest > 0 and self._is_cut(rest, this_round, rounds)
         if cut:
             lost, examined = lost + 1, self._size
         if lost:  # frames before the lost commit are lost with it
@@ -187,18 +244,7 @@ class _Examination:
             return "it ends within a frame"
         return f"its checksums or salts do not continue after frame {committed:,}"
 
-    def _is_earlier(self, salts: bytes) -> bool:
-        """Whether a frame is left from a round before, whose pages the file has.
-
-        Each round adds one to the first salt and chooses the second. The header's own count of rounds is no
-        bound: every connection counts from 0.
-        """
-        header = self._header
-        behind = int.from_bytes(header.salts[:4], "big") - int.from_bytes(salts[:4], "big")
-        is_other = salts[4:] != header.salts[4:]
-        return not header.problem and is_other and 1 <= behind % 2**32 <= _MOST_ROUNDS
-
-    def _is_cut(self, rest: int, after_this_round: bool) -> bool:
+    def _is_cut(self, rest: int, after_this_round: bool, rounds: _Rounds) -> bool:
         """Whether what is left at the end is the start of a frame that belongs to this round."""
         begun = os.pread(self._file.fileno(), min(rest, _FRAME_HEADER), self._size - rest)
         if not any(begun) and not any(os.pread(self._file.fileno(), rest, self._size - rest)):
@@ -206,7 +252,7 @@ class _Examination:
         salts = begun[8:16]
         if self._header.problem or len(salts) < 8:
             return bool(self._header.problem) or after_this_round
-        return salts == self._header.salts or not self._is_earlier(salts)
+        return salts == self._header.salts or not rounds.explain(salts)
 
     def _frames(self, whole: int) -> Iterator[_Frame]:
         checksum = self._header.checksum
