@@ -76,7 +76,7 @@ def run_in_terminal(
         except OSError:  # the other end is closed
             break
         drawn += piece
-        if when_drawn is not None and b"Conversations" in drawn and b"activity" in drawn:
+        if when_drawn is not None and b"Conversations" in drawn and b"last (" in drawn:
             when_drawn(process, controller)
             when_drawn = None
         if not piece:

@@ -222,7 +222,7 @@ HOSTILE = (
 
 def test_the_app_runs_on_whatever_the_terminal_sends(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
-    app.until(b"activity")
+    app.until(b"Conversations")
     for sent in HOSTILE:
         app.send(sent)
         time.sleep(0.05)
@@ -247,7 +247,7 @@ def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFacto
 
     before = archived()
     app = app_on(path, LCM_TUI_CONFIG=str(config))
-    app.until(b"activity")
+    app.until(b"Conversations")
     app.send(b"K")
     app.until(b"nothing changed yet")
     app.until(b"Apply")
@@ -317,7 +317,7 @@ def test_a_driver_that_is_none_is_a_sentence(database_file: DatabaseFactory, nam
 @pytest.mark.parametrize("size", ["99999999", "-5", "words", "²", "9" * 5000, "0", "1e3", "٣", "10000"])
 def test_no_size_of_the_environment_stops_the_app(database_file: DatabaseFactory, size: str):
     app = app_on(database_file("0.15.3"), COLUMNS=size, LINES=size)
-    app.until(b"activity")
+    app.until(b"Conversations")
     app.send(b"q")
     assert app.ended() == 0
 
@@ -332,14 +332,14 @@ def test_no_variable_of_the_library_stops_the_app(database_file: DatabaseFactory
     app = app_on(
         database_file("0.15.3"), **odd, TEXTUAL_SCREENSHOT="0", TEXTUAL_THEME="x", TEXTUAL="x", TERM="x"
     )
-    app.until(b"activity")
+    app.until(b"Conversations")
     app.send(b"q")
     assert app.ended() == 0
 
 
 def test_a_process_that_nobody_could_continue_does_not_stop(database_file: DatabaseFactory):
     app = app_on(database_file("0.15.3"))
-    app.until(b"activity")
+    app.until(b"Conversations")
     for sent in (signal.SIGTSTP, signal.SIGCONT, signal.SIGCONT, signal.SIGTSTP):
         app.process.send_signal(sent)
         time.sleep(0.3)
@@ -355,7 +355,7 @@ def test_a_job_that_is_stopped_and_continued_ends(database_file: DatabaseFactory
     shell = InTerminal("bash", "--norc", "-i", PS1="READY> ", HISTFILE="")
     shell.until(b"READY>")
     shell.send(f"{sys.executable} -m lcm_tui --db {database_file('0.15.3')}\r".encode())
-    shell.until(b"activity")
+    shell.until(b"Conversations")
     for _ in range(2 if stop == "twice" else 1):
         if stop in ("SIGTSTP", "SIGSTOP"):
             children = subprocess.run(
@@ -369,7 +369,7 @@ def test_a_job_that_is_stopped_and_continued_ends(database_file: DatabaseFactory
             shell.send(b"bg\r")
             time.sleep(1)
         shell.send(b"fg\r")
-        shell.until(b"activity")
+        shell.until(b"Conversations")
     time.sleep(0.5)
     shell.send(b"q")
     shell.until(b"READY>")
@@ -380,6 +380,6 @@ def test_a_job_that_is_stopped_and_continued_ends(database_file: DatabaseFactory
 @pytest.mark.long
 def test_the_app_ends_when_its_terminal_goes_away(database_file: Callable[[str], Path]) -> None:
     app = app_on(database_file("0.15.3"))
-    app.until(b"activity")
+    app.until(b"Conversations")
     os.close(app.end)
     assert app.process.wait(60) == 129
