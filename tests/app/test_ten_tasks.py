@@ -215,7 +215,7 @@ async def test_10_is_the_database_sound(database_file: DatabaseFactory, monkeypa
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         operator = Operator(pilot)
-        await operator.sees("✗ 9 findings ? 4 suspicious  quick check, H runs all")
+        await operator.sees("✗ 9 findings ? 4 suspicious")
         await operator.press("H")
         await operator.sees("broken", "suspicious")
         assert operator.keys <= FIVE
