@@ -247,7 +247,7 @@ FIRST: Final = (
 LATER: Final = (
     *("lcm_tui.screens.coverage.screen", "lcm_tui.screens.context.item", "lcm_tui.screens.files.screen"),
     *("lcm_tui.screens.previous.screen", "lcm_tui.drafts", "lcm_tui.screens.search.screen"),
-    *("lcm_core.checks", "lcm_core.change.commit", "lcm_core.change.planning", "lcm_tui.actions.change"),
+    *("lcm_core.checks.host", "lcm_core.change.commit", "lcm_core.change.planning", "lcm_tui.actions.change"),
     *("lcm_tui.screens.preview.screen", "lcm_tui.screens.history.screen", "lcm_tui.screens.health.screen"),
     *("lcm_tui.screens.context.sent", "lcm_core.recall.find", "lcm_core.summarize.identifiers"),
     *("lcm_core.operations.compaction.run", "lcm_core.summarize.models.writer", "lcm_core.recall.asking"),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lcm_core.change.migrate import Migration
     from lcm_core.change.plan import Plan
     from lcm_core.change.planning import Planned
-    from lcm_core.checks import Folders, Limits
+    from lcm_core.checks import Folders, Limits, Stage
     from lcm_core.dag.graph import SummaryGraph
     from lcm_core.findings import Finding, Report
     from lcm_core.focus_view import BriefEntry
@@ -392,23 +392,26 @@ class LcmDatabase:
         *,
         only: Sequence[str] | None = None,
         folders: Folders | None = None,
+        stages: Sequence[Stage] | None = None,
     ) -> Report:
         """Run the checks on the whole database, or on one conversation (docs/engine/doctor.md).
 
         *only* names ids (``A11``) or families (``A``). *folders*: the folders of the host's files. A
         check that needs a folder which is not named is "not run", as any check that cannot run.
+        *stages*: the checks that are known; None: those of a database (A1 to G20).
 
         Raises:
             UsageError: *only* names an unknown check.
             NotFoundError: there is no such conversation.
         """
-        from lcm_core.checks import run_checks
+        from lcm_core.checks import STAGES, run_checks
 
         return await run_checks(
             self._database,
             conversation=conversation_id,
             only=only,
             folders=folders,
+            stages=STAGES if stages is None else stages,
             limits=limits_of(self._settings, self._database.schema),
         )
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lcm_core.change.reindex import resync, resync_sql
-from lcm_core.checks import CHECKS, Repetition, choose, repetitions_of, run_checks
+from lcm_core.checks import Repetition, repetitions_of
+from lcm_core.checks.host import CHECKS, choose, run_checks
 from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.findings import Confidence, Finding, FixId, Report, Severity, finding_key
 from lcm_core.operations.fix import Fixes, Keep, plan_fixes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lcm_core.checks import CHECKS, Repetition
+from lcm_core.checks import Repetition
+from lcm_core.checks.host import CHECKS
 from lcm_core.findings import Confidence, Finding, Report, finding_key
 from lcm_core.records import ConversationId
 

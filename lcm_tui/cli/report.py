@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core import report as reporting
-from lcm_core.checks import run_checks
+from lcm_core.checks.host import run_checks
 from lcm_core.errors import LcmError
 from lcm_core.private_files import FileNotWrittenError, reason_of, write_private
 from lcm_core.settings import Json

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from lcm_core.checks import CHECKS
+from lcm_core.checks.host import CHECKS
 from lcm_core.findings import (
     CheckResult,
     CheckState,

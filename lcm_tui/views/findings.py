@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lcm_core.checks import BROKEN_SUMMARIES, CHECKS, Repetition
+from lcm_core.checks import BROKEN_SUMMARIES, Repetition
+from lcm_core.checks.host import CHECKS
 from lcm_core.findings import Confidence, Finding, FixId, Report, Severity
 from lcm_core.records import ConversationId
 from lcm_core.wording import counted

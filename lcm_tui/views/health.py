@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lcm_core.checks import CHECKS, FAMILIES, Repetition, certainty_of
+from lcm_core.checks import Repetition, certainty_of
+from lcm_core.checks.host import CHECKS, FAMILIES
 from lcm_core.context_view import depth_name
 from lcm_core.findings import CheckResult, Confidence, Finding, RowRef, Severity
 from lcm_core.store.found_rows import FoundRow

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, Limits, run_checks
+from lcm_core.checks import STRUCTURE, WHOLE_FILE, Limits
+from lcm_core.checks.host import CHECKS, TEXTS, run_checks
 from lcm_core.findings import (
     CheckResult,
     CheckState,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from lcm_core.checks import Folders, run_checks
+from lcm_core.checks import Folders
+from lcm_core.checks.host import run_checks
 from lcm_core.errors import ExitCode
 from lcm_core.findings import Report
 from lcm_core.host import gaps, transcripts

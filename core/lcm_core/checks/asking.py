@@ -14,10 +14,12 @@ from typing import TypeVar
 
 from lcm_core.checks.check import Limits, ReadingRule, Rule, finding_of
 from lcm_core.errors import LcmError
-from lcm_core.findings import Finding, Progress, RowRef
+from lcm_core.findings import Check, Finding, Progress, RowRef
+from lcm_core.paths import host_databases
 from lcm_core.records import ConversationId
 from lcm_core.settings import EngineSettings
 from lcm_core.store.database import Database
+from lcm_core.store.schema import Schema
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,19 @@ class Folders:
     state: Path | None = None
     sessions: Path | None = None  #: a sessions folder, an agent's folder or a folder of agents
     engine: EngineSettings | None = None  #: which sessions the engine is told to leave out; None: none
+
+    @property
+    def in_host_database(self) -> bool:
+        """Whether the sessions, or some of them, are in databases of the host."""
+        return self.sessions is not None and bool(host_databases(self.sessions))
+
+    @property
+    def no_sessions(self) -> str:
+        """Why no session can be looked at; empty when one can."""
+        if self.sessions is None:
+            return "no folder of sessions is known"
+        there = self.sessions.is_dir() or self.in_host_database
+        return "" if there else "the folder of sessions does not exist"
 
 
 @dataclass(slots=True)
@@ -168,3 +183,29 @@ class Run:
         self.moved()
         if self.report_progress is not None:
             self.report_progress(Progress(self.title, done, max(total, 1), self.stage, self.stages))
+
+
+def _nothing_lacks(check: Check, schema: Schema, folders: Folders) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is read together, and the checks that are asked of it."""
+
+    title: str
+    checks: tuple[Check, ...]
+    read: Callable[[Run], Awaitable[None]]
+    #: why a check of it cannot be asked of a file with these folders; empty when it can
+    why_not: Callable[[Check, Schema, Folders], str] = _nothing_lacks
+    whole_file: bool = False  #: it reads the whole file for its own sake, and comes last
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of its checks."""
+        return ids_of(self.checks)
+
+
+def ids_of(checks: Iterable[Check]) -> frozenset[str]:
+    """The ids of some checks."""
+    return frozenset(check.id for check in checks)

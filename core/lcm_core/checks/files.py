@@ -25,11 +25,13 @@ from lcm_core.checks.check import (
 )
 from lcm_core.checks.summaries import known_files
 from lcm_core.checks.texts import file_ids
+from lcm_core.findings import Check
 from lcm_core.paths import StoredFileState, resolve_stored
 from lcm_core.records import ConversationId, LargeFile
 from lcm_core.store.database import Reader
 from lcm_core.store.files import list_files
 from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
+from lcm_core.store.schema import Schema
 from lcm_core.wording import counted
 
 #: Messages by id that one transaction looks at.
@@ -202,6 +204,15 @@ async def read_files(run: Run) -> None:
         if run.wants(("E19",)) and run.folders.large_files is not None:
             on_disk = await asyncio.to_thread(_files_on_disk, run.folders.large_files, run.conversation_id)
     run.ask(CHECKS, Files(looks, homes, uses, on_disk))
+
+
+def why_not(check: Check, schema: Schema, folders: Folders) -> str:
+    """Why E16, E17 and E19, which look at the disk, cannot be asked."""
+    if check.id == "E18":
+        return ""
+    if folders.large_files is None:
+        return "no folder of large files is known"
+    return "" if folders.large_files.is_dir() else "the folder of large files does not exist"
 
 
 async def _read_uses(run: Run, uses: Uses) -> None:

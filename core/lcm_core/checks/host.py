@@ -1,6 +1,7 @@
 """The checks of what the host has and the engine has not (H1 to H3; docs/host.md, "Is it ingesting?").
 
 G21 names what the engine itself has noted as never stored, with the host's transcript where it is at hand.
+Who has a host runs these checks and those of the database together: `STAGES`, `CHECKS`, `run_checks`.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from lcm_core.checks.asking import Run
+from lcm_core.checks import running
+from lcm_core.checks.asking import Folders, Run, Stage
 from lcm_core.checks.check import BY_DESIGN, SUSPICIOUS, WARNING, Hit, Limits, Rule, conversation_row, hit
-from lcm_core.findings import CheckScope, RowRef
+from lcm_core.findings import Check, CheckScope, RowRef
 from lcm_core.host.entries import SessionEntry
 from lcm_core.host.gaps import FoundGap, find_gaps
 from lcm_core.host.ingestion import Ingestion, ingestions, owners_of
 from lcm_core.host.listing import HostSession, list_sessions
 from lcm_core.host.transcripts import bad_lines
 from lcm_core.records import ConversationId
+from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS
 from lcm_core.text import safe_line
 from lcm_core.times import iso_z
@@ -105,7 +109,7 @@ def _words(entry: SessionEntry) -> str:
     return f"{entry.role or '?'}: {text[:_WORDS]}{'…' if len(text) > _WORDS else ''}"
 
 
-NOTED: Final[tuple[Rule[Sequence[FoundGap]], ...]] = (
+_GAPS: Final[tuple[Rule[Sequence[FoundGap]], ...]] = (
     Rule(
         "G21",
         WARNING,
@@ -120,15 +124,15 @@ NOTED: Final[tuple[Rule[Sequence[FoundGap]], ...]] = (
 )
 
 
-async def read_gaps(run: Run) -> None:
+async def _read_gaps(run: Run) -> None:
     """G21: what is noted, and what the sessions of the host still have of it."""
     folder = run.folders.sessions
     listing = await asyncio.to_thread(list_sessions, folder) if folder is not None else None
     sessions = () if listing is None else listing.sessions
-    run.ask(NOTED, await run.database.read(find_gaps, sessions, run.folders.engine, run.conversation_id))
+    run.ask(_GAPS, await run.database.read(find_gaps, sessions, run.folders.engine, run.conversation_id))
 
 
-CHECKS: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
+_BEHIND: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
     Rule(
         "H1",
         WARNING,
@@ -170,7 +174,7 @@ def _unreadable(found: BadLines, limits: Limits) -> Iterator[Hit]:
         )
 
 
-LINES: Final[tuple[Rule[BadLines], ...]] = (
+_LINES: Final[tuple[Rule[BadLines], ...]] = (
     Rule(
         "H3",
         WARNING,
@@ -184,7 +188,7 @@ LINES: Final[tuple[Rule[BadLines], ...]] = (
 )
 
 
-async def read_host_sessions(run: Run) -> None:
+async def _read_sessions(run: Run) -> None:
     """H1 to H3: what the host's databases and files say, beside the conversations."""
     folder = run.folders.sessions
     if folder is None or not run.wants(("H1", "H2", "H3")):
@@ -192,7 +196,27 @@ async def read_host_sessions(run: Run) -> None:
     listing = await asyncio.to_thread(list_sessions, folder)
     if run.wants(("H1", "H2")):
         compared = await run.database.read(ingestions, listing.sessions, run.folders.engine)
-        run.ask(CHECKS, compared)
+        run.ask(_BEHIND, compared)
     if run.wants(("H3",)):
         counts = await asyncio.to_thread(bad_lines, listing.sessions)
-        run.ask(LINES, BadLines(counts, await run.database.read(owners_of, list(counts))))
+        run.ask(_LINES, BadLines(counts, await run.database.read(owners_of, list(counts))))
+
+
+def _why_not(check: Check, schema: Schema, folders: Folders) -> str:
+    if folders.in_host_database:
+        return ""
+    return folders.no_sessions or ("there is no database of the host" if check.id == "H2" else "")
+
+
+#: The stages of a database and of its host.
+STAGES: Final = (
+    *running.STAGES,
+    Stage("gaps in transcripts", _GAPS, _read_gaps),
+    Stage("sessions of the host", (*_BEHIND, *_LINES), _read_sessions, _why_not),
+)
+CHECKS: Final[Mapping[str, Check]] = running.checks_of(STAGES)
+FAMILIES: Final[Mapping[str, str]] = {**running.FAMILIES, "H": "the host"}
+#: What reads texts, files and sessions: neither `STRUCTURE` nor `WHOLE_FILE`.
+TEXTS: Final = frozenset(CHECKS) - running.STRUCTURE - running.WHOLE_FILE
+choose: Final = partial(running.choose, stages=STAGES)
+run_checks: Final = partial(running.run_checks, stages=STAGES)

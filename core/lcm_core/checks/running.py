@@ -1,6 +1,7 @@
-"""All checks, and how they are run over a database in the background.
+"""The checks of a database, and how checks are run over it in the background.
 
-What is read together is asked together, in stages. Every read is a transaction of its own, so that a live
+What is read together is asked together, in stages. Whoever runs checks names the stages: `STAGES` need the
+database alone, and who knows its host adds others. Every read is a transaction of its own, so that a live
 file is never pinned for long, and rules run in a thread, so that an app goes on answering keys.
 """
 
@@ -11,14 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from lcm_core.checks import (
     context,
     database,
     files,
-    host,
     lineage,
     loose_ends,
     messages,
@@ -28,7 +27,7 @@ from lcm_core.checks import (
     summaries,
     timeline,
 )
-from lcm_core.checks.asking import Answers, Folders, Run
+from lcm_core.checks.asking import Answers, Folders, Run, Stage, ids_of
 from lcm_core.checks.check import Limits, Rule
 from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
@@ -45,7 +44,6 @@ from lcm_core.findings import (
     Progress,
     Report,
 )
-from lcm_core.paths import SESSIONS_IN_HOST_DATABASE, host_databases
 from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
@@ -64,193 +62,14 @@ _OF_SUMMARIES: Final[tuple[Check, ...]] = (*summaries.TEXT_CHECKS, *summaries.CH
 _OF_MESSAGES: Final[tuple[Check, ...]] = (*messages.TEXT_CHECKS, *messages.CHECKS, metadata.TOKEN_COUNT)
 _OF_STATE: Final[tuple[Check, ...]] = (*state.CHECKS, *state.NOTED, *state.ENTRIES, *state.ALIKE)
 _OF_SCHEMA: Final[tuple[Check, ...]] = (*database.SPACE, *database.WAL, *database.SCHEMA)
-_OF_WHOLE_FILE: Final[tuple[Check, ...]] = (*search.CHECKS, *database.PAGES)
-_OF_HOST: Final[tuple[Check, ...]] = (*host.CHECKS, *host.LINES)
-
-_ALL: Final[tuple[Check, ...]] = (
-    *OF_STRUCTURE,
-    *_OF_SUMMARIES,
-    *_OF_MESSAGES,
-    *_OF_STATE,
-    *_OF_SCHEMA,
-    *_OF_WHOLE_FILE,
-    *loose_ends.LINES,
-    *loose_ends.PARTS,
-    *files.CHECKS,
-    *host.NOTED,
-    *_OF_HOST,
-)
-#: All checks by id, in the order in which people count.
-CHECKS: Final[Mapping[str, Check]] = {check.id: check for check in sorted(_ALL, key=lambda one: one.order)}
-FAMILIES: Final[Mapping[str, str]] = {
-    "A": "context",
-    "B": "summary DAG",
-    "C": "text of summaries",
-    "D": "metadata",
-    "E": "messages, parts and files",
-    "F": "search tables",
-    "G": "conversations and state",
-    "H": "the host",
-}
-
-
-def _ids(checks: Iterable[Check]) -> frozenset[str]:
-    return frozenset(check.id for check in checks)
-
-
-_SUMMARY_TEXTS: Final = _ids(_OF_SUMMARIES)
-_MESSAGE_TEXTS: Final = _ids(_OF_MESSAGES)
-#: For somebody who watches, the checks in parts. What answers soon: context, DAG, metadata, what is noted.
-STRUCTURE: Final = _ids((*OF_STRUCTURE, *loose_ends.LINES, *_OF_STATE, *_OF_SCHEMA))
-#: What reads the whole file for its own sake (F1 to F6, G13).
-WHOLE_FILE: Final = _ids(_OF_WHOLE_FILE)
-#: What reads the texts of summaries and messages, parts and large files.
-TEXTS: Final = frozenset(CHECKS) - STRUCTURE - WHOLE_FILE
-
-_IN_LARGE_FILES: Final = frozenset({"E16", "E17", "E19"})
-_IN_SESSIONS: Final = frozenset({"G6", "G7"})
-_IN_HOST_DATABASE: Final = "H2"
-_IN_HOST: Final = _ids(_OF_HOST)
-
-
-def choose(wanted: Collection[str] | None) -> list[Check]:
-    """The checks that ids (``A11``) and families (``A``) name, in order; None names all.
-
-    Raises:
-        UsageError: a name is neither.
-    """
-    if wanted is None:
-        return list(CHECKS.values())
-    names = {name.strip().upper() for name in wanted}
-    unknown = sorted(name for name in names if name not in CHECKS and name not in FAMILIES)
-    if unknown:
-        raise UsageError(
-            f"There is no check {unknown[0]}; ids go from A1 to H3, and a letter from A to H means a family."
-        )
-    return [check for check in CHECKS.values() if check.id in names or check.family in names]
-
-
-async def run_checks(
-    database: Database,
-    *,
-    conversation: ConversationId | None = None,
-    only: Collection[str] | None = None,
-    folders: Folders | None = None,
-    whole_file: bool = True,
-    limits: Limits | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    pause: Callable[[], Awaitable[object]] | None = None,
-) -> Report:
-    """Ask the checks of a whole file or of one conversation (docs/engine/doctor.md).
-
-    *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
-    *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is
-    awaited before each conversation; it is part of the time in which a check must get further. Cancelling the
-    caller interrupts the statement that is running; a check that gets no further for
-    `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
-
-    Raises:
-        NotFoundError: there is no such conversation.
-        UsageError: *only* names no check.
-    """
-    started, clock = datetime.now(UTC), time.monotonic()
-    if conversation is not None:
-        await database.read(get_conversation, conversation)
-    chosen = choose(only)
-    places = folders or Folders()
-    answers = {check.id: Answers() for check in chosen}
-    for check in chosen:
-        answers[check.id].reason = _why_not(
-            check, database.schema, conversation, places, whole_file=whole_file
-        )
-    run = Run(
-        database,
-        conversation,
-        frozenset(check.id for check in chosen if not answers[check.id].reason),
-        limits or Limits(now=started),
-        places,
-        progress,
-        answers,
-        pause=pause,
-    )
-    planned = [stage for stage in _STAGES if run.wants(stage[1])]
-    run.stages = max(len(planned), 1)
-    for number, (title, checks, stage) in enumerate(planned, 1):
-        run.stage, run.title = number, title
-        run.progress(0, 1)
-        try:
-            async with run.patient(checks):
-                await stage(run)
-        except DatabaseError as error:
-            run.stop(run.wants(checks), f"it stopped halfway: {error.message}")
-        run.progress(1, 1)
-    return Report(
-        conversation,
-        started,
-        time.monotonic() - clock,
-        tuple(_result(check, answers[check.id]) for check in chosen),
-    )
-
-
-def _result(check: Check, answers: Answers) -> CheckResult:
-    asked = CheckState.NOT_RUN if answers.reason else CheckState.RAN
-    return CheckResult(check, asked, answers.reason, tuple(answers.findings), answers.count)
-
-
-def _why_not(
-    check: Check, schema: Schema, conversation: ConversationId | None, folders: Folders, *, whole_file: bool
-) -> str:
-    """Why a check cannot be asked here; empty when it can."""
-    lacking = [need for need in check.needs if not _has(schema, need)]
-    if lacking:
-        return _not_recorded(schema, lacking[0])
-    if check.id in ("F4", "F6") and not any(
-        schema.has(f"{table}_content") or schema.has(table) for table in search.TABLES
-    ):
-        return "this file has no search tables, which are optional from 0.3.0 on"
-    if conversation is not None and check.scope is CheckScope.FILE:
-        return "it checks the whole database, not one conversation"
-    if not whole_file and check.id in WHOLE_FILE:
-        return "it reads the whole database and runs only on request"
-    if check.id in _IN_LARGE_FILES and not (folders.large_files is not None and folders.large_files.is_dir()):
-        return (
-            "the folder of large files does not exist"
-            if folders.large_files
-            else "no folder of large files is known"
-        )
-    in_host = folders.sessions is not None and bool(host_databases(folders.sessions))
-    if check.id in _IN_SESSIONS | _IN_HOST and not in_host and not _is_folder(folders.sessions):
-        return (
-            "the folder of sessions does not exist" if folders.sessions else "no folder of sessions is known"
-        )
-    if check.id == _IN_HOST_DATABASE and not in_host:
-        return "there is no database of the host"
-    if check.id in _IN_SESSIONS and in_host:
-        return SESSIONS_IN_HOST_DATABASE
-    return ""
-
-
-def _is_folder(path: Path | None) -> bool:
-    return path is not None and path.is_dir()
-
-
-def _has(schema: Schema, need: str) -> bool:
-    table, _, column = need.partition(".")
-    return schema.has(table, column or None)
-
-
-def _not_recorded(schema: Schema, need: str) -> str:
-    table, _, column = need.partition(".")
-    if table == BOOTSTRAP and not engine_rules(schema).is_migrated:
-        return f"the engine of this file keeps no {table}"
-    since = next((tag for tag, of, name in FEATURES if of == table and name in (None, column or None)), None)
-    what = f"this file does not record {need}" if column else f"this file has no table {table}"
-    return f"{what} (it came with {since})" if since else what
+_SUMMARY_TEXTS: Final = ids_of(_OF_SUMMARIES)
+_MESSAGE_TEXTS: Final = ids_of(_OF_MESSAGES)
+_CONVERSATIONS: Final = (*OF_STRUCTURE, *_OF_SUMMARIES, *_OF_MESSAGES)
 
 
 async def _read_conversations(run: Run) -> None:
     """A to E, a conversation at a time: structure, then texts of summaries, then messages."""
-    wanted = run.wants(_CONVERSATIONS)
+    wanted = run.wants(ids_of(_CONVERSATIONS))
     rules = [rule for rule in OF_STRUCTURE if rule.id in wanted]
     total = await run.database.read(row_count, "messages", run.conversation_id)
     backfilled = await run.database.read(_columns_backfilled)
@@ -330,17 +149,164 @@ async def _columns_backfilled(reader: Reader) -> bool:
     )
 
 
-_CONVERSATIONS: Final = _ids((*OF_STRUCTURE, *_OF_SUMMARIES, *_OF_MESSAGES))
-#: Each stage with its title and the checks that it asks.
-_STAGES: Final[tuple[tuple[str, frozenset[str], Callable[[Run], Awaitable[None]]], ...]] = (
-    ("conversations", _CONVERSATIONS, _read_conversations),
-    ("links", _ids(loose_ends.LINES), loose_ends.read_lines),
-    ("parts", _ids(loose_ends.PARTS), loose_ends.read_parts),
-    ("state", _ids(_OF_STATE), state.read_state),
-    ("schema", _ids(_OF_SCHEMA), database.read_schema),
-    ("large files", _ids(files.CHECKS), files.read_files),
-    ("gaps in transcripts", _ids(host.NOTED), host.read_gaps),
-    ("sessions of the host", _IN_HOST, host.read_host_sessions),
-    ("search tables", _ids(search.CHECKS), search.read_search),
-    ("pages of the file", _ids(database.PAGES), database.read_pages),
+#: The stages of a database, in the order in which they are read.
+STAGES: Final = (
+    Stage("conversations", _CONVERSATIONS, _read_conversations),
+    Stage("links", loose_ends.LINES, loose_ends.read_lines),
+    Stage("parts", loose_ends.PARTS, loose_ends.read_parts),
+    Stage("state", _OF_STATE, state.read_state, state.why_not),
+    Stage("schema", _OF_SCHEMA, database.read_schema),
+    Stage("large files", files.CHECKS, files.read_files, files.why_not),
+    Stage("search tables", search.CHECKS, search.read_search, search.why_not, whole_file=True),
+    Stage("pages of the file", database.PAGES, database.read_pages, whole_file=True),
 )
+FAMILIES: Final[Mapping[str, str]] = {
+    "A": "context",
+    "B": "summary DAG",
+    "C": "text of summaries",
+    "D": "metadata",
+    "E": "messages, parts and files",
+    "F": "search tables",
+    "G": "conversations and state",
+}
+#: For somebody who watches, the checks in parts. What answers soon: context, DAG, metadata, what is noted.
+STRUCTURE: Final = ids_of((*OF_STRUCTURE, *loose_ends.LINES, *_OF_STATE, *_OF_SCHEMA))
+#: What reads the whole file for its own sake (F1 to F6, G13).
+WHOLE_FILE: Final = frozenset[str]().union(*(stage.ids for stage in STAGES if stage.whole_file))
+
+
+def checks_of(stages: Iterable[Stage]) -> dict[str, Check]:
+    """The checks of some stages by id, in the order in which people count."""
+    checks = (check for stage in stages for check in stage.checks)
+    return {check.id: check for check in sorted(checks, key=lambda one: one.order)}
+
+
+#: The checks of a database.
+CHECKS: Final[Mapping[str, Check]] = checks_of(STAGES)
+
+
+def choose(wanted: Collection[str] | None, stages: Sequence[Stage] = STAGES) -> list[Check]:
+    """The checks that ids (``A11``) and families (``A``) name, in order; None names all.
+
+    Raises:
+        UsageError: a name is neither.
+    """
+    checks = checks_of(stages)
+    known = list(checks.values())
+    if wanted is None:
+        return known
+    names = {name.strip().upper() for name in wanted}
+    unknown = sorted(names - checks.keys() - {check.family for check in known})
+    if unknown:
+        first, last = known[0], known[-1]
+        raise UsageError(
+            f"There is no check {unknown[0]}; ids go from {first.id} to {last.id}, and a letter from "
+            f"{first.family} to {last.family} means a family."
+        )
+    return [check for check in known if check.id in names or check.family in names]
+
+
+async def run_checks(
+    database: Database,
+    *,
+    conversation: ConversationId | None = None,
+    only: Collection[str] | None = None,
+    folders: Folders | None = None,
+    whole_file: bool = True,
+    stages: Sequence[Stage] = STAGES,
+    limits: Limits | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    pause: Callable[[], Awaitable[object]] | None = None,
+) -> Report:
+    """Ask the checks of *stages* of a whole file or of one conversation (docs/engine/doctor.md).
+
+    *only* names ids (``A11``) or families (``A``); all are asked without it, and nothing else is reported.
+    *whole_file* False leaves out what reads the whole file for its own sake (F1 to F6, G13). *pause* is
+    awaited before each conversation; it is part of the time in which a check must get further. Cancelling the
+    caller interrupts the statement that is running; a check that gets no further for
+    `Limits.seconds` gives up. A stage that the file's damage stops is reported as such, and the others go on.
+
+    Raises:
+        NotFoundError: there is no such conversation.
+        UsageError: *only* names no check.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    if conversation is not None:
+        await database.read(get_conversation, conversation)
+    chosen = choose(only, stages)
+    places = folders or Folders()
+    answers = {check.id: Answers() for check in chosen}
+    for stage in stages:
+        for check in stage.checks:
+            if check.id in answers:
+                answers[check.id].reason = _why_not(
+                    check, stage, database.schema, conversation, places, whole_file=whole_file
+                )
+    run = Run(
+        database,
+        conversation,
+        frozenset(check.id for check in chosen if not answers[check.id].reason),
+        limits or Limits(now=started),
+        places,
+        progress,
+        answers,
+        pause=pause,
+    )
+    planned = sorted((stage for stage in stages if run.wants(stage.ids)), key=lambda one: one.whole_file)
+    run.stages = max(len(planned), 1)
+    for number, stage in enumerate(planned, 1):
+        run.stage, run.title = number, stage.title
+        run.progress(0, 1)
+        try:
+            async with run.patient(stage.ids):
+                await stage.read(run)
+        except DatabaseError as error:
+            run.stop(run.wants(stage.ids), f"it stopped halfway: {error.message}")
+        run.progress(1, 1)
+    return Report(
+        conversation,
+        started,
+        time.monotonic() - clock,
+        tuple(_result(check, answers[check.id]) for check in chosen),
+    )
+
+
+def _result(check: Check, answers: Answers) -> CheckResult:
+    asked = CheckState.NOT_RUN if answers.reason else CheckState.RAN
+    return CheckResult(check, asked, answers.reason, tuple(answers.findings), answers.count)
+
+
+def _why_not(
+    check: Check,
+    stage: Stage,
+    schema: Schema,
+    conversation: ConversationId | None,
+    folders: Folders,
+    *,
+    whole_file: bool,
+) -> str:
+    """Why a check cannot be asked here; empty when it can."""
+    lacking = [need for need in check.needs if not _has(schema, need)]
+    if lacking:
+        return _not_recorded(schema, lacking[0])
+    if reason := stage.why_not(check, schema, folders):
+        return reason
+    if conversation is not None and check.scope is CheckScope.FILE:
+        return "it checks the whole database, not one conversation"
+    if stage.whole_file and not whole_file:
+        return "it reads the whole database and runs only on request"
+    return ""
+
+
+def _has(schema: Schema, need: str) -> bool:
+    table, _, column = need.partition(".")
+    return schema.has(table, column or None)
+
+
+def _not_recorded(schema: Schema, need: str) -> str:
+    table, _, column = need.partition(".")
+    if table == BOOTSTRAP and not engine_rules(schema).is_migrated:
+        return f"the engine of this file keeps no {table}"
+    since = next((tag for tag, of, name in FEATURES if of == table and name in (None, column or None)), None)
+    what = f"this file does not record {need}" if column else f"this file has no table {table}"
+    return f"{what} (it came with {since})" if since else what

@@ -12,15 +12,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.checks.asking import Run
+from lcm_core.checks.asking import Folders, Run
 from lcm_core.checks.check import BROKEN, ERROR, SUSPICIOUS, WARNING, FaultRows, Hit, Limits, Rule, hit
 from lcm_core.errors import DatabaseError, SearchUnavailableError
-from lcm_core.findings import CheckScope, FixId, RowRef
+from lcm_core.findings import Check, CheckScope, FixId, RowRef
 from lcm_core.javascript import BLANKS
 from lcm_core.records import ConversationId
 from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
+from lcm_core.store.schema import Schema
 
 MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = "summaries_fts"
@@ -175,6 +176,15 @@ CHECKS: Final[tuple[Rule[SearchTables], ...]] = (
         find=_broken_tables,
     ),
 )
+
+
+def why_not(check: Check, schema: Schema, folders: Folders) -> str:
+    """Why F4 and F6, which ask of any search table, cannot be asked."""
+    if check.id not in ("F4", "F6") or any(
+        schema.has(f"{table}_content") or schema.has(table) for table in TABLES
+    ):
+        return ""
+    return "this file has no search tables, which are optional from 0.3.0 on"
 
 
 async def read_search(run: Run) -> None:

@@ -27,13 +27,14 @@ from lcm_core.checks.check import (
     days_of,
     hit,
 )
-from lcm_core.findings import Confidence, FixId, RowRef
-from lcm_core.paths import StoredFileState, host_databases, resolve_transcript
+from lcm_core.findings import Check, Confidence, FixId, RowRef
+from lcm_core.paths import SESSIONS_IN_HOST_DATABASE, StoredFileState, resolve_transcript
 from lcm_core.records import Conversation, ConversationId
 from lcm_core.store.conversations import COLUMNS, conversation_of
 from lcm_core.store.database import Reader
 from lcm_core.store.moments import moment
 from lcm_core.store.rows import of_conversation
+from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, keeps_checkpoints
 from lcm_core.times import parse_utc
 from lcm_core.wording import counted, phrase
@@ -498,6 +499,13 @@ async def read_state(run: Run) -> None:
         run.ask(ALIKE, await _shared_messages(run, state))
 
 
+def why_not(check: Check, schema: Schema, folders: Folders) -> str:
+    """Why G6 and G7, which look for transcripts, cannot be asked."""
+    if check.id not in ("G6", "G7"):
+        return ""
+    return SESSIONS_IN_HOST_DATABASE if folders.in_host_database else folders.no_sessions
+
+
 async def _load_state(reader: Reader) -> State:
     """All conversations and what is noted about them; the transcripts are not looked for."""
     messages = await _counts(reader, "messages")
@@ -575,8 +583,7 @@ def _with_transcripts(state: State, folders: Folders) -> State:
             gone = stored.state is StoredFileState.MISSING
             checkpoint = replace(checkpoint, size=stored.size, gone=gone)
         found.append(replace(one, checkpoint=checkpoint))
-    in_database = bool(host_databases(folders.sessions))
-    return replace(state, conversations=found, in_host_database=in_database)
+    return replace(state, conversations=found, in_host_database=folders.in_host_database)
 
 
 async def _shared_messages(run: Run, state: State) -> list[Shared]:

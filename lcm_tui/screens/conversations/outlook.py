@@ -262,8 +262,9 @@ class Outlooker:
         try:
             await self._at_rest()
             seen = session.file_state
-            await imported("lcm_core.checks")
-            from lcm_core.checks import STRUCTURE, run_checks
+            await imported("lcm_core.checks.host")
+            from lcm_core.checks import STRUCTURE
+            from lcm_core.checks.host import run_checks
 
             from lcm_tui.check_settings import folders_of, limits_of
 
@@ -305,7 +306,7 @@ async def _needs(reader: Reader) -> int:
 
 def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Verdict:
     """How many findings there are by how sure they are, and how many checks were run."""
-    from lcm_core.checks import CHECKS
+    from lcm_core.checks.host import CHECKS
     from lcm_core.findings import CheckState, Confidence
 
     from lcm_tui.views.findings import can_fix

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Final
 
-from lcm_core.checks import CHECKS, STRUCTURE, TEXTS, WHOLE_FILE, run_checks
+from lcm_core.checks import STRUCTURE, WHOLE_FILE
+from lcm_core.checks.host import CHECKS, TEXTS, run_checks
 from lcm_core.findings import CheckState, Progress, Report
 from lcm_core.records import ConversationId
 from lcm_core.store.opening import FileState, file_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lcm_core.checks import CHECKS
+from lcm_core.checks.host import CHECKS
 from lcm_core.findings import Finding, RowRef
 from lcm_core.records import ContextItem, Conversation
 from lcm_core.store.context import context_items

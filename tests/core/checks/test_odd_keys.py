@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lcm_core.checks import run_checks
+from lcm_core.checks.host import run_checks
 from lcm_core.findings import Report, RowRef
 from lcm_core.store.database import Database
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.checks import CHECKS, Folders, Limits, run_checks
+from lcm_core.checks import Folders, Limits
+from lcm_core.checks.host import CHECKS, run_checks
 from lcm_core.findings import Confidence, FixId, Report, RowRef
 from lcm_core.records import ConversationId
 from lcm_core.store.database import Database

@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.checks import (
-    CHECKS,
-    Folders,
-    Limits,
-    context,
-    repetitions_of,
-    run_checks,
-    running,
-    search,
-    summaries,
-)
+from lcm_core.checks import Folders, Limits, context, repetitions_of, running, search, summaries
 from lcm_core.checks.check import Hit, hit
+from lcm_core.checks.host import CHECKS, run_checks
 from lcm_core.checks.structure import Structure
 from lcm_core.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.findings import CheckState, Confidence, Progress
@@ -92,8 +83,10 @@ async def test_only_what_was_asked_for_is_reported(database_file: DatabaseFactor
         asked = {name for name in CHECKS if name == "D14" or name.startswith("B")}
         assert {result.check.id for result in report.results} == asked
         assert "D14" in {one.check for one in report.findings()}
-        with pytest.raises(UsageError, match="no check Z9"):
+        with pytest.raises(UsageError, match=r"no check Z9; ids go from A1 to H3, .* from A to H means"):
             await run_checks(database, only={"Z9"})
+        with pytest.raises(UsageError, match=r"no check H; ids go from A1 to G20, .* from A to G means"):
+            await running.run_checks(database, only={"H"})
 
 
 async def test_an_unknown_conversation_is_an_error(database_file: DatabaseFactory) -> None:

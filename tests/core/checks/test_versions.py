@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.checks import CHECKS, Limits, run_checks
+from lcm_core.checks import Limits
+from lcm_core.checks.host import CHECKS, run_checks
 from lcm_core.findings import Confidence, Report
 from lcm_core.store.database import Database
 
