@@ -24,8 +24,9 @@ from lcm_core.ingest.host_file import (
 )
 from lcm_core.ingest.identity import entry_hash, identity_of
 from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
-from lcm_core.ingest.stored import StoredMessage, new_file_id, store_message
+from lcm_core.ingest.stored import StoredMessage, store_message
 from lcm_core.javascript import js_json, js_number, read_json, well_formed
+from lcm_core.store.files import new_file_id
 
 from tests.databases import rows
 from tests.support import with_values

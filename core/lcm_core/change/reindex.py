@@ -20,7 +20,6 @@ from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.guard import check_tables
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
 from lcm_core.change.sql_text import literal
-from lcm_core.checks.search import is_stale
 from lcm_core.engine_rules import SearchRules, engine_rules
 from lcm_core.errors import CancelledError, RefusedError
 from lcm_core.javascript import BLANKS
@@ -29,6 +28,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.opening import connect_memory
 from lcm_core.store.rows import KeyRange, range_end_sql
 from lcm_core.store.schema import Schema
+from lcm_core.store.search import is_stale
 
 #: Rows that are read and written at a time.
 PAGE = 500

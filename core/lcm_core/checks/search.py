@@ -22,13 +22,13 @@ from lcm_core.store.connecting import Row
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
 from lcm_core.store.schema import Schema
+from lcm_core.store.search import is_stale
 
 MESSAGES: Final = "messages_fts"
 SUMMARIES: Final = "summaries_fts"
 CJK: Final = "summaries_fts_cjk"
 TABLES: Final = (MESSAGES, SUMMARIES, CJK)
 _SHADOWS: Final = ("data", "idx", "content", "docsize", "config")
-_REFERENCES: Final = ("[LCM File:", "[LCM Tool Output:", "[LCM Raw Payload:", "[User image:", "[Tool image:")
 _CJK_TABLE: Final = "the search table for Chinese, Japanese and Korean"
 #: Ids that one transaction compares.
 _STEP: Final = 5_000
@@ -63,16 +63,6 @@ class SearchTables:
         self.messages = Differences(limits)
         self.summaries = Differences(limits)
         self.cjk = Differences(limits)
-
-
-def is_stale(text: str, searched: str) -> bool:
-    """Whether a search row holds something else than its message.
-
-    Of a message that refers to a file only the head and the exploration summary are searched (0.10 on).
-    """
-    if text.lstrip().startswith(_REFERENCES) or any(f"\n{one}" in text for one in _REFERENCES):
-        return not all(line.strip() in text for line in searched.splitlines())
-    return True
 
 
 def _differs(

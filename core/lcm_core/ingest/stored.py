@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from lcm_core.ingest.payloads import NewId, Payload, take_out
 from lcm_core.ingest.skipping import Skipped, has_failed, is_mirror, is_runtime_context, stored_role
 from lcm_core.javascript import Json, JsonObject, js_json, well_formed
 from lcm_core.records import MessageId, MessagePart
+from lcm_core.store.files import new_file_id
 from lcm_core.tokens import estimate_weighted
 
 
@@ -38,11 +38,6 @@ class StoredMessage:
     payloads: tuple[Payload, ...]
     may_mirror: bool = False  #: not stored behind the answer that it repeats
     is_reasoned: bool = False  #: it holds reasoning: a copy of it is not stored
-
-
-def new_file_id() -> str:
-    """``file_`` and 16 random hexadecimal digits."""
-    return f"file_{secrets.token_hex(8)}"
 
 
 def store_message(

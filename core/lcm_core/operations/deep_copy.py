@@ -25,12 +25,12 @@ from lcm_core.change.breaks import line_key, message_key, summary_key
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, insertion
 from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.errors import RefusedError
-from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.rows import new_summary_id, pages
 from lcm_core.records import ConversationId, Edge, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
+from lcm_core.store.files import new_file_id
 from lcm_core.store.ownership import UNIQUE_COLUMNS, entries_noted, values_taken
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.state import GAPS, REPLAY_KEYS

@@ -38,7 +38,6 @@ from lcm_core.change.plan import (
 )
 from lcm_core.dag.graph import PlainNode, SummaryGraph
 from lcm_core.errors import DatabaseError, RefusedError
-from lcm_core.ingest.stored import new_file_id
 from lcm_core.operations.conversation_file import ConversationFile, FileRow
 from lcm_core.operations.deep_copy import refer
 from lcm_core.operations.prune import CAUSE
@@ -46,6 +45,7 @@ from lcm_core.operations.rows import new_summary_id, update
 from lcm_core.records import Edge, SummaryId
 from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
+from lcm_core.store.files import new_file_id
 from lcm_core.store.rows import ids_taken, rows_by
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS

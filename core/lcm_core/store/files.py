@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -140,3 +141,8 @@ async def files_by_id(reader: Reader, file_ids: Sequence[str]) -> dict[str, Larg
         file_ids,
     )
     return {row["file_id"]: file_of(row) for row in rows}
+
+
+def new_file_id() -> str:
+    """``file_`` and 16 random hexadecimal digits."""
+    return f"file_{secrets.token_hex(8)}"

@@ -25,6 +25,8 @@ from lcm_core.times import iso_z
 _NOT_OF_A_TABLE: Final = (
     *("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_BUSY", "SQLITE_INTERRUPT", "SQLITE_NOTADB"),
 )
+#: How references to stored files begin.
+_REFERENCES: Final = ("[LCM File:", "[LCM Tool Output:", "[LCM Raw Payload:", "[User image:", "[Tool image:")
 
 
 class Order(StrEnum):
@@ -195,6 +197,16 @@ def has_search_table(db: Rows, schema: Schema) -> bool:
     except sqlite3.Error as error:
         _raise_unless_of_a_table(error)
         return False
+
+
+def is_stale(text: str, searched: str) -> bool:
+    """Whether a search row holds something else than its message.
+
+    Of a message that refers to a file only the head and the exploration summary are searched (0.10 on).
+    """
+    if text.lstrip().startswith(_REFERENCES) or any(f"\n{one}" in text for one in _REFERENCES):
+        return not all(line.strip() in text for line in searched.splitlines())
+    return True
 
 
 class _Table:

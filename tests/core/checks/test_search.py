@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.checks.search import is_stale
+from lcm_core.store.search import is_stale
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
