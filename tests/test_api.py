@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from lcm_core import api
+from lcm_core.recall import program
 
 from lcm_tui.demo import unpack_demo
 from tests.databases import connect
@@ -49,7 +51,8 @@ def test_the_examples_print_what_the_page_says_and_load_no_terminal(database: Pa
 def test_the_core_is_loaded_when_it_is_used():
     assert not any(name.startswith("lcm_core.") for name in modules_after_importing("lcm_core"))
     later = {
-        f"lcm_core.{name}" for name in ("assemble", "change", "dag", "engine", "operations", "summarize")
+        f"lcm_core.{name}"
+        for name in ("assemble", "change", "dag", "engine", "operations", "recall", "summarize")
     }
     assert modules_after_importing("lcm_core.api").isdisjoint(later)
 
@@ -59,6 +62,24 @@ def test_a_public_name_is_there_says_what_it_is_and_stands_on_the_page(name: str
     value = getattr(api, name)
     assert inspect.getdoc(value)
     assert f"`{name}`" in PAGE
+
+
+ELSEWHERE = [
+    (module, name)
+    for module, names in re.findall(r"^\| `(lcm_\w+\.[\w.]+)` \| (.*) \|$", PAGE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)`", names)
+]
+
+
+@pytest.mark.parametrize(("module", "name"), ELSEWHERE)
+def test_a_name_from_elsewhere_is_there_and_says_what_it_is(module: str, name: str):
+    value = getattr(import_module(module), name)
+    assert isinstance(value, str | tuple) or inspect.getdoc(value)
+
+
+def test_the_page_names_every_function_that_recalls():
+    asked = {name for name, value in vars(program).items() if inspect.iscoroutinefunction(value)}
+    assert asked == {name for module, name in ELSEWHERE if module == program.__name__}
 
 
 def test_type_checkers_see_each_name_where_it_is_loaded_from():

@@ -1,7 +1,7 @@
-"""The interface for programs (docs/python.md): the only documented entry; all other modules may change.
+"""The interface for programs (docs/python.md): what that page names is documented; all else may change.
 
 `LcmDatabase` reads a database, shows what a model receives, and plans, previews, commits and undoes changes.
-`Engine` keeps an agent's memory. Both need no terminal. Each name is loaded when it is first used.
+It needs no terminal. Each name is loaded when it is first used.
 
 Units: tokens are the engine's estimates (docs/engine/tokens.md), times are UTC, ordinals count from 0 and
 ``seq`` from 1 (docs/format.md, "Numbering"). Every error is an `LcmError`: one sentence, a ``code`` for
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from lcm_core.change.undo import plan_redo, plan_undo, plan_undo_batch, plan_undo_with_later
     from lcm_core.checks import Folders, Limits
     from lcm_core.dag.graph import SummaryGraph
-    from lcm_core.engine import Engine, RuntimeModel, Session
     from lcm_core.findings import Confidence, Finding, Report
     from lcm_core.focus_view import BriefEntry
     from lcm_core.operations.conversation_file import Exported
@@ -69,13 +68,6 @@ if TYPE_CHECKING:
     from lcm_core.operations.prune import plan_archive
     from lcm_core.operations.repair import BadKind, RepairList
     from lcm_core.operations.transplant import plan_transplant
-    from lcm_core.recall.answer import ToolAnswer
-    from lcm_core.recall.asking import Asked, AskLimits
-    from lcm_core.recall.declared import RECALL_BLOCK, RECALL_TOOLS, RecallTool
-    from lcm_core.recall.find import Found
-    from lcm_core.recall.grants import Grants
-    from lcm_core.recall.levels import Level
-    from lcm_core.recall.read import Page, Verdict
     from lcm_core.settings.engine import EngineSettings
     from lcm_core.settings.resolve import Options, Settings, resolve
     from lcm_core.summarize.models.extractive import ExtractiveSummarizer
@@ -84,10 +76,6 @@ if TYPE_CHECKING:
     from lcm_core.summarize.request import Summarizer
 
 __all__ = [
-    "RECALL_BLOCK",
-    "RECALL_TOOLS",
-    "AskLimits",
-    "Asked",
     "Assembled",
     "Backup",
     "BadKind",
@@ -103,18 +91,14 @@ __all__ = [
     "DatabaseError",
     "DatabaseMissingError",
     "Draft",
-    "Engine",
     "EngineSettings",
     "ExitCode",
     "Exported",
     "ExtractiveSummarizer",
     "Finding",
     "Folders",
-    "Found",
-    "Grants",
     "LcmDatabase",
     "LcmError",
-    "Level",
     "Limits",
     "Message",
     "MessageId",
@@ -125,18 +109,14 @@ __all__ = [
     "NotFoundError",
     "Operation",
     "Options",
-    "Page",
     "Plan",
     "Planned",
     "Preview",
-    "RecallTool",
     "RefusedError",
     "RepairList",
     "Report",
     "RestorePreview",
     "Restored",
-    "RuntimeModel",
-    "Session",
     "Settings",
     "StalePlanError",
     "Summarizer",
@@ -144,9 +124,7 @@ __all__ = [
     "SummaryGraph",
     "SummaryId",
     "SummaryText",
-    "ToolAnswer",
     "UsageError",
-    "Verdict",
     "api_request",
     "limits_of",
     "migrate",
@@ -184,7 +162,6 @@ _LATER: Final = {
     "lcm_core.change.undo": "plan_redo plan_undo plan_undo_batch plan_undo_with_later",
     "lcm_core.checks": "Folders Limits",
     "lcm_core.dag.graph": "SummaryGraph",
-    "lcm_core.engine": "Engine RuntimeModel Session",
     "lcm_core.findings": "Confidence Finding Report",
     "lcm_core.focus_view": "BriefEntry",
     "lcm_core.operations.conversation_file": "Exported",
@@ -197,13 +174,6 @@ _LATER: Final = {
     "lcm_core.operations.prune": "plan_archive",
     "lcm_core.operations.repair": "BadKind RepairList",
     "lcm_core.operations.transplant": "plan_transplant",
-    "lcm_core.recall.answer": "ToolAnswer",
-    "lcm_core.recall.asking": "AskLimits Asked",
-    "lcm_core.recall.declared": "RECALL_BLOCK RECALL_TOOLS RecallTool",
-    "lcm_core.recall.find": "Found",
-    "lcm_core.recall.grants": "Grants",
-    "lcm_core.recall.levels": "Level",
-    "lcm_core.recall.read": "Page Verdict",
     "lcm_core.settings.engine": "EngineSettings",
     "lcm_core.settings.resolve": "Options Settings resolve",
     "lcm_core.summarize.models.extractive": "ExtractiveSummarizer",

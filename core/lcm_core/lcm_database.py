@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeAlias
 
 from lcm_core.errors import UsageError
 from lcm_core.records import (
@@ -20,7 +20,6 @@ from lcm_core.records import (
     SummaryId,
     SummaryText,
 )
-from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 
@@ -34,19 +33,19 @@ if TYPE_CHECKING:
     from lcm_core.change.planning import Planned
     from lcm_core.checks import Folders, Limits, Stage
     from lcm_core.dag.graph import SummaryGraph
+    from lcm_core.engine_rules import EngineRules
     from lcm_core.findings import Finding, Report
     from lcm_core.focus_view import BriefEntry
     from lcm_core.operations.conversation_file import Exported
     from lcm_core.operations.drafting.draft import Draft
     from lcm_core.operations.repair import BadKind, RepairList
-    from lcm_core.recall.asking import Asked, AskLimits
-    from lcm_core.recall.find import Found
-    from lcm_core.recall.levels import Level
-    from lcm_core.recall.read import Page, Verdict
-    from lcm_core.recall.settings import RecallSettings
     from lcm_core.settings.engine import EngineSettings
-    from lcm_core.summarize.replies import Model
     from lcm_core.summarize.request import Summarizer
+
+    #: What history says of a prompt, put before an assembled context.
+    Cue: TypeAlias = Callable[
+        [Reader, ConversationId, Assembled, str | None, EngineRules, datetime], Awaitable[Assembled]
+    ]
 
 P = ParamSpec("P")
 
@@ -83,9 +82,9 @@ class LcmDatabase:
     """
 
     def __init__(self, database: Database, settings: EngineSettings, large_files: Path | None = None) -> None:
-        self._database = database
-        self._settings = settings
-        self._large_files = large_files
+        self.database = database  #: what reads it, one function in one transaction
+        self.settings = settings
+        self.large_files = large_files or database.path.parent / "lcm-files"  #: the folder of its large files
 
     @classmethod
     async def open(
@@ -99,8 +98,7 @@ class LcmDatabase:
         """Open an existing file; this never creates one.
 
         *settings*: the operator's settings of the engine (`resolve` reads them); None: the defaults.
-        *large_files*: the folder of the large files, which `search` reads too; None: ``lcm-files`` beside the
-        database.
+        *large_files*: the folder of the large files; None: ``lcm-files`` beside the database.
         *busy_seconds*: how long to wait for the lock of another process.
 
         Raises:
@@ -122,12 +120,12 @@ class LcmDatabase:
 
     async def close(self) -> None:
         """Close the file and interrupt running reads."""
-        await self._database.close()
+        await self.database.close()
 
     @property
     def path(self) -> Path:
         """The path of the file."""
-        return self._database.path
+        return self.database.path
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -135,7 +133,7 @@ class LcmDatabase:
         """All conversations, also archived ones, the newest activity first."""
         from lcm_core.store.conversations import list_conversations
 
-        return [one.conversation for one in await self._database.read(list_conversations)]
+        return [one.conversation for one in await self.database.read(list_conversations)]
 
     async def conversation(self, wanted: int | str) -> Conversation:
         """One conversation, by its id or session key. A key selects the active conversation, else the newest.
@@ -146,8 +144,8 @@ class LcmDatabase:
         from lcm_core.store.conversations import find_by_session_key, get_conversation
 
         if isinstance(wanted, str):
-            return await self._database.read(find_by_session_key, wanted)
-        return await self._database.read(get_conversation, wanted)
+            return await self.database.read(find_by_session_key, wanted)
+        return await self.database.read(get_conversation, wanted)
 
     async def messages(
         self, conversation_id: ConversationId, *, from_seq: int | None = None, limit: int = 200
@@ -161,14 +159,14 @@ class LcmDatabase:
         """
         if limit < 1:
             raise UsageError(f"A page has at least 1 message, not {limit:,}.", details={"limit": limit})
-        return await self._database.read(_messages, conversation_id, from_seq, min(limit, _MOST_ROWS))
+        return await self.database.read(_messages, conversation_id, from_seq, min(limit, _MOST_ROWS))
 
     async def parts(self, message_ids: Sequence[MessageId]) -> dict[MessageId, list[MessagePart]]:
         """The parts of messages, each message's in order; messages without parts are left out."""
         from lcm_core.store.messages import message_parts
 
         found: dict[MessageId, list[MessagePart]] = {}
-        for part in await self._database.read(message_parts, message_ids):
+        for part in await self.database.read(message_parts, message_ids):
             found.setdefault(part.message_id, []).append(part)
         return found
 
@@ -179,36 +177,43 @@ class LcmDatabase:
         """
         from lcm_core.store.summaries import load_graph
 
-        return await self._database.read(load_graph, conversation_id)
+        return await self.database.read(load_graph, conversation_id)
 
     async def summaries(self, summary_ids: Iterable[SummaryId]) -> list[SummaryText]:
         """Summaries with their texts, in the given order; ids that do not exist are left out."""
         from lcm_core.store.summaries import texts_of
 
-        return await self._database.read(texts_of, list(summary_ids))
+        return await self.database.read(texts_of, list(summary_ids))
 
     async def source_messages(self, summary_id: SummaryId) -> list[Message]:
         """The source messages of a leaf, in order; none for a condensed summary."""
         from lcm_core.store.summaries import source_messages_of
 
-        return await self._database.read(source_messages_of, summary_id)
+        return await self.database.read(source_messages_of, summary_id)
 
     async def context(self, conversation_id: ConversationId) -> list[ContextItem]:
         """The items of a conversation's context in order, including items whose row is missing."""
         from lcm_core.store.context import context_items
 
-        return list(await self._database.read(context_items, conversation_id))
+        return list(await self.database.read(context_items, conversation_id))
 
     # -- what is sent ------------------------------------------------------------------------------------
 
     async def assemble(
-        self, conversation_id: ConversationId, *, budget: int, prompt: str | None = None, clamp: bool = True
+        self,
+        conversation_id: ConversationId,
+        *,
+        budget: int,
+        prompt: str | None = None,
+        clamp: bool = True,
+        cue: Cue | None = None,
     ) -> Assembled:
         """What the model receives of a conversation under *budget* tokens, and why the rest is left out.
 
         Source: docs/engine/assembly.md. *prompt*: the user's message. It selects among older items if the
-        engine of this file does that, and a recall cue for an identifier in it may come first. *clamp* False
-        skips the engine's last step. `api_request` makes a request of the result.
+        engine of this file does that. *clamp* False skips the engine's last step. *cue*: what puts the recall
+        cue for an identifier of the prompt first; None: nothing does. `api_request` makes a request of the
+        result.
 
         Raises:
             UsageError: *budget* is less than 1.
@@ -216,159 +221,29 @@ class LcmDatabase:
         """
         from lcm_core.assembly import assemble_context, settings_for
         from lcm_core.engine_rules import engine_rules
-        from lcm_core.recall.cueing import with_cue
         from lcm_core.thresholds import settings_for_session
 
         if budget < 1:
             raise UsageError(f"A budget is at least 1 token, not {budget:,}.", details={"budget": budget})
         session_key = (await self.conversation(conversation_id)).session_key
-        engine = settings_for_session(self._settings, session_key)
+        engine = settings_for_session(self.settings, session_key)
         settings = settings_for(engine, budget, prompt, clamp=clamp)
 
         async def load(reader: Reader) -> Assembled:
             found = await assemble_context(reader, conversation_id, settings, zone=self._zone())
+            if cue is None:
+                return found
             rules = engine_rules(reader.schema)
-            return await with_cue(reader, conversation_id, found, prompt, rules, datetime.now(UTC))
+            return await cue(reader, conversation_id, found, prompt, rules, datetime.now(UTC))
 
-        return await self._database.read(load)
+        return await self.database.read(load)
 
     def _zone(self) -> tzinfo | None:
         """The time zone in the engine's settings; None: the zone of this machine."""
         from zoneinfo import ZoneInfo
 
-        name = self._settings.timezone.value
+        name = self.settings.timezone.value
         return None if name is None else ZoneInfo(name)
-
-    # -- searching ---------------------------------------------------------------------------------------
-
-    async def search(
-        self,
-        query: str,
-        *,
-        conversations: Collection[ConversationId] | None = None,
-        limit: int = 20,
-        offset: int = 0,
-    ) -> Found:
-        """Search messages with their tool calls, summaries, focus briefs and large files.
-
-        A hit contains every word of *query* (docs/recall.md, "Queries"); the result says what was searched.
-        *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
-
-        Raises:
-            UsageError: the query is empty or too long, *limit* is less than 1, or *offset* less than 0.
-        """
-        from lcm_core.recall.find import search
-        from lcm_core.recall.terms import parse
-        from lcm_core.store.searched import Filter
-
-        if limit < 1 or offset < 0:
-            raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
-        asked = parse(query)
-        wanted = Filter(None if conversations is None else tuple(conversations))
-
-        async def load(reader: Reader) -> Found:
-            return await reader.run(
-                search, reader.schema, asked, wanted, self._recalling(), limit=limit, offset=offset
-            )
-
-        return await self._database.read(load)
-
-    async def expand(
-        self,
-        name: str,
-        *,
-        tokens: int = 4_000,
-        cursor: str | None = None,
-        level: int | None = None,
-        conversations: Collection[ConversationId] | None = None,
-    ) -> Page:
-        """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
-
-        *cursor*: from the previous page. *level*: only the texts of this level of a summary, as `levels`
-        numbers them; None: all of them. *conversations*: read only these; None: all.
-
-        Raises:
-            NotFoundError: the id or the level does not exist.
-            UsageError: the cursor is not valid.
-        """
-        from lcm_core.recall.levels import level_of, levels_below, read_level
-        from lcm_core.recall.read import read_below
-
-        def read(rows: Rows, schema: Schema) -> Page:
-            if level is not None:
-                found = level_of(levels_below(rows, schema, name, conversations), level, name)
-                return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
-            return read_below(
-                rows,
-                schema,
-                name,
-                self._recalling(),
-                tokens=tokens,
-                cursor=cursor,
-                within=conversations,
-            )
-
-        async def load(reader: Reader) -> Page:
-            return await reader.run(read, reader.schema)
-
-        return await self._database.read(load)
-
-    async def levels(
-        self, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
-    ) -> tuple[Level, ...]:
-        """The levels below a summary, without texts (docs/recall.md, "Level by level").
-
-        Level 0 is the summary itself. *conversations*: rows of others count as missing; None: all count.
-
-        Raises:
-            NotFoundError: the summary does not exist.
-        """
-        from lcm_core.recall.levels import levels_below
-
-        async def load(reader: Reader) -> tuple[Level, ...]:
-            return await reader.run(levels_below, reader.schema, summary_id, conversations)
-
-        return await self._database.read(load)
-
-    async def verify(self, citation: str) -> Verdict:
-        """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
-
-        Raises:
-            UsageError: it is not a citation.
-        """
-        from lcm_core.recall.read import verify
-
-        async def load(reader: Reader) -> Verdict:
-            return (await reader.run(verify, reader.schema, citation, self._recalling()))[0]
-
-        return await self._database.read(load)
-
-    async def ask(
-        self,
-        question: str,
-        model: Model | None = None,
-        *,
-        conversations: Collection[ConversationId] | None = None,
-        limits: AskLimits | None = None,
-    ) -> Asked:
-        """The evidence for a question, and the answer of a *model* from it; None: no model is called.
-
-        The model receives passages of the database and may request more, within *conversations* (None: all)
-        and *limits*. Its citations are checked. If it gives no answer, ``failed`` of the result says why, and
-        the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
-        """
-        from lcm_core.recall.asking import AskLimits, Inquiry
-
-        within = None if conversations is None else tuple(conversations)
-        inquiry = Inquiry(self._database, self._recalling(), question, limits or AskLimits(), within)
-        await inquiry.gather(for_model=model is not None)
-        return inquiry.evidence if model is None else await inquiry.ask(model)
-
-    def _recalling(self) -> RecallSettings:
-        from lcm_core.recall.settings import engine_recall
-
-        beside = self.path.parent
-        return engine_recall(self._settings, self._large_files or beside / "lcm-files", beside)
 
     # -- focus briefs -------------------------------------------------------------------------------------
 
@@ -382,7 +257,7 @@ class LcmDatabase:
         async def load(reader: Reader) -> tuple[BriefEntry, ...]:
             return await load_briefs(reader, conversation_id)
 
-        return await self._database.read(load)
+        return await self.database.read(load)
 
     # -- checking ----------------------------------------------------------------------------------------
 
@@ -407,12 +282,12 @@ class LcmDatabase:
         from lcm_core.checks import STAGES, run_checks
 
         return await run_checks(
-            self._database,
+            self.database,
             conversation=conversation_id,
             only=only,
             folders=folders,
             stages=STAGES if stages is None else stages,
-            limits=limits_of(self._settings, self._database.schema),
+            limits=limits_of(self.settings, self.database.schema),
         )
 
     # -- changing ----------------------------------------------------------------------------------------
@@ -437,7 +312,7 @@ class LcmDatabase:
         async def planner(reader: Reader) -> Plan | Sequence[Plan]:
             return await operation(reader, *args, **kwargs)
 
-        return await self._database.read(plan_for, planner)
+        return await self.database.read(plan_for, planner)
 
     async def plan_fixes(self, findings: Iterable[Finding]) -> Planned:
         """One plan for the fixes of some findings; findings without a fix are left alone.
@@ -450,7 +325,7 @@ class LcmDatabase:
         chosen = list(findings)
 
         async def planner(reader: Reader) -> Sequence[Plan]:
-            fixes = await plan_fixes(reader, chosen, limits=limits_of(self._settings, reader.schema))
+            fixes = await plan_fixes(reader, chosen, limits=limits_of(self.settings, reader.schema))
             return (fixes.plan,) if fixes.plan else ()
 
         return await self.plan(planner)
@@ -486,7 +361,7 @@ class LcmDatabase:
         from lcm_core.operations.conversation_file import export_conversation
 
         found = await self.conversation(conversation_id)
-        return await self._database.read(export_conversation, found, folder, self.path)
+        return await self.database.read(export_conversation, found, folder, self.path)
 
     # -- other texts -------------------------------------------------------------------------------------
 
@@ -504,7 +379,7 @@ class LcmDatabase:
         from lcm_core.operations.repair import SURE, find_repair
 
         await self.conversation(conversation_id)
-        return await self._database.read(find_repair, conversation_id, kinds=SURE if kinds is None else kinds)
+        return await self.database.read(find_repair, conversation_id, kinds=SURE if kinds is None else kinds)
 
     async def draft(
         self, summary_id: SummaryId, summarizer: Summarizer, *, previous: bool = True
@@ -522,8 +397,8 @@ class LcmDatabase:
         """
         from lcm_core.operations.drafting.draft import draft_setting, draft_summary, read_material
 
-        setting = draft_setting(self._database.schema, self._settings, self._zone(), previous=previous)
-        material = await self._database.read(
+        setting = draft_setting(self.database.schema, self.settings, self._zone(), previous=previous)
+        material = await self.database.read(
             read_material, summary_id, setting.rendering, with_previous=previous
         )
         return await draft_summary(summarizer, material, setting)
@@ -546,7 +421,7 @@ class LcmDatabase:
         from lcm_core.store.summaries import get_summary
 
         draft = None if isinstance(text, str) else text
-        setting = draft_setting(self._database.schema, self._settings, self._zone())
+        setting = draft_setting(self.database.schema, self.settings, self._zone())
 
         async def planner(reader: Reader) -> Plan:
             found = await get_summary(reader, summary_id)
@@ -586,7 +461,7 @@ class LcmDatabase:
         """
         from lcm_core.change.migrate import plan_migration
 
-        return await self._database.read(plan_migration)
+        return await self.database.read(plan_migration)
 
     # -- committing --------------------------------------------------------------------------------------
 
@@ -604,7 +479,7 @@ class LcmDatabase:
         """
         from lcm_core.change.commit import commit_plan
 
-        return [await commit_plan(self._database, plan, wait=wait) for plan in planned.plans]
+        return [await commit_plan(self.database, plan, wait=wait) for plan in planned.plans]
 
     async def history(self, *, limit: int = 50) -> list[Operation]:
         """The changes made with this package, newest first, at most *limit*.
@@ -616,7 +491,7 @@ class LcmDatabase:
         async def load(reader: Reader) -> list[Operation]:
             return await reader.run(operations, limit=max(0, min(limit, _MOST_ROWS)))
 
-        return await self._database.read(load)
+        return await self.database.read(load)
 
 
 async def _messages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lcm_core.api import LcmDatabase
 from lcm_core.assemble.message import OriginKind
 from lcm_core.assemble.result import Assembled
 from lcm_core.assembly import assemble_context, settings_for
@@ -60,6 +61,14 @@ async def test_what_history_says_of_an_identifier_stands_first_and_is_counted(me
     assert cued.sent_tokens == sum(cued.weights) == plain.sent_tokens + cued.weights[0]
     assert cued.metadata.estimated_tokens == cued.sent_tokens
     assert cued.messages_hash != plain.messages_hash
+
+
+async def test_a_program_that_passes_it_sees_it_first(memory: Path) -> None:
+    async with await LcmDatabase.open(memory) as database:
+        plain = await database.assemble(ONE, budget=4_000, prompt=PROMPT)
+        cued = await database.assemble(ONE, budget=4_000, prompt=PROMPT, cue=with_cue)
+    assert cued.messages[0].origin.kind is OriginKind.CUE
+    assert cued.messages[1:] == plain.messages
 
 
 async def test_there_is_no_cue_without_a_reason_or_without_room(memory: Path) -> None:
