@@ -2,7 +2,7 @@
 .PHONY: help demo test test-long lint format bench pictures reference lock clean
 
 BIN := .venv/bin
-PACKAGES := lcm_tui core/lcm_core prompts/lcm_prompts
+PACKAGES := lcm_tui core/lcm_core core/lcm_host core/lcm_recall core/lcm_remnic prompts/lcm_prompts
 # Tests of screens wait a good deal: four workers for two cores. Each takes a row of files (worksteal), so that what
 # the tests of a file share is made once.
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) * 2 )))

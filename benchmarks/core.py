@@ -25,20 +25,18 @@ from datetime import UTC
 from pathlib import Path
 from statistics import median
 
-from lcm_core.assembly import assemble_context, settings_for
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo
-from lcm_core.engine import Engine
-from lcm_core.operations.appending import Session
-from lcm_core.operations.compaction.forecast import forecast_passes
-from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.operations.compaction.run import compaction_setting
-from lcm_core.operations.compaction.sweep import Mode, operation_of
+from lcm_core.operations.assembly import assemble_context, settings_for
+from lcm_core.operations.compact import compaction_setting, forecast_passes, load_for_compaction
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
+from lcm_core.operations.selection import Mode, operation_of
 from lcm_core.store.database import Database
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
 
 from benchmarks import report
 from benchmarks.generate import LARGEST, database

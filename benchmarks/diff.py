@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from lcm_core.diff import compare_lines, edits_between
+from lcm_core.base.diff import compare_lines, edits_between
 
 T = TypeVar("T")
 _SIZES = (200, 2_000, 5_000, 20_000)

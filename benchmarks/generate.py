@@ -19,7 +19,7 @@ from benchmarks.passages import Pool, output, prose
 from benchmarks.rows import MESSAGE_SQL, PART_SQL, MessageRow, PartRow, Rows, Session
 from benchmarks.shapes import Layout, Shape, layouts
 from benchmarks.summaries import SUMMARY_SQL, History, Node, SummaryRow, nodes
-from lcm_tui.demo import unpack_demo
+from lcm_tui.cli.demo import unpack_demo
 
 FORMAT = 1  #: counts up when the same shape would give other rows
 FOLDER = Path(__file__).parent / "out"

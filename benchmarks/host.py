@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from lcm_core.host.listing import list_sessions
-from lcm_core.host.reading import open_session
+from lcm_host.reading import open_session
+from lcm_host.sessions import list_sessions
 
 from tests.core.host_home import START_MS, AgentFolder
 from tests.databases import new_database

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from lcm_core.settings import Options, resolve
+from lcm_core.base.settings import Options, resolve
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
-from lcm_tui.cli import main as run
-from lcm_tui.data_screen import DataScreen
-from lcm_tui.demo import unpack_demo
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.cli.demo import unpack_demo
+from lcm_tui.cli.main import main as run
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.frame import DataScreen
 
 BAR_SECONDS = 10.0
 ITEMS = 500_000

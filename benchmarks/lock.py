@@ -26,25 +26,23 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+from lcm_core.base.findings import Confidence, Finding, FixId, RowRef
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import Committed, commit
+from lcm_core.change.place import Step
 from lcm_core.change.plan import CONTEXT, Cells, Plan, RowChange, Splice
-from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import Preview, preview_plan
+from lcm_core.change.preview import Preview, as_one_plan, preview_plan
 from lcm_core.change.search_index import indexed_text
 from lcm_core.change.undo import plan_undo
-from lcm_core.change.verify import Step
-from lcm_core.engine_rules import engine_rules
-from lcm_core.findings import Confidence, Finding, FixId, RowRef
-from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
+from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.fix.planning import plan_fixes
-from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
+from lcm_core.operations.fixing import plan_fixes
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.schema import Schema
 
 from benchmarks import report

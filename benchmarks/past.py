@@ -16,18 +16,18 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from lcm_core.assembly import assemble_context, settings_for
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.settings import Options, resolve
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, Plan, RowChange
-from lcm_core.context_view import KnownContext, read_context
-from lcm_core.engine_rules import engine_rules
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.past.database import Past
-from lcm_core.past.point import Point
-from lcm_core.past.reading import operations_on
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.settings import Options, resolve
+from lcm_core.operations.past import operations_on
+from lcm_core.operations.past_overlay import Past
+from lcm_core.operations.past_point import Point
 from lcm_core.store import lineage
+from lcm_core.store.context_view import KnownContext, read_context
 from lcm_core.store.database import Database, Reader
 
 from benchmarks.generate import FOLDER, LARGEST, database

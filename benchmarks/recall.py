@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lcm_core.recall.find import search
-from lcm_core.recall.respelling import respelled
-from lcm_core.recall.settings import RecallSettings
-from lcm_core.recall.spellings import KnownWords
-from lcm_core.recall.terms import parse
-from lcm_core.recall.tools import RecallTools
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.searched import Filter
+from lcm_core.store.search import Filter
+from lcm_recall.queries import RecallSettings
+from lcm_recall.search import respelled, search
+from lcm_recall.terms import KnownWords, parse
+from lcm_recall.tools import RecallTools
 
 from benchmarks.generate import stamp, write
 from benchmarks.shapes import TINY

@@ -22,23 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lcm_core.javascript import Json
-from lcm_core.recall.find import Found, Progress
-from lcm_core.recall.indexing import IndexUse, index_of, make_index
-from lcm_core.recall.live import search_live
-from lcm_core.recall.settings import RecallSettings
-from lcm_core.recall.spellings import KnownWords
-from lcm_core.recall.terms import parse
+from lcm_core.base.javascript import Json
 from lcm_core.store.database import Database
-from lcm_core.store.searched import Filter
+from lcm_core.store.search import Filter
+from lcm_recall.queries import RecallSettings
+from lcm_recall.search import Found, IndexUse, Progress, index_of, make_index, search_live
+from lcm_recall.terms import KnownWords, parse
 
-import lcm_tui.app  # noqa: F401 - the memory of a search is counted on top of the app's own start
 from benchmarks.generate import database
 from benchmarks.measure import warm
 from benchmarks.shapes import MANY_CONVERSATIONS, TINY
-from lcm_tui.mcp.memory import Memory
-from lcm_tui.mcp.scope import Allowed
-from lcm_tui.mcp.tools import call
+from lcm_tui.mcp.tools import Allowed, Memory, call
 
 #: Hits that the screen lists.
 _SHOWN: Final = 200

@@ -20,8 +20,8 @@ def main() -> int:
     if own:
         signal.signal(signal.SIGINT, _leave)
     gc.disable()  # what an import makes lives on: to look through it for garbage took a tenth of its time
-    from lcm_tui.cli import failures
-    from lcm_tui.cli import main as run
+    from lcm_tui.cli import presentation as failures
+    from lcm_tui.cli.main import main as run
 
     gc.freeze()
     gc.enable()

@@ -3,40 +3,360 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, assert_never
 
-from lcm_core.errors import LcmError
-from lcm_core.settings import Problem, Settings
+from lcm_core.base.errors import LcmError
+from lcm_core.base.setting_values import Problem
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import abridged, safe_text
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access
-from lcm_core.text import abridged, safe_text
 from textual import events
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 
-from lcm_tui import terminal
-from lcm_tui.dialogs.dialog import Dialog
-from lcm_tui.frame import DONE_SECONDS, CommandScreen
-from lcm_tui.keymap import key_problems, textual_keys
-from lcm_tui.places import Place
-from lcm_tui.registry import screen_for
-from lcm_tui.remembered import Remembered, read_shares, remembered_path
-from lcm_tui.session import Session
-from lcm_tui.terminal import TerminalApp
-from lcm_tui.typed_ahead import Handled, TypedAhead
-from lcm_tui.warm_up import WarmUp
+from lcm_tui.kit import places, terminal
+from lcm_tui.kit.commands import key_problems, textual_keys
+from lcm_tui.kit.dialog import Dialog
+from lcm_tui.kit.places import Place
+from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_path
+from lcm_tui.kit.terminal import Handled, TerminalApp, TypedAhead
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
+
+# -- registry -------------------------------------------------------------------------------------------
+# Which screen shows a place: the one module that knows all screens, and imports each when it is opened.
 
 log = logging.getLogger(__name__)
+
+
+def screen_for(place: places.Place, session: Session) -> Screen[None]:
+    """The screen that shows *place*, not mounted yet."""
+    match place:
+        case places.Preview() | places.Import() | places.Deletion() | places.Earlier():
+            return _by_another(place, session)
+        case places.TransplantTarget():
+            from lcm_tui.screens.transplanting import TargetScreen
+
+            return TargetScreen(place.source, place.done)
+        case places.Compaction():
+            from lcm_tui.screens.compacting import CompactingScreen
+
+            return CompactingScreen(place.conversation, place.batch)
+        case places.Drafting() | places.Review() | places.BriefDraft() | places.Editor() | places.Source():
+            return _drafting(place)
+        case places.Health():
+            from lcm_tui.screens.health import HealthScreen
+
+            return HealthScreen(place.conversation, only=place.only)
+        case places.History():
+            from lcm_tui.screens.history import HistoryScreen
+
+            return HistoryScreen(place.conversation, only=place.only)
+        case places.Engine():
+            from lcm_tui.screens.engine import EngineScreen
+
+            return EngineScreen(place.conversation)
+        case places.OneOperation():
+            from lcm_tui.screens.history import OperationScreen
+
+            return OperationScreen(place.operation)
+        case (
+            places.Messages()
+            | places.Context()
+            | places.Summaries()
+            | places.CoverageMap()
+            | places.Expansion()
+            | places.Previous()
+            | places.Files()
+            | places.Briefs()
+            | places.Snapshots()
+        ):
+            return _of_conversation(place)
+        case _:
+            return _of_one_thing(place)
+
+
+def _by_another(
+    place: places.Preview | places.Import | places.Deletion | places.Earlier, session: Session
+) -> Screen[None]:
+    """A change that is previewed, and a place as it was."""
+    match place:
+        case places.Preview():
+            from lcm_tui.screens.preview import PlanScreen
+
+            return PlanScreen(place.change)
+        case places.Import():
+            from lcm_tui.flows.changes import importing
+
+            return screen_for(places.Preview(importing(place.session, session.settings)), session)
+        case places.Deletion():
+            from lcm_tui.flows.changes import deleting
+
+            change = deleting(place.conversations, session.database.path, place.then)
+            return screen_for(places.Preview(change), session)
+        case places.Earlier():
+            from lcm_tui.screens import frame
+
+            screen = screen_for(place.place, session)
+            if isinstance(screen, frame.CommandScreen):
+                screen.look_at(session, place.place.conversation.conversation_id, place.point)
+            return screen
+        case _:
+            assert_never(place)
+
+
+Drafted = places.Drafting | places.Review | places.BriefDraft | places.Editor | places.Source
+
+
+def _drafting(place: Drafted) -> Screen[None]:
+    match place:
+        case places.Drafting():
+            from lcm_tui.screens.drafting import DraftingScreen
+
+            return DraftingScreen(place.wanted, place.title)
+        case places.Review():
+            from lcm_tui.screens.review import ReviewScreen
+
+            return ReviewScreen(place.work, place.summary_id, own=place.own)
+        case places.BriefDraft():
+            from lcm_tui.screens.brief_draft import BriefDraftScreen
+
+            return BriefDraftScreen(place.work)
+        case places.Editor():
+            from lcm_tui.screens.editor import EditScreen
+
+            return EditScreen(place.name, place.text, place.then)
+        case places.Source():
+            from lcm_tui.screens.previous import SourceScreen
+
+            return SourceScreen(place.title, place.text, place.start, place.end)
+        case _:
+            assert_never(place)
+
+
+OfConversation = (
+    places.Messages
+    | places.Context
+    | places.Summaries
+    | places.CoverageMap
+    | places.Expansion
+    | places.Previous
+    | places.Files
+    | places.Briefs
+    | places.Snapshots
+)
+
+
+def _of_conversation(place: OfConversation) -> Screen[None]:
+    match place:
+        case places.Messages():
+            from lcm_tui.screens.conversation import ConversationScreen
+
+            return ConversationScreen(place.conversation, seq=place.seq, find=place.find)
+        case places.Context():
+            from lcm_tui.screens.context import ContextScreen
+
+            return ContextScreen(place.conversation, select=place.select)
+        case places.Summaries():
+            from lcm_tui.screens.dag import DagScreen
+
+            return DagScreen(place.conversation, select=place.select, find=place.find)
+        case places.CoverageMap():
+            from lcm_tui.screens.coverage import CoverageScreen
+
+            return CoverageScreen(place.conversation, select=place.select)
+        case places.Expansion():
+            from lcm_tui.screens.expansion import ExpansionScreen
+
+            return ExpansionScreen(place.conversation, place.summary_id)
+        case places.Previous():
+            from lcm_tui.screens.previous import PreviousScreen
+
+            return PreviousScreen(place.conversation, place.summary_id)
+        case places.Files():
+            from lcm_tui.screens.files import FilesScreen
+
+            return FilesScreen(place.conversation, select=place.select)
+        case places.Briefs():
+            from lcm_tui.screens.briefs import BriefsScreen
+
+            return BriefsScreen(place.conversation, select=place.select, find=place.find)
+        case places.Snapshots():
+            from lcm_tui.screens.snapshots import SnapshotsScreen
+
+            return SnapshotsScreen(place.conversation)
+        case _:
+            assert_never(place)
+
+
+OfOneThing = (
+    places.Item
+    | places.Sent
+    | places.FileText
+    | places.OneSnapshot
+    | places.Comparison
+    | places.CodexComparison
+    | places.PreviousComparison
+    | places.DiskSessionText
+    | places.Search
+)
+
+
+def _of_one_thing(place: OfOneThing) -> Screen[None]:
+    match place:
+        case places.Item():
+            from lcm_tui.screens.context_items import ItemScreen
+
+            return ItemScreen(place.conversation, place.item, wrapped=place.wrapped, fate=place.fate)
+        case places.Sent():
+            from lcm_tui.screens.context_items import SentScreen
+
+            return SentScreen(
+                place.conversation, place.name, place.document, place.item, place.seq, place.note
+            )
+        case places.FileText():
+            from lcm_tui.screens.files import FileScreen
+
+            return FileScreen(place.file, find=place.find)
+        case places.OneSnapshot():
+            from lcm_tui.screens.snapshots import SnapshotScreen
+
+            return SnapshotScreen(place.conversation, place.snapshot)
+        case places.Comparison():
+            from lcm_tui.screens.comparison import CompareScreen, Contexts
+
+            return CompareScreen(Contexts(place.left, place.right))
+        case places.CodexComparison():
+            from lcm_tui.screens.comparison import CodexSession, CompareScreen
+
+            return CompareScreen(CodexSession(place.conversation))
+        case places.PreviousComparison():
+            from lcm_tui.screens.comparison import CompareScreen, PreviousTexts
+
+            return CompareScreen(PreviousTexts(place.summary_id))
+        case places.Search():
+            from lcm_tui.screens.search import SearchScreen
+
+            return SearchScreen()
+        case places.DiskSessionText():
+            from lcm_tui.screens.disk_session import DiskSessionScreen
+
+            return DiskSessionScreen(place.session)
+        case _:
+            assert_never(place)
+
+
+#: What most operators open first, each behind the largest parts of it. A key may wait for one of these, never
+#: for several.
+FIRST: Final = (
+    *("lcm_tui.screens.conversation", "lcm_tui.screens.dag"),
+    *("lcm_core.engine.sent", "lcm_core.store.context_view", "lcm_tui.screens.context"),
+    *("lcm_core.engine.sessions", "lcm_core.operations.assembly", "lcm_core.operations.stale"),
+)
+#: What comes after that, and what drafts need; model libraries come only with a call.
+LATER: Final = (
+    *("lcm_tui.screens.coverage", "lcm_tui.screens.context_items", "lcm_tui.screens.files"),
+    *("lcm_tui.screens.previous", "lcm_tui.flows.drafts", "lcm_tui.screens.search"),
+    *("lcm_host.checks", "lcm_core.change.commit", "lcm_core.change.preview", "lcm_tui.screens.change_pane"),
+    *("lcm_tui.screens.preview", "lcm_tui.screens.history", "lcm_tui.screens.health"),
+    *("lcm_tui.screens.context_items", "lcm_recall.search", "lcm_core.writers.identifiers"),
+    *("lcm_core.operations.compact", "lcm_core.writers.writer", "lcm_recall.ask"),
+    *("lcm_tui.screens.expansion", "lcm_tui.screens.comparison"),
+    *("lcm_tui.screens.review", "lcm_tui.screens.drafting", "lcm_tui.screens.editor"),
+)
+
+
+def import_ahead(name: str) -> None:
+    """Import a module before a screen needs it; an error is reported when such a screen is opened."""
+    try:
+        importlib.import_module(name)
+    except Exception:
+        log.exception("%s cannot be imported", name)
+
+
+# -- warm up --------------------------------------------------------------------------------------------
+# What is done in pauses once the first rows stand: the other screens are imported, garbage is collected.
+
+#: So long behind a key the screens that are opened most may be imported; all others wait for a rest.
+WARM_UP_SECONDS = 0.15
+#: Without a key for so long, the operator reads.
+REST_SECONDS = 1.5
+#: Collections of the middle generation, one in some 7,000 objects, before Python looks through all objects.
+RARELY = 200
+
+
+class WarmUp:
+    """Works while no key comes and the screen in front has its rows."""
+
+    def __init__(self, app: App[int], key_at: Callable[[], float], loaded: Callable[[], bool]) -> None:
+        """*key_at*: when a key was last pressed, monotonic; *loaded*: the screen in front has its rows."""
+        self._app = app
+        self._key_at = key_at
+        self._loaded = loaded
+        self._front_news = asyncio.Event()
+
+    def tell_front_news(self) -> None:
+        """Another screen has come to the front, or the one there has read its rows."""
+        self._front_news.set()
+
+    async def run(self) -> None:
+        """Once the first rows stand, import the other screens; keys come first, and screens that open.
+
+        An opening would else pay for it. What lives on is kept out of the collector's way, together with some
+        6,000 objects (1 MB) of garbage: to look for those takes up to 150 ms, in which no key is answered.
+        """
+        painted = asyncio.Event()
+        # Textual calls back before it has painted what is mounted in one batch.
+        self._app.call_later(self._app.screen.call_after_refresh, painted.set)
+        await painted.wait()
+        gc.freeze()
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, RARELY)
+        gc.enable()  # the launch had disabled it
+        for name in FIRST:
+            await self._without_keys(WARM_UP_SECONDS)
+            await asyncio.to_thread(import_ahead, name)
+        await asyncio.sleep(REST_SECONDS)
+        for name in LATER:
+            await self._without_keys(REST_SECONDS)
+            await asyncio.to_thread(import_ahead, name)
+        gc.freeze()
+        await self._collect_at_rest()
+
+    async def _collect_at_rest(self) -> None:
+        """Look through all objects for garbage when no key has come for a while, and hardly ever else."""
+        collected = time.monotonic()
+        while True:
+            await asyncio.sleep(REST_SECONDS)
+            pressed = self._key_at()
+            if collected < pressed < time.monotonic() - REST_SECONDS:
+                gc.collect()
+                collected = time.monotonic()
+
+    async def _without_keys(self, seconds: float) -> None:
+        """Wait until the screen in front has its rows, and no key has come for so many *seconds*."""
+        await self._rows_in_front()
+        while (left := self._key_at() + seconds - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+            await self._rows_in_front()
+
+    async def _rows_in_front(self) -> None:
+        while not self._loaded():
+            self._front_news.clear()
+            await self._front_news.wait()
+
 
 #: Threads that read give way to a key after so long. Two programs were given the same keys in turns, in a
 #: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms
@@ -50,13 +370,13 @@ READ_SECONDS = 2.5
 
 def _commands() -> type[Provider]:
     """What the palette asks first, imported when it opens: the first rows need none of it."""
-    from lcm_tui.anywhere import CommandSource
+    from lcm_tui.screens.anywhere import CommandSource
 
     return CommandSource
 
 
 def _anywhere() -> type[Provider]:
-    from lcm_tui.anywhere import Anywhere
+    from lcm_tui.screens.anywhere import Anywhere
 
     return Anywhere
 
@@ -137,7 +457,7 @@ class LcmApp(TerminalApp):
 
     async def on_mount(self) -> None:
         """Open the database, show its conversations, and follow the file."""
-        from lcm_tui.screens.conversations.screen import ConversationsScreen
+        from lcm_tui.screens.conversations import ConversationsScreen
 
         try:
             path = remembered_path()
@@ -299,7 +619,7 @@ class LcmApp(TerminalApp):
 
     def action_command_palette(self) -> None:
         """Go anywhere."""
-        from lcm_tui.anywhere import GoTo
+        from lcm_tui.screens.anywhere import GoTo
 
         if not isinstance(self.screen, GoTo):
             self.push_screen(GoTo())

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lcm_core.settings import Options, resolve
+from lcm_core.base.settings import Options, resolve
 
 from lcm_tui.app import LcmApp
-from lcm_tui.demo import keep_snapshots, unpack_demo
-from lcm_tui.screens.engine import reads
+from lcm_tui.cli.demo import keep_snapshots, unpack_demo
+from lcm_tui.screens import engine as reads
 
 FOLDER = Path(__file__).parent
 RECORDED = FOLDER.parent / "tests" / "data"

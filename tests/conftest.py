@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from lcm_tui.demo import unpack_demo
+from lcm_tui.cli.demo import unpack_demo
 from tests.support import unpack_database
 
 DatabaseFactory = Callable[[str], Path]

@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lcm_core.change.schema_new import create_database
-from lcm_core.tokens import estimate_weighted
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.change.schema import create_database
 
 Value = str | int | float | bytes | None
 

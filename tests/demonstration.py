@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from lcm_tui.demo import SPLIT_FROM, SPLIT_TO
+from lcm_tui.cli.demo import SPLIT_FROM, SPLIT_TO
 from tests.databases import Builder, building, run
 from tests.support import ROOT, unpack_database
 

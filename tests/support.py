@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine_rules import EngineRules, engine_rules
+from lcm_core.engine.rules import EngineRules, engine_rules
 from lcm_core.store.schema import FEATURES, Schema
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 from lcm_core import api
-from lcm_core.recall import program
+from lcm_recall import program
 
-from lcm_tui.demo import unpack_demo
+from lcm_tui.cli.demo import unpack_demo
 from tests.databases import connect
 from tests.test_imports import modules_after_importing
 

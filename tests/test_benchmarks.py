@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lcm_core.tokens import Verdict, check_message_tokens, estimate_weighted
+from lcm_core.base.tokens import Verdict, check_message_tokens, estimate_weighted
 
 from benchmarks import generate, recall, writer
 from benchmarks.keys import Cursor
@@ -17,7 +17,7 @@ from benchmarks.passages import output, prose
 from benchmarks.rows import Rows, Session
 from benchmarks.screen import Screen
 from benchmarks.shapes import DEEP_CONVERSATION, MANY_CONVERSATIONS, TINY, Shape, layouts, levels, roots
-from lcm_tui.demo import unpack_demo
+from lcm_tui.cli.demo import unpack_demo
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from lcm_core.base.errors import CancelledError, LcmError, RefusedError
 from lcm_core.change.commit import Committed
-from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError
-from lcm_core.change.plan import Cells, Plan, RowChange
-from lcm_core.errors import CancelledError, LcmError, RefusedError
+from lcm_core.change.plan import BusyError, Cells, Moved, Plan, ReplacedError, RowChange, StalePlanError
 
-from lcm_tui.changing import ATTEMPTS, STOPPED, Changing, Phase
+from lcm_tui.flows.change import ATTEMPTS, STOPPED, Changing, Phase
 
 MOVED = Moved("summaries sum_1: content", "old", "new")
 

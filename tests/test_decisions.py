@@ -6,18 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.change.exports import export_folder
-from lcm_core.errors import ExitCode
-from lcm_core.operations.conversation_file import default_folder
-from lcm_core.private_files import drafts_folder
-from lcm_core.settings.config_files import _KNOWN
-from lcm_core.settings.resolve import ENV_NAMES
-from lcm_core.settings.summary import _FIELDS
-from lcm_core.store.host_keys import _DOCUMENTS
-from lcm_core.summarize.credentials import _PROFILES, _STORES
+from lcm_core.base.errors import ExitCode
+from lcm_core.base.files import drafts_folder
+from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES
+from lcm_core.change.journal import export_folder
+from lcm_core.operations.export import default_folder
+from lcm_core.writers.keys import _DOCUMENTS, _PROFILES, _STORES
 
-from lcm_tui.commands import COMMANDS
-from lcm_tui.keymap import textual_keys
+from lcm_tui.kit.commands import COMMANDS, textual_keys
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: Keys of the table that move, and that Textual gives to the palette.

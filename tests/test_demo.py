@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.demo import SPLIT_TO, TURNS, DemoHome, keep_snapshots, unpack_demo
+from lcm_tui.cli.demo import SPLIT_TO, TURNS, DemoHome, keep_snapshots, unpack_demo
 from tests.cli.support import run
 from tests.databases import reading
 from tests.demonstration import build
@@ -103,7 +103,7 @@ def test_half_a_demonstration_is_taken_away(tmp_path: Path, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lcm_tui.demo._unpack_files", full)
+        patched.setattr("lcm_tui.cli.demo._unpack_files", full)
         refused = run("demo", "--to", tmp_path)
     assert (refused.code, list(tmp_path.iterdir())) == (9, [])
     assert run("demo", "--to", tmp_path).code == 0

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.exports import export_folder
-from lcm_core.operations.drafting.saved import read_saved, unfinished
-from lcm_core.private_files import drafts_folder, make_private
-from lcm_core.settings import Options, resolve
-from lcm_core.settings.show import config_view
+from lcm_core.base.files import drafts_folder, make_private
+from lcm_core.base.settings import Options, resolve
+from lcm_core.base.settings_listed import config_view
+from lcm_core.change.journal import export_folder
+from lcm_core.operations.drafts import read_saved, unfinished
 
 from tests.change.support import dump, search_faults
 from tests.cli.support import run

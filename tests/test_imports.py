@@ -17,7 +17,7 @@ for name in sys.argv[1:]:
 print(*sys.modules, sep="\\n")
 """
 #: What the app imports until its first rows stand on the screen.
-STARTING = ("lcm_tui.cli", "lcm_tui.app", "lcm_tui.screens.conversations.screen")
+STARTING = ("lcm_tui.cli.main", "lcm_tui.app", "lcm_tui.screens.conversations")
 #: What later screens need, commands that print, config files and time zones.
 LATER = {
     *(
@@ -29,10 +29,10 @@ LATER = {
         "lcm_core.ingest",
         "lcm_core.operations",
     ),
-    *("lcm_core.engine_rules", "lcm_core.settings.json5", "lcm_core.settings.show", "lcm_core.summarize"),
+    *("lcm_core.engine.rules", "lcm_core.base.json5", "lcm_core.base.settings_listed", "lcm_core.summarize"),
     *("lcm_core.store.listing", "lcm_core.store.messages", "lcm_core.store.statistics"),
     *("lcm_core.store.summaries", "lcm_core.store.context"),
-    *("lcm_core.tokens", "lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),
+    *("lcm_core.base.tokens", "lcm_tui.cli.cursors", "lcm_tui.cli.machine", "lcm_tui.cli.readable"),
     *("json", "tomllib", "zoneinfo"),
 }
 
@@ -47,8 +47,14 @@ def modules_after_importing(*names: str) -> set[str]:
 
 def test_the_libraries_of_models_and_of_the_server_for_agents_stay_unimported():
     loaded = modules_after_importing(
-        *("lcm_core", "lcm_tui.cli", "lcm_tui.demo", "lcm_tui.cli.commands.mcp", "lcm_tui.mcp.tools"),
-        *("lcm_tui.app", "lcm_tui.screens.review.screen", "lcm_tui.screens.drafting.screen"),
+        *(
+            "lcm_core",
+            "lcm_tui.cli.main",
+            "lcm_tui.cli.demo",
+            "lcm_tui.cli.commands.recall",
+            "lcm_tui.mcp.tools",
+        ),
+        *("lcm_tui.app", "lcm_tui.screens.review", "lcm_tui.screens.drafting"),
     )
     assert loaded.isdisjoint({"anthropic", "mcp", "mcp_types", "openai", "pydantic"})
 
@@ -61,12 +67,12 @@ def test_the_core_needs_no_terminal():
 
 
 def test_the_command_line_starts_without_the_app():
-    assert "textual" not in modules_after_importing("lcm_tui.cli")
+    assert "textual" not in modules_after_importing("lcm_tui.cli.main")
 
 
 ANSWERED = """
 import os, sys
-from lcm_tui.cli import main
+from lcm_tui.cli.main import main
 code = main(sys.argv[1:])
 print("", *sys.modules, sep="\\nmodule ", file=sys.stderr)
 sys.exit(code)

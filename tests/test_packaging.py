@@ -74,7 +74,7 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: Path):
 def test_the_demonstration_unpacks_from_the_wheel_alone(wheel: Path, tmp_path: Path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     script = (
-        "import sys, pathlib, lcm_tui.demo as demo\n"
+        "import sys, pathlib, lcm_tui.cli.demo as demo\n"
         "assert demo.__file__.startswith(sys.argv[1]), demo.__file__\n"
         "print(demo.unpack_demo(pathlib.Path(sys.argv[2])).database)"
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lcm_tui.cli.demo import unpack_demo
 from lcm_tui.cli.reference import page
-from lcm_tui.demo import unpack_demo
 from tests.cli.support import Result, run
 
 ROOT = Path(__file__).parents[1]

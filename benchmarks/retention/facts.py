@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.summarize.models.extractive import extract
-from lcm_core.summarize.request import SummaryRequest
-from lcm_core.tokens import estimate_weighted
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.writers.extractive import extract
+from lcm_core.writers.request import SummaryRequest
 
 FACTS: Final = 200
 _TOPICS: Final = (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from lcm_core.summarize.names import people_checked
-from lcm_core.summarize.retention import measure, read_retention_source
-from lcm_core.summarize.rulebook import Rulebook
+from lcm_core.writers.identifiers import people_checked
+from lcm_core.writers.retention import Rulebook, measure, read_retention_source
 
 from benchmarks.retention.inventions import invention_cases
 from benchmarks.retention.rules import rule_cases

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from lcm_core.errors import ExitCode, LcmError
-from lcm_core.settings import Json, JsonObject, Settings, SettingSource
-from lcm_core.times import format_zoned, parse_utc
+from lcm_core.base.errors import ExitCode, LcmError
+from lcm_core.base.setting_values import Json, JsonObject, SettingSource
+from lcm_core.base.settings import Settings
+from lcm_core.base.times import format_zoned, parse_utc
 
-from lcm_tui.cli.failures import error_document
-from lcm_tui.cli.presentation import PROGRAM, Presentation
+from lcm_tui.cli.presentation import PROGRAM, Presentation, error_document
 
-if TYPE_CHECKING:  # the app starts through here too: what lists and prints is imported when it does
-    from lcm_core.past.database import Past
+if TYPE_CHECKING:
+    from lcm_core.operations.past_overlay import Past
     from lcm_core.store.database import Database, Reader
     from lcm_core.store.listing import Position
 
-    from lcm_tui.views.blocks import Block
+    from lcm_tui.tables.blocks import OutputBlock as Block
 
 #: How long a lock of another process is waited for.
 BUSY_SECONDS = 5.0
@@ -137,7 +137,7 @@ class Run:
         more_columns: Sequence[str] = (),
     ) -> Answer:
         """An answer that names the files it was read from."""
-        from lcm_tui.views.blocks import Note
+        from lcm_tui.tables.blocks import Note
 
         meta: dict[str, Json] = {
             "databasePath": str(self.settings.database.value),

@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from lcm_core.errors import CancelledError, ExitCode
-from lcm_core.javascript import Json, JsonObject
-from lcm_core.recall.asking import Asked, AskLimits, Inquiry
-from lcm_core.recall.documents import asked_document
-from lcm_core.recall.model_delegate import query_forecast
-from lcm_core.recall.settings import RecallSettings, recall_settings
+from lcm_core.base.errors import CancelledError, ExitCode
+from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.store.database import Database
-from lcm_core.summarize.cost import CallBudget, CallLoad, Forecast
-from lcm_core.summarize.models.writer import ModelSummarizer, call_budget, open_model
+from lcm_core.writers.cost import CallBudget, CallLoad, Forecast
+from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
+from lcm_recall.ask import Asked, AskLimits, Inquiry, query_forecast
+from lcm_recall.queries import RecallSettings, recall_settings
+from lcm_recall.tools import asked_document
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.drafting_report import load_document, spent_document
-from lcm_tui.cli.modelling import flagged, model_document
+from lcm_tui.cli.drafts import flagged, load_document, model_document, spent_document
 from lcm_tui.cli.options import ModelOptions
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.recall import in_scope, passage_title
 from lcm_tui.cli.working import ask, can_ask, show_and_ask
-from lcm_tui.views.blocks import Block, Facts, Note, Prose
-from lcm_tui.writing import Modelling, cost_text, most_text, named_model, spent_text
+from lcm_tui.flows.drafts import Modelling, cost_text, most_text, named_model, spent_text
+from lcm_tui.tables.blocks import Facts, Note, Prose
+from lcm_tui.tables.blocks import OutputBlock as Block
 
 
 def flagged_model(run: Run, flags: ModelOptions, *, by_flags: bool = False) -> Modelling | None:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import os
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from lcm_core.base.diff import unified_text
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import JsonObject
+from lcm_core.base.settings import Settings
+from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.change.guard import check_whole
-from lcm_core.engine_rules import ingest_rules
-from lcm_core.errors import RefusedError
-from lcm_core.host.listing import path_of
-from lcm_core.ingest.host_file import HostFile, read_host_file
-from lcm_core.ingest.rollout import is_rollout
-from lcm_core.ingest.sessions import DiskSession, SessionState, find_sessions
-from lcm_core.operations.appending import Session
-from lcm_core.operations.backfill import (
+from lcm_core.change.plan import Plan
+from lcm_core.engine.rules import configured, ingest_rules
+from lcm_core.operations.compact import LoadedContext, load_for_compaction
+from lcm_core.operations.selection import Compaction, WeighedContext, WeighedItem
+from lcm_core.operations.transplant import plan_transplant
+from lcm_core.store import conversations as conversation_store
+from lcm_core.store.database import Database, Reader
+from lcm_host.appending import Session
+from lcm_host.backfill import (
     Backfill,
     BackfillFiles,
     Backfilling,
+    ImportTally,
     WrittenSession,
     find_transcript,
     rollout_written_out,
@@ -26,19 +39,142 @@ from lcm_core.operations.backfill import (
     stored_elsewhere,
     written_out,
 )
-from lcm_core.operations.importing import ImportTally
-from lcm_core.records import ConversationId
-from lcm_core.store.database import Database, Reader
-from lcm_core.times import iso_z, parse_utc
+from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, is_rollout, read_held
+from lcm_host.messages import HostFile, read_host_file
+from lcm_host.sessions import path_of
+from lcm_host.transcript import DiskSession, SessionState, find_sessions
 
-from lcm_tui.cli import backfill_steps as steps
 from lcm_tui.cli import changing
+from lcm_tui.cli import compact as compact_report
+from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.backfill_options import AfterImport
-from lcm_tui.cli.backfill_steps import AfterImportForecast
+from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.options import ModelOptions, SqlFlags
-from lcm_tui.views.blocks import Block, Cell, Facts, Prose
+from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector, SqlFlags
+from lcm_tui.cli.presentation import NobodyToAskError
+from lcm_tui.cli.selecting import chosen
+from lcm_tui.cli.working import interruptible
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
+from lcm_tui.tables.compaction import planned_compaction
+from lcm_tui.tables.comparison import codex_blocks
+
+# -- backfill steps -------------------------------------------------------------------------------------
+# What ``backfill`` does behind the import when asked: compact, and transplant what came of it.
+
+
+@dataclass(frozen=True, slots=True)
+class AfterImportForecast:
+    """What would follow the import, for programs and for people."""
+
+    data: JsonObject = field(default_factory=dict)
+    blocks: Sequence[OutputBlock] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps behind the import of one run."""
+
+    run: Run
+    after: AfterImport
+    model: ModelOptions
+
+    async def forecast(self, reader: Reader, shown: Backfill) -> AfterImportForecast:
+        """What would follow, before anything is imported and without a call.
+
+        Raises:
+            NotFoundError: the conversation to transplant to is not there.
+            RefusedError: it is the one that is imported to.
+        """
+        data: dict[str, Any] = {}
+        blocks: list[OutputBlock] = []
+        if self.after.compact:
+            work = self._compaction(shown.conversation_id)
+            setting = work.setting(reader.schema)
+            loaded = await load_for_compaction(reader, shown.conversation_id, setting.rendering)
+            seen = work.shown(_with_import(loaded, shown), setting)
+            data["compaction"] = compact_report.document(seen)
+            blocks += planned_compaction(seen)
+        if self.after.transplant_to is not None:
+            target = self.after.transplant_to
+            await conversation_store.get_conversation(reader, target)
+            if target == shown.conversation_id:
+                raise RefusedError(
+                    f"Conversation {target} cannot be transplanted into itself: name another target."
+                )
+            data["transplantTo"] = target
+            words = f"Then the summaries of its context are copied to the front of conversation {target}."
+            blocks.append(Note(words))
+        return AfterImportForecast(data, blocks)
+
+    def go_on(self, told: Answer, conversation_id: ConversationId, flags: ChangeFlags) -> Answer:
+        """Do what follows the import, when it was to be done and was agreed to."""
+        if not flags.apply:
+            return told
+        # The question before the import showed this too; where nothing was to import, nobody was asked.
+        agreed = replace(flags, yes=flags.yes or bool(told.data.get("applied")))
+        if self.after.compact:
+            work = self._compaction(conversation_id)
+            shown = work.forecast()
+            done = work.apply(shown, agreed=agreed.yes) if shown.forecast.passes else work.planned(shown)
+            told = _joined(told, "compaction", done)
+        if self.after.transplant_to is not None and told.failed is None:
+            target = self.after.transplant_to
+
+            async def plan(reader: Reader) -> Plan:
+                return await plan_transplant(reader, conversation_id, target, skip_duplicates=True)
+
+            try:
+                told = _joined(told, "transplant", changing.run_change(self.run, "backfill", plan, agreed))
+            except NobodyToAskError:
+                raise
+            except RefusedError as error:  # there is nothing (left) to copy; the import stays
+                document: JsonObject = {"applied": False, "reason": error.message}
+                told = dataclasses.replace(
+                    told,
+                    data={**told.data, "transplant": document},
+                    blocks=[*told.blocks, Note(error.message)],
+                )
+        return told
+
+    def _compaction(self, conversation_id: ConversationId) -> CompactWork:
+        single = self.after.single_root
+        return CompactWork(
+            self.run,
+            Selector(conversation_id, None),
+            "single-root" if single else "sweep",
+            Compaction.single_root if single else lambda compaction: compaction.sweep(),
+            modelling.modelling(self.run, self.model),
+            budget_for(self.run.settings),
+            tail=None,
+            chunk=None,
+            no_fallback=False,
+            rules=self.after.rules,
+            adjust=lambda rules: configured(rules, self.after.settings()),
+        )
+
+
+def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
+    """The context as it will be behind the import."""
+    items = list(loaded.context.items)
+    weights = shown.weights
+    for number, (tokens, of_user) in enumerate(
+        zip(weights.tokens, weights.of_user, strict=True), shown.present + 1
+    ):
+        items.append(WeighedItem(number, tokens, is_user=bool(of_user)))
+    return LoadedContext(shown.conversation_id, WeighedContext.of(items))
+
+
+def _joined(told: Answer, name: str, more: Answer) -> Answer:
+    """One answer of the import and of what followed it."""
+    return dataclasses.replace(
+        told,
+        data={**told.data, name: more.data},
+        blocks=[*told.blocks, *more.blocks],
+        exit_code=more.exit_code or told.exit_code,
+        failed=more.failed,
+    )
+
 
 #: Lines of the transcript that are named at most.
 _PROBLEMS = 20
@@ -60,7 +196,7 @@ def backfill(
 
     *written_from* is where the session lies of which *disk* was only written out; *remarks* say how.
     """
-    more = steps.Steps(run, after, model)
+    more = Steps(run, after, model)
     named = session_of(disk)
     if key is not None:
         named = Session(named.session_id, key)
@@ -180,7 +316,7 @@ class _Work:
     session: Session
     transcript: HostFile
     title: str | None
-    more: steps.Steps
+    more: Steps
     files: BackfillFiles
     written_from: Path | None  #: where the session lies, of which the transcript was only written out
     remarks: tuple[str, ...]  #: what is known of a session that was written out
@@ -307,7 +443,7 @@ def _payloads(run: Run, tally: ImportTally) -> str:
     return f"{many}, in {run.settings.large_files_dir.value}" if tally.payloads else many
 
 
-def _blocks(run: Run, place: Path, shown: Backfill) -> list[Block]:
+def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     index, tally = shown.transcript, shown.tally
     into = f"conversation {shown.conversation_id}"
     where = f"{into}, new" if shown.is_new else f"{into}, which has {shown.present:,} messages"
@@ -329,10 +465,61 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[Block]:
             ("Payloads to files", _payloads(run, tally)),
             ("Model calls", "none for the import"),
         ]
-    blocks: list[Block] = [Facts(facts, title="Backfill")]
+    blocks: list[OutputBlock] = [Facts(facts, title="Backfill")]
     lines = [f"line {problem.line:,}: {problem.reason}" for problem in index.problems[:_PROBLEMS]]
     if len(index.problems) > _PROBLEMS:
         lines.append(f"and {index.problem_count - _PROBLEMS:,} more")
     if lines or shown.warnings:
         blocks.append(Prose("\n".join([*shown.warnings, *lines]), title="What is not imported, and why"))
     return blocks
+
+
+# -- codex ----------------------------------------------------------------------------------------------
+# ``sessions compare``: a conversation beside the Codex session that it was held in.
+
+
+def compare(run: Run, named: Selector, rollout: Path | None) -> Answer:
+    """How the two differ."""
+    held = run.read(_held, named, run.settings)
+    with interruptible() as stopped:
+        found = compare_with_codex(held, run.settings, os.environ, rollout, cancelled=stopped)
+    return run.answer("sessions.compare", _codex_document(held, found), list(codex_blocks(found)))
+
+
+async def _held(reader: Reader, named: Selector, settings: Settings) -> Held:
+    return await read_held(reader, await chosen(reader, named), settings)
+
+
+def _codex_document(held: Held, found: CodexDiff) -> Document:
+    read = found.rollout
+    return {
+        "conversationId": held.conversation.conversation_id,
+        "sessionId": held.conversation.session_id,
+        "rollout": {
+            "path": str(read.path),
+            "older": found.older,
+            "lines": read.lines,
+            "rows": len(read.rows),
+            "repeatedEvents": read.repeated,
+            "notCompared": dict(read.others),
+            "notImported": read.refused,
+            "problems": [{"line": one.line, "reason": one.reason} for one in read.problems.kept],
+            "problemCount": read.problems.count,
+        },
+        "rows": len(held.rows),
+        "complete": found.complete,
+        "onlyCodex": [_row(one) for one in found.only_codex],
+        "onlyConversation": [_row(one) for one in found.only_conversation],
+        "elsewhere": found.elsewhere,
+        "same": found.same,
+        "lines": {"removed": found.diff.removed, "added": found.diff.added},
+        "diff": list(unified_text(found.diff)),
+    }
+
+
+def _row(one: Spoken) -> Document:
+    return {"role": one.role, "where": one.where, "createdAt": _codex_iso(one.at), "text": one.text}
+
+
+def _codex_iso(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_z(moment)

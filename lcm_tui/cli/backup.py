@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 
+from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError, SearchUnavailableError
 from lcm_core.change.backup import (
     OFFER_BYTES,
     Backup,
     BackupEstimate,
+    Contents,
+    Restored,
+    RestorePreview,
     check_target,
     default_target,
     estimate_backup,
     make_backup,
+    preview_restore,
+    restore,
 )
-from lcm_core.change.restore import Contents, Restored, RestorePreview, preview_restore, restore
-from lcm_core.errors import ExitCode
+from lcm_core.change.connection import Holder, check_writable, processes_with_open
+from lcm_core.change.migrate import Migrated, Migration, migrate, plan_migration
+from lcm_core.change.reindex import Rebuilt, SearchTable, reindex, search_tables
 from lcm_core.store.opening import Access
 
 from lcm_tui.cli import answer
@@ -23,14 +31,18 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.progress import CopyMeter
-from lcm_tui.cli.working import (
-    ask,
-    ask_before_change,
-    can_ask,
-    interruptible,
+from lcm_tui.cli.working import ask, ask_before_change, can_ask, interruptible
+from lcm_tui.tables.blocks import (
+    Cell,
+    Facts,
+    Note,
+    OutputBlock,
+    OutputColumn,
+    Prose,
+    Table,
+    bytes_text,
+    seconds_text,
 )
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
-from lcm_tui.views.units import bytes_text, seconds_text
 
 #: A copy that takes longer is begun only when somebody at the terminal agrees.
 LONG_SECONDS = 10.0
@@ -82,7 +94,7 @@ def _backup_document(made: Backup, estimate: BackupEstimate) -> Document:
     }
 
 
-def _backup_blocks(made: Backup) -> list[Block]:
+def _backup_blocks(made: Backup) -> list[OutputBlock]:
     checked = "every page" if made.checked else "pages counted, header compared"
     facts: list[tuple[str, Cell]] = [
         ("Backup", str(made.path)),
@@ -93,7 +105,7 @@ def _backup_blocks(made: Backup) -> list[Block]:
     ]
     if not made.problems:
         return [Facts(facts)]
-    columns = (Column("What is wrong", grows=True),)
+    columns = (OutputColumn("What is wrong", grows=True),)
     note = Note("The copy equals the database: the database itself is damaged. Keep both.")
     return [Facts(facts), Table(columns, [(line,) for line in made.problems]), note]
 
@@ -172,7 +184,7 @@ def _restored_document(done: Restored) -> Document:
     }
 
 
-def _preview_blocks(run: Run, preview: RestorePreview) -> list[Block]:
+def _preview_blocks(run: Run, preview: RestorePreview) -> list[OutputBlock]:
     now, backup = preview.database, preview.backup
     rows: list[tuple[Cell, ...]] = [
         ("File", str(now.path) if now else str(run.settings.database.value), str(backup.path)),
@@ -183,7 +195,9 @@ def _preview_blocks(run: Run, preview: RestorePreview) -> list[Block]:
         ("  last", _time(run, now) if now else None, _time(run, backup)),
         ("Summaries", now.summaries if now else None, backup.summaries),
     ]
-    blocks: list[Block] = [Table((Column(""), Column("Now", grows=True), Column("Backup", grows=True)), rows)]
+    blocks: list[OutputBlock] = [
+        Table((OutputColumn(""), OutputColumn("Now", grows=True), OutputColumn("Backup", grows=True)), rows)
+    ]
     if preview.missing:
         blocks.append(Note("There is no database: the backup would be copied there."))
     else:
@@ -203,7 +217,7 @@ def _preview_blocks(run: Run, preview: RestorePreview) -> list[Block]:
     return blocks
 
 
-def _restored_blocks(done: Restored) -> list[Block]:
+def _restored_blocks(done: Restored) -> list[OutputBlock]:
     facts: list[tuple[str, Cell]] = [
         ("Restored", str(done.path)),
         ("Size", f"{done.bytes:,} bytes"),
@@ -211,3 +225,186 @@ def _restored_blocks(done: Restored) -> list[Block]:
         ("Previous database", None if done.kept is None else str(done.kept)),
     ]
     return [Facts(facts), Note("The host can be started again.")]
+
+
+# -- migrate --------------------------------------------------------------------------------------------
+# ``migrate``: an old database to the present schema, after a backup.
+
+
+def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
+    """Show what a migration would do, or do it, after a backup."""
+    path = run.settings.database.value
+    target = default_target(path, label="before-migration") if backup_to is None else backup_to
+    migration = run.read(plan_migration)
+    holding = processes_with_open(path)
+    if not migration or not flags.apply:
+        return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
+    check_writable(path)
+    ask_before_change(_migrate_question(path.name, migration, holding), yes=flags.yes)
+    meter = CopyMeter()
+    with interruptible() as stopped:
+        try:
+            backup = make_backup(path, target, meter, stopped)
+        finally:
+            meter.clear()
+        done = migrate(path, wait=answer.BUSY_SECONDS, stopped=stopped)
+    document = {**_document(migration, holding), **_done_document(done, backup)}
+    return run.answer("migrate", document, _done_blocks(run, done, backup))
+
+
+def _migrate_question(name: str, migration: Migration, holding: Sequence[Holder]) -> str:
+    stop = f" {holding[0].text} has the database open: stop it first." if holding else ""
+    return f"Migrate {name} ({migration.version}) to the current schema, after a backup?{stop}"
+
+
+def _document(migration: Migration, holding: Sequence[Holder]) -> Document:
+    return {
+        "applied": False,
+        "version": migration.version,
+        "tables": list(migration.tables),
+        "columns": list(migration.columns),
+        "indexes": list(migration.indexes),
+        "searchTables": list(migration.search_tables),
+        "droppedIndexes": list(migration.dropped),
+        "steps": list(migration.steps),
+        "holders": [{"pid": holder.pid, "name": holder.name} for holder in holding],
+    }
+
+
+def _done_document(done: Migrated, backup: Backup) -> Document:
+    return {
+        "applied": True,
+        "backup": str(backup.path),
+        "searchTables": list(done.search_tables),
+        "rows": dict(done.rows),
+    }
+
+
+def _blocks(migration: Migration, holding: Sequence[Holder]) -> list[OutputBlock]:
+    facts: list[tuple[str, Cell]] = [("Written by LCM", migration.version)]
+    if not migration:
+        return [Facts(facts), Note("The schema is current: nothing to do.")]
+    named = (
+        ("Tables to create", migration.tables),
+        ("Columns to add", migration.columns),
+        ("Indexes to create", migration.indexes),
+        ("Indexes to drop", migration.dropped),
+        ("Search tables", migration.search_tables),
+        ("Values to compute", migration.steps),
+    )
+    blocks: list[OutputBlock] = [Facts(facts)]
+    blocks += (Prose(", ".join(names), title=f"{title} ({len(names)})") for title, names in named if names)
+    if holding:
+        who = ", ".join(holder.text for holder in holding)
+        blocks.append(Note(f"Stop these processes first; they have the database open: {who}."))
+    blocks.append(Note("A host of an older version can still use the file; a backup is made first."))
+    blocks.append(Note("Nothing was changed; --apply migrates it."))
+    return blocks
+
+
+def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[OutputBlock]:
+    facts: list[tuple[str, Cell]] = [
+        ("Was written by LCM", done.migration.version),
+        ("Tables created", len(done.migration.tables)),
+        ("Columns added", len(done.migration.columns)),
+        *((name.capitalize(), count) for name, count in done.rows),
+        ("Backup", str(backup.path)),
+    ]
+    return [Facts(facts), Note(f"To go back: {run.line('restore', str(backup.path), '--apply')}")]
+
+
+# -- reindex --------------------------------------------------------------------------------------------
+# ``reindex``: search tables are written anew from messages and summaries.
+
+_STOPPED = "Cancelled; the table that was being rebuilt is unchanged."
+
+
+def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
+    """Show the search tables, or rebuild them."""
+    found = _chosen(run.read(search_tables), wanted)
+    able = [one for one in found if not one.problem]
+    if found and not able:
+        raise SearchUnavailableError(f"Nothing was changed: {' '.join(map(_lacking, found))}")
+    if not flags.apply or not found:
+        return run.answer("reindex", _reindex_document(found, ()), _planned_blocks(found))
+    names = ", ".join(one.table for one in able)
+    ask_before_change(f"Rebuild {names}? The database is locked meanwhile.", yes=flags.yes)
+    done: list[Rebuilt] = []
+    failed = _rebuild(run, able, done)
+    return run.answer(
+        "reindex", _reindex_document(found, done), _reindex_done_blocks(found, done, failed)
+    ).in_part(failed)
+
+
+def _lacking(one: SearchTable) -> str:
+    who = "this file" if one.problem.startswith("no such column") else "this program's SQLite"
+    return f"{one.table} cannot be rebuilt, because {who} lacks something ({one.problem}); it stays as it is."
+
+
+def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchTable]:
+    names = [one.table for one in known]
+    for name in wanted:
+        if name not in names:
+            listed = ", ".join(names) or "none"
+            raise RefusedError(f"This database has no search table {name}. It has {listed}.")
+    return [one for one in known if not wanted or one.table in wanted]
+
+
+def _rebuild(run: Run, found: Sequence[SearchTable], done: list[Rebuilt]) -> LcmError | None:
+    """Rebuild table by table; why it ended early, when some were done by then."""
+    path = run.settings.database.value
+    with interruptible() as stopped:
+        try:
+            for one in found:
+                done += reindex(path, [one.table], wait=answer.BUSY_SECONDS, stopped=stopped)
+        except (CancelledError, KeyboardInterrupt):
+            return _ended(CancelledError(_STOPPED), done)
+        except LcmError as error:
+            return _ended(error, done)
+    return None
+
+
+def _ended(error: LcmError, done: Sequence[Rebuilt]) -> LcmError:
+    if not done:
+        raise error
+    return error
+
+
+def _reindex_document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document:
+    written = {one.table: one.rows for one in done}
+    return {
+        "applied": bool(done) and len(done) == len([one for one in found if not one.problem]),
+        "tables": [
+            {
+                "table": one.table,
+                "source": one.source,
+                "sourceRows": one.rows,
+                "rebuilt": one.table in written,
+                "rows": written.get(one.table),
+                "problem": one.problem or None,
+            }
+            for one in found
+        ],
+    }
+
+
+def _planned_blocks(found: Sequence[SearchTable]) -> list[OutputBlock]:
+    if not found:
+        return [Note("This database has no search table.")]
+    columns = (OutputColumn("Search table"), OutputColumn("Made from"), OutputColumn("Rows", right=True))
+    table = Table(columns, [(one.table, one.source, one.rows) for one in found])
+    lacking = _lacking_blocks(found)
+    which = "the others" if lacking else "them"
+    return [table, *lacking, Note(f"Nothing was changed; --apply rebuilds {which}.")]
+
+
+def _lacking_blocks(found: Sequence[SearchTable]) -> list[OutputBlock]:
+    return [Note(_lacking(one)) for one in found if one.problem]
+
+
+def _reindex_done_blocks(
+    found: Sequence[SearchTable], done: Sequence[Rebuilt], failed: LcmError | None
+) -> list[OutputBlock]:
+    columns = (OutputColumn("Rebuilt"), OutputColumn("Rows", right=True))
+    table = Table(columns, [(one.table, one.rows) for one in done])
+    return [table, *_lacking_blocks(found), *([] if failed is None else [Note(failed.message)])]

@@ -12,28 +12,42 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lcm_core.base.errors import CancelledError, LcmError
+from lcm_core.base.setting_values import JsonObject
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import listed
 from lcm_core.change.guard import check_whole
-from lcm_core.change.plan import Plan, RowCount, row_counts
-from lcm_core.change.planning import first_preview
-from lcm_core.change.preview import Preview
-from lcm_core.errors import CancelledError, LcmError
-from lcm_core.settings import JsonObject
+from lcm_core.change.plan import Plan, RowCount, listed, row_counts
+from lcm_core.change.preview import Preview, first_preview
 from lcm_core.store.database import Database, Reader
 
-from lcm_tui.changing import ATTEMPTS, STOPPED, Changing, Done, Phase
 from lcm_tui.cli import answer
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
-from lcm_tui.cli.previews import preview_document, rows_document
 from lcm_tui.cli.progress import waiting
 from lcm_tui.cli.working import interruptible, show_and_ask
-from lcm_tui.session import budget_for
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Prose, Table
-from lcm_tui.views.preview import preview_blocks, rows_table, rows_text, some, warning_notes
+from lcm_tui.flows.change import ATTEMPTS, STOPPED, Changing, Done, Phase
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
+from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
+
+# -- previews -------------------------------------------------------------------------------------------
+# How a plan is shown to programs.
+
+
+def preview_document(shown: Preview, *, sql: bool = False) -> Document:
+    """A plan for machines: what every operation says, with its title."""
+    document: Document = {"title": shown.plan.title, **shown.as_json()}
+    if sql:
+        document["sql"] = list(shown.sql())
+    return document
+
+
+def rows_document(rows: Sequence[RowCount]) -> Document:
+    """Rows per table."""
+    return {one.table: {"insert": one.insert, "update": one.update, "delete": one.delete} for one in rows}
+
 
 ABOUT_SQL = (
     "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, "
@@ -47,7 +61,7 @@ class Proposal:
 
     plans: Sequence[Plan]
     data: JsonObject = field(default_factory=dict)  #: more fields of the answer's ``data``
-    blocks: Sequence[Block] = ()  #: shown before the plans
+    blocks: Sequence[OutputBlock] = ()  #: shown before the plans
     nothing: str = "There is nothing to change."  #: what is said when no plan changes anything
     brief: bool = False  #: people are shown *blocks* and the rows by table, for there are too many of them
     more: bool = False  #: the rest is planned when these were committed, and committed without asking again
@@ -242,7 +256,7 @@ class _Changing:
             document["heldSeconds"] = round(committed.held, 3)
         return document
 
-    def _planned_blocks(self, shown: _Shown) -> list[Block]:
+    def _planned_blocks(self, shown: _Shown) -> list[OutputBlock]:
         if not self.state.ahead:
             return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
         blocks = self._preview_blocks(shown)
@@ -250,8 +264,8 @@ class _Changing:
             blocks.append(Note(ABOUT_SQL))
         return [*blocks, Note("Nothing was changed; --apply makes the change.")]
 
-    def _preview_blocks(self, shown: _Shown) -> list[Block]:
-        blocks: list[Block] = [*shown.proposal.blocks]
+    def _preview_blocks(self, shown: _Shown) -> list[OutputBlock]:
+        blocks: list[OutputBlock] = [*shown.proposal.blocks]
         if shown.preview is not None and shown.proposal.brief:
             blocks += [rows_table(shown.preview.rows), *(warning_notes(shown.preview))]
         elif shown.preview is not None:
@@ -262,7 +276,7 @@ class _Changing:
             blocks.append(Prose("\n".join(titles), title=title))
         return blocks
 
-    def _done_blocks(self, shown: _Shown, failed: LcmError | None) -> list[Block]:
+    def _done_blocks(self, shown: _Shown, failed: LcmError | None) -> list[OutputBlock]:
         done = self.state.done
         seen = not self.flags.yes or failed is not None  # it was shown before the question
         blocks = [] if seen else [*self._again(), *self._preview_blocks(shown)]
@@ -275,13 +289,17 @@ class _Changing:
             blocks.append(Note(f"{made}. The next was not: {failed.message}"))
         return blocks
 
-    def _again(self) -> list[Block]:
+    def _again(self) -> list[OutputBlock]:
         if not self.state.why:
             return []
         return [Note(f"The database changed, so this was planned again: {listed(self.state.why)}.")]
 
-    def _batch_blocks(self, done: Sequence[Done]) -> Iterator[Block]:
-        columns = (Column("Operation"), Column("Tokens", right=True), Column("Done", grows=True))
+    def _batch_blocks(self, done: Sequence[Done]) -> Iterator[OutputBlock]:
+        columns = (
+            OutputColumn("Operation"),
+            OutputColumn("Tokens", right=True),
+            OutputColumn("Done", grows=True),
+        )
         rows = [(one.committed.id or None, f"{one.committed.tokens:+,}", one.plan.title) for one in done]
         yield Table(columns, rows)
         yield from (Note(f"{warning}.") for warning in {one.committed.search for one in done} if warning)

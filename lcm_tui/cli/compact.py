@@ -8,42 +8,115 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lcm_core.engine_rules import EngineRules
-from lcm_core.errors import CancelledError, LcmError, RefusedError
-from lcm_core.operations.compaction.forecast import CompactionForecast, forecast_passes
-from lcm_core.operations.compaction.reading import (
-    LoadedContext,
-    load_for_compaction,
-    noted_model,
-    warnings_of,
-)
-from lcm_core.operations.compaction.run import (
+from lcm_core.base.errors import CancelledError, LcmError, RefusedError
+from lcm_core.base.text import safe_line
+from lcm_core.engine.rules import EngineRules
+from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
+from lcm_core.operations.compact import (
+    CompactionForecast,
     CompactionSetting,
+    ForecastPass,
+    LoadedContext,
     Operation,
     PassDone,
     Runner,
     compaction_setting,
+    forecast_passes,
+    load_for_compaction,
+    noted_model,
     refuse_fallback,
+    warnings_of,
 )
-from lcm_core.operations.compaction.sweep import PassMade, PassMoved, PassSkipped, UnderResult, reason_of
+from lcm_core.operations.selection import PassMade, PassMoved, PassSkipped, UnderResult, reason_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.cost import CallBudget
-from lcm_core.summarize.models.writer import SummaryWriter
-from lcm_core.summarize.request import ProviderAuthError
-from lcm_core.text import safe_line
-from lcm_core.thresholds import UNKNOWN_MODEL, RuntimeModel
+from lcm_core.writers.cost import CallBudget
+from lcm_core.writers.request import ProviderAuthError
+from lcm_core.writers.writer import SummaryWriter
 
 from lcm_tui.cli import answer as answers
-from lcm_tui.cli import compact_report, output
+from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.drafts import model_document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
-from lcm_tui.compacting import refusal_of, step_words
-from lcm_tui.views.blocks import Note
-from lcm_tui.views.compaction import ShownCompaction, done_compaction, planned_compaction
-from lcm_tui.writing import Modelling
+from lcm_tui.flows.compaction import refusal_of, step_words
+from lcm_tui.flows.drafts import Modelling
+from lcm_tui.tables.blocks import Note
+from lcm_tui.tables.compaction import ShownCompaction, done_compaction, planned_compaction
+
+# -- compact report -------------------------------------------------------------------------------------
+# A compaction for programs: what would be done, and what was done.
+
+
+def document(shown: ShownCompaction) -> Document:
+    """What would be done, for programs."""
+    seen, rules = shown.forecast, shown.setting.rendering.rules
+    bounds = shown.setting.bounds()
+    return {
+        "conversationId": shown.conversation_id,
+        "operation": shown.operation,
+        "rules": rules.name,
+        "budget": shown.setting.budget,
+        "threshold": rules.compaction.threshold(shown.setting.budget),
+        "freshTail": {
+            "count": bounds.fresh_tail_count,
+            "fromOrdinal": seen.tail_from,
+            "tokens": seen.tail_tokens,
+        },
+        "currentTurn": shown.setting.takes_current_turn,
+        "leafChunkTokens": bounds.leaf_chunk_tokens,
+        "tokens": {"before": seen.tokens_before, "after": seen.tokens_after, "afterIsAssumed": True},
+        "passes": [_pass_document(one) for one in seen.passes],
+        "calls": seen.calls,
+        "inputTokens": seen.input_tokens,
+        "outputTokens": seen.output_tokens,
+        "costUsd": shown.cost,
+        "model": model_document(shown.model),
+        "damagedItems": seen.damaged,
+        "warnings": list(shown.warnings),
+    }
+
+
+def _pass_document(one: ForecastPass) -> Document:
+    return {
+        "number": one.number,
+        "kind": "leaf" if one.is_leaf else "condensed",
+        "depth": one.depth,
+        "sources": list(one.refs),
+        "sourceTokens": one.source_tokens,
+        "assumedTokens": one.assumed_tokens,
+        "exact": one.is_exact,
+    }
+
+
+def step_document(step: PassDone) -> Document:
+    """A pass that made something, for programs."""
+    draft, committed = step.draft, step.committed
+    if draft is None:
+        return {}
+    text = draft.text
+    return {
+        "summaryId": draft.summary_id,
+        "kind": "leaf" if step.chunk.due.is_leaf else "condensed",
+        "depth": step.chunk.due.depth,
+        "sources": list(step.chunk.refs),
+        "sourceTokens": step.chunk.tokens,
+        "tokens": text.tokens,
+        "level": str(text.level),
+        "isCut": text.is_cut,
+        "model": draft.model,
+        "calls": text.calls,
+        "usage": {
+            "inputTokens": text.usage.input_tokens,
+            "outputTokens": text.usage.output_tokens,
+            "costUsd": text.usage.cost_usd,
+        },
+        "operationId": committed.id or None if committed else None,
+        "searchIndex": committed.search if committed else None,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +194,7 @@ class CompactWork:
             blocks.append(Note(f"That is {about} tokens: no pass brings the context below {self.target:,}."))
         if seen.passes:
             blocks.append(Note("No call was made and nothing was changed; --apply runs the passes."))
-        return self.run.answer("compact", {**compact_report.document(shown), "applied": False}, blocks)
+        return self.run.answer("compact", {**document(shown), "applied": False}, blocks)
 
     # -- doing -------------------------------------------------------------------------------------------
 
@@ -208,13 +281,13 @@ class CompactWork:
     def _answer(self, shown: ShownCompaction, done: Done) -> Answer:
         after = shown.forecast.tokens_before - done.saved
         data = {
-            **compact_report.document(shown),
+            **document(shown),
             "tokens": {"before": shown.forecast.tokens_before, "after": after, "afterIsAssumed": False},
             "applied": done.failed is None,
             "compacted": bool(done.made),
             "reason": reason_of(len(done.made), done.result, done.failed),
             "batch": done.batch or None,
-            "made": [compact_report.step_document(step) for step in done.made],
+            "made": [step_document(step) for step in done.made],
             "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),
             "lost": sum(isinstance(step.outcome, PassMoved) for step in done.steps),
         }

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from lcm_core.assemble.elements import FocusOverlay
-from lcm_core.context_items import ContextItems
-from lcm_core.context_view import Found, Totals, findings_at, gap_text, totals_from
-from lcm_core.engine_rules import TailRules
-from lcm_core.fresh_tail import FreshTail, fresh_tail
-from lcm_core.records import Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
-from lcm_core.store.briefs import focus_overlay, list_briefs
+from lcm_core.base.records import ContextItems, Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.engine.assembly import Assembled as Assembly
+from lcm_core.engine.assembly import Evicted
+from lcm_core.engine.messages import Origin
+from lcm_core.engine.rules import NAMED, FreshTail, TailRules, engine_rules, fresh_tail
+from lcm_core.engine.sent import api_request, host_messages, markdown, spoken
+from lcm_core.engine.sessions import settings_for_session
+from lcm_core.engine.wrapper import FocusOverlay
+from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.store.context import (
     ContextEntry,
     context_entries,
@@ -20,28 +25,208 @@ from lcm_core.store.context import (
     newest_items,
     newest_messages,
 )
+from lcm_core.store.context_view import Found, Totals, findings_at, gap_text, totals_from
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import focus_overlay, list_briefs
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ContextMessage
-from lcm_core.text import preview
-from lcm_core.wording import counted
+from lcm_recall.cue import with_cue
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.assembled import AssemblyOptions, load_assembled
-from lcm_tui.cli.documents import Document
-from lcm_tui.cli.machine import LongList
+from lcm_tui.cli.documents import Document, tail_rules
+from lcm_tui.cli.machine import LongList, json_text
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.stored import as_text
-from lcm_tui.cli.tails import tail_rules
-from lcm_tui.session import budget_for
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table, shown
-from lcm_tui.views.context import kind_words
-from lcm_tui.views.preview import BAR
-from lcm_tui.widgets.composition import bar_line, legend_line
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.cli.output import write
+from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.kit.session import budget_for
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, shown
+from lcm_tui.tables.composition import bar_line, legend_line
+from lcm_tui.tables.context import kind_words
+from lcm_tui.tables.preview import BAR
+from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
+
+# -- assembled ------------------------------------------------------------------------------------------
+# ``context show --assembled``: the messages that the model gets under a budget, and what it does not
+# get.
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyOptions:
+    """What the options ask for."""
+
+    prompt: str | None = None
+    rules: str | None = None
+    export: str | None = None
+    clamp: bool = True
+    history: bool = True  #: also sum what was ever said
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAssembly:
+    """An assembly and whose it is."""
+
+    conversation: Conversation
+    assembly: Assembly
+
+
+def show_assembled(run: Run, named: Selector, budget: int, wanted: AssemblyOptions) -> Answer | int:
+    """Answer with the messages and the account of them, or write the messages alone."""
+    found = run.read(load_assembled, run, named, budget, wanted)
+    if wanted.export is not None:
+        _export(run, found, wanted.export)
+        return 0
+    report = list(assembled_blocks(found.conversation, found.assembly, budget, wanted.prompt))
+    return run.answer("context.show", _document(found), report)
+
+
+async def load_assembled(
+    reader: Reader, run: Run, named: Selector, budget: int, wanted: AssemblyOptions
+) -> ShownAssembly:
+    """Assemble a context under a budget in tokens."""
+    conversation = await chosen(reader, named)
+    rules = engine_rules(reader.schema) if wanted.rules is None else NAMED[wanted.rules]
+    now = datetime.now(UTC)
+    owner = conversation.conversation_id
+    assembly = await assemble_context(
+        reader,
+        owner,
+        settings_for(
+            settings_for_session(run.settings.engine, conversation.session_key),
+            budget,
+            wanted.prompt,
+            clamp=wanted.clamp,
+        ),
+        zone=run.zone,
+        rules=rules,
+        with_history=wanted.history,
+        now=now,
+    )
+    return ShownAssembly(conversation, await with_cue(reader, owner, assembly, wanted.prompt, rules, now))
+
+
+def _export(run: Run, found: ShownAssembly, form: str) -> None:
+    """Write the messages to standard output; to a terminal without what it would obey."""
+    terminal = sys.stdout.isatty()
+    if form == "json":
+        request = api_request(found.assembly)
+        text = json_text(request, pretty=run.presentation.pretty, for_terminal=terminal) + "\n"
+    else:
+        text = markdown(found.assembly, f"Conversation {found.conversation.conversation_id}")
+        text = safe_text(text) if terminal else text
+    write(sys.stdout, text, utf8=True)
+
+
+# -- JSON ------------------------------------------------------------------------------------------------
+
+
+def _document(found: ShownAssembly) -> Document:
+    one = found.assembly
+    return {
+        "conversation": documents.conversation(found.conversation),
+        "rules": one.rules,
+        "selection": str(one.selection),
+        "items": [_item(one, at) for at in range(len(one.messages))],
+        "messages": list(host_messages(one)),
+        "evicted": [_evicted(one, each) for each in one.evicted],
+        "unread": None
+        if one.unread is None
+        else {
+            "items": one.unread.items,
+            "summaries": one.unread.summaries,
+            "firstOrdinal": one.unread.first_ordinal,
+            "lastOrdinal": one.unread.last_ordinal,
+        },
+        "unseen": {
+            "messages": one.unseen.messages,
+            "tokens": sum(one.unseen.tokens.values()),
+            "ordinals": sorted(one.unseen.tokens),
+            "unread": one.unseen.unread,
+        },
+        "pasted": [
+            {
+                "ordinal": ordinal,
+                "fileId": file.file_id,
+                "fileName": file.file_name,
+                "mimeType": file.mime_type,
+                "byteSize": file.byte_size,
+            }
+            for ordinal, files in sorted(one.pasted.items())
+            for file in files
+        ],
+        "repairs": [
+            {"what": str(each.what), **_origin(each.origin), "callId": each.call_id} for each in one.repairs
+        ],
+        "finalClamp": {
+            "limit": one.last_cut.limit,
+            "messages": one.last_cut.messages,
+            "tokens": one.last_cut.tokens,
+            "applied": one.last_cut.applied,
+        },
+        "freshTail": {
+            "count": one.tail.count,
+            "maxTokens": one.tail.max_tokens,
+            "firstOrdinal": one.tail.first_ordinal,
+            "items": one.tail.items,
+            "tokens": one.tail.tokens,
+        },
+        "shares": {
+            "freshTail": one.shares.tail,
+            "recentSummaries": one.shares.recent,
+            "root": one.shares.root,
+            "olderLayers": one.shares.older,
+        },
+        "totals": {
+            "messages": len(one.messages),
+            "evicted": one.evicted_items,
+            "estimatedTokens": one.estimated_tokens,
+            "sentTokens": one.sent_tokens,
+            "storedTokens": one.stored_tokens,
+            "budget": one.budget,
+            "remainingBudget": one.remaining,
+            "share": round(one.estimated_tokens / one.budget, 4),
+        },
+        "systemPromptAddition": {"kind": str(one.system.kind), "text": one.system.text},
+        "metadata": one.metadata.document(),
+        "messagesHash": one.messages_hash,
+    }
+
+
+def _item(one: Assembly, at: int) -> Document:
+    message = one.messages[at]
+    return {
+        "role": str(message.role),
+        "origin": str(message.origin.kind),
+        **_origin(message.origin),
+        "promptScore": prompt_score(one, message.origin.ordinal),
+        "tokens": one.weights[at],
+        "storedTokens": message.origin.stored_tokens,
+        "freshTail": in_tail(one, message),
+        "preview": preview(spoken(message)),
+    }
+
+
+def _origin(origin: Origin) -> Document:
+    return {
+        "ordinal": origin.ordinal,
+        "messageId": origin.message_id,
+        "summaryId": origin.summary_id,
+        "briefId": origin.brief_id,
+        "depth": origin.depth,
+    }
+
+
+def _evicted(one: Assembly, each: Evicted) -> Document:
+    return {
+        **({"ordinal": each.ordinal} if each.origin is None else _origin(each.origin)),
+        "tokens": each.tokens,
+        "step": str(each.step),
+        "why": each.why,
+        "promptScore": prompt_score(one, each.ordinal),
+    }
+
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000
@@ -103,7 +288,7 @@ def show(run: Run, named: Selector, budget: int | None) -> Answer:
     return run.answer("context.show", document, blocks, not_recorded=missing)
 
 
-def _blocks(run: Run, found: ShownContext, named: Selector) -> list[Block]:
+def _blocks(run: Run, found: ShownContext, named: Selector) -> list[OutputBlock]:
     """The context, and how many of its items the model does not receive, when some are left out."""
     facts, *others = context_blocks(run, found)
     wanted = AssemblyOptions(history=False)
@@ -228,7 +413,7 @@ def context_document(found: ShownContext) -> Document:
             "budget": found.budget,
             "share": found.share,
         },
-        "freshTail": documents.fresh_tail(found.tail),
+        "freshTail": documents.fresh_tail_document(found.tail),
         **briefs,
     }
 
@@ -247,7 +432,7 @@ def _brief(found: ShownContext, brief: FocusBrief) -> Document:
     }
 
 
-def context_blocks(run: Run, found: ShownContext) -> list[Block]:
+def context_blocks(run: Run, found: ShownContext) -> list[OutputBlock]:
     """The context for people."""
     tail, totals = found.tail, found.totals
     parts = f"{counted(totals.summaries, 'summary')}, {counted(totals.messages, 'message')}"
@@ -291,13 +476,13 @@ def _stands_for(over: FocusOverlay) -> str:
 
 def _table(run: Run, found: ShownContext) -> Table:
     columns = (
-        Column("Ordinal", right=True),
-        Column("Item"),
-        Column("What"),
-        Column("Stored", right=True),
-        Column("Time", spare=2),
-        Column("Note", spare=1),
-        Column("Text", grows=True),
+        OutputColumn("Ordinal", right=True),
+        OutputColumn("Item"),
+        OutputColumn("What"),
+        OutputColumn("Stored", right=True),
+        OutputColumn("Time", spare=2),
+        OutputColumn("Note", spare=1),
+        OutputColumn("Text", grows=True),
     )
     return Table(columns, list(_rows(run, found)), empty="The context is empty.")
 

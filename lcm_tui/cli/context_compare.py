@@ -1,29 +1,134 @@
-"""``context compare``: what two contexts send to the model, and how they differ."""
+"""A command over a conversation as it was: ``--at``."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcm_core.assemble.compare import ContextDiff, SentContext, compare_contexts
-from lcm_core.assemble.message import SentMessage
-from lcm_core.assembly import settings_for
-from lcm_core.diff import unified_text
-from lcm_core.engine_rules import NAMED
-from lcm_core.past.database import Past
-from lcm_core.records import ConversationId
-from lcm_core.snapshots import ComparedContext, read_sides
-from lcm_core.store.database import Database
+from lcm_core.base.diff import unified_text
+from lcm_core.base.errors import UsageError
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.setting_values import Json
+from lcm_core.base.text import safe_text
+from lcm_core.change.journal import Operation
+from lcm_core.change.plan import Ref
+from lcm_core.engine.compare import ContextDiff, SentContext, compare_contexts
+from lcm_core.engine.messages import SentMessage
+from lcm_core.engine.rules import NAMED
+from lcm_core.operations.assembly import settings_for
+from lcm_core.operations.past import Since, since
+from lcm_core.operations.past_overlay import Past
+from lcm_core.operations.past_point import FORMS, Point, parse_point
+from lcm_core.operations.snapshots import ComparedContext, read_sides, rebuild_snapshot
+from lcm_core.store.context import stored_tokens
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.listing import (
+    DamagedSnapshot,
+    Page,
+    Snapshot,
+    SnapshotItem,
+    Window,
+    get_snapshot,
+    snapshot_page,
+)
 
-from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
+from lcm_tui.cli import documents
+from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Paging, Run
+from lcm_tui.cli.context import context_blocks, context_document, load_context
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.past import point_of
+from lcm_tui.cli.kinds import invalid
+from lcm_tui.cli.options import Selector
 from lcm_tui.cli.past_told import past_document
-from lcm_tui.session import budget_for
-from lcm_tui.views.comparison import comparison_blocks
-from lcm_tui.views.past import past_blocks
+from lcm_tui.cli.selecting import chosen
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Note
+from lcm_tui.tables.comparison import comparison_blocks
+from lcm_tui.tables.past import past_blocks, since_blocks
+from lcm_tui.tables.snapshots import Listed, ShownSnapshot, snapshot_blocks, snapshots_table
+
+
+def point_of(run: Run, written: str, option: str = "at") -> Point:
+    """A point as it was typed.
+
+    Raises:
+        UsageError: it is none.
+    """
+    point = parse_point(written, run.clock)
+    if point is None:
+        raise invalid(option, f"must be {FORMS}", written)
+    return point
+
+
+async def owner_of(reader: Reader, named: Selector) -> ConversationId:
+    """The conversation that was named; by its number also when it is gone.
+
+    Raises:
+        NotFoundError: no conversation has that session key.
+    """
+    if named.session_key is None:
+        return named.conversation_id or ConversationId(0)
+    return (await chosen(reader, named)).conversation_id
+
+
+def run_over(run: Run, named: Selector, written: str) -> Run:
+    """The run over the database as it was.
+
+    Raises:
+        UsageError: what was typed is no point.
+        NotFoundError: no conversation has that session key.
+    """
+    point = point_of(run, written)
+    return replace(run, past=Past(run.read(owner_of, named), point))
+
+
+def show_before(run: Run, operation: Operation) -> Answer:
+    """The context before an operation, and what changed since.
+
+    Raises:
+        UsageError: the operation is noted under no single conversation.
+    """
+    owner = operation.conversation_id
+    if owner is None:
+        raise UsageError(
+            f"Operation {operation.id} changed several conversations. Choose one: `lcm-tui context show "
+            f"CONVERSATION_ID --at before:{operation.id}`.",
+            details={"option": "at"},
+        )
+    named = Selector(ConversationId(owner), None)
+    past = replace(run, past=Past(ConversationId(owner), Point(operation.id)))
+    shown = past.read(load_context, past, named, None)
+    assert past.past is not None
+    assert past.past.found is not None
+    changed = since(past.past.found.earlier)
+    now = run.read(stored_tokens, past.past.found.earlier.refs_now)
+    document: Document = {
+        "context": context_document(shown),
+        "since": _since_document(changed, shown.tokens, now),
+    }
+    blocks = [*since_blocks(changed, shown.tokens, now), *context_blocks(past, shown)]
+    return past.answer("history.show", document, blocks)
+
+
+def _since_document(changed: Since, then: int, now: int) -> Document:
+    return {
+        "tokens": {"then": then, "now": now},
+        "leftContext": _ids(changed.left),
+        "joinedContext": _ids(changed.joined),
+        "summariesMade": list(changed.made),
+        "summariesGone": list(changed.gone),
+        "summariesChanged": list(changed.changed),
+    }
+
+
+def _ids(refs: Sequence[Ref]) -> list[Json]:
+    """Items by what they represent: message ids, and the ids of summaries."""
+    return [ref for ref in refs if isinstance(ref, int | str)]
+
+
+# -- context compare ------------------------------------------------------------------------------------
+# ``context compare``: what two contexts send to the model, and how they differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +269,92 @@ def _message(message: SentMessage) -> Document:
         "summaryId": origin.summary_id,
         "briefId": origin.brief_id,
         "storedTokens": origin.stored_tokens,
+    }
+
+
+# -- context snapshots ----------------------------------------------------------------------------------
+# ``context snapshots``: what an engine that runs gave to its host, and what of it can be shown again.
+
+
+def show_snapshot(run: Run, named: Selector, snapshot_id: str) -> Answer:
+    """One snapshot, as far as its rows still stand."""
+    shown = run.read(_load, run, named, snapshot_id)
+    return run.answer("context.snapshots", _shown_document(shown), list(snapshot_blocks(run.time, shown)))
+
+
+def snapshots(run: Run, named: Selector, window: Window) -> Answer:
+    """A page of the snapshots of a conversation."""
+    owner, page = run.read(_list, named, window)
+    data: Document = {
+        "conversation": documents.conversation(owner),
+        "items": [_listed(one) for one in page.items],
+    }
+    return run.answer(
+        "context.snapshots",
+        data,
+        [
+            snapshots_table(run.time, page.items),
+            *(Note(safe_text(one.problem)) for one in _damaged(page.items)),
+        ],
+        paging=Paging("snapshots", window.limit, len(page.items), page.next),
+    )
+
+
+async def _list(reader: Reader, named: Selector, window: Window) -> tuple[Conversation, Page[Listed]]:
+    owner = await chosen(reader, named)
+    return owner, await snapshot_page(reader, owner.conversation_id, window)
+
+
+async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> ShownSnapshot:
+    owner = await chosen(reader, named)
+    one = await get_snapshot(reader, owner.conversation_id, snapshot_id)
+    return ShownSnapshot(owner, one, await rebuild_snapshot(reader, one, run.zone))
+
+
+# -- JSON ------------------------------------------------------------------------------------------------
+
+
+def _damaged(found: Sequence[Listed]) -> Iterator[DamagedSnapshot]:
+    return (one for one in found if isinstance(one, DamagedSnapshot))
+
+
+def _listed(one: Listed) -> Document:
+    """Every entry says whether it is damaged; one that is has nothing else to say."""
+    if isinstance(one, DamagedSnapshot):
+        return {"id": one.id, "createdAt": one.created_at, "damaged": one.problem}
+    return {**_context_snapshots_document(one), "damaged": None}
+
+
+def _context_snapshots_document(one: Snapshot) -> Document:
+    return {
+        "id": one.id,
+        "createdAt": one.created_at,
+        "rules": one.rules,
+        "timezone": one.zone,
+        "budget": one.budget,
+        "selection": one.selection,
+        "messages": len(one.sent),
+        "evicted": one.evicted,
+        "sentTokens": one.sent_tokens,
+        "messagesHash": one.messages_hash,
+        "metadata": one.metadata,
+    }
+
+
+def _item(one: SnapshotItem) -> Document:
+    return {"origin": str(one.kind), "ordinal": one.ordinal, "ref": one.ref, "tokens": one.tokens}
+
+
+def _shown_document(shown: ShownSnapshot) -> Document:
+    found = shown.found
+    return {
+        "conversation": documents.conversation(shown.conversation),
+        "snapshot": _context_snapshots_document(shown.snapshot),
+        "items": [_item(one) for one in shown.snapshot.sent],
+        "mendedAway": [_item(one) for one in shown.snapshot.dropped],
+        "finalClamp": [_item(one) for one in shown.snapshot.cut],
+        "exact": found.exact,
+        "gone": [_item(one) for one in found.gone],
+        "notKept": found.not_kept,
+        "messages": [message.document() for message in found.messages],
     }

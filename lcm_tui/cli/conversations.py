@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lcm_core.settings import Json, Settings
-from lcm_core.store.briefs import active_brief, list_briefs
+from lcm_core.base.setting_values import Json
+from lcm_core.base.settings import Settings
 from lcm_core.store.database import Reader
-from lcm_core.store.growth import growth_of
+from lcm_core.store.focus import active_brief, list_briefs
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
-from lcm_core.store.statistics import (
-    depth_totals,
-    item_totals,
-    statistics_of,
-)
+from lcm_core.store.statistics import depth_totals, growth_of, item_totals, statistics_of
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.stored import as_text
-from lcm_tui.cli.tails import tail_of
-from lcm_tui.views.conversations import (
+from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.tables.conversations import (
     CountedConversation,
     ShownConversation,
     conversation_blocks,

@@ -6,8 +6,8 @@ import base64
 import binascii
 import json
 
-from lcm_core.errors import UsageError
-from lcm_core.settings import JsonObject
+from lcm_core.base.errors import UsageError
+from lcm_core.base.setting_values import JsonObject
 from lcm_core.store.listing import Position
 
 from lcm_tui.cli.machine import json_text

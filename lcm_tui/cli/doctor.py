@@ -4,32 +4,106 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from lcm_core.base.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
+from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity, finding_key
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.text import counted
 from lcm_core.change.reindex import resync, resync_sql
-from lcm_core.checks import Repetition, repetitions_of
-from lcm_core.checks.host import CHECKS, choose, run_checks
-from lcm_core.errors import ExitCode, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.findings import Confidence, Finding, FixId, Report, Severity, finding_key
-from lcm_core.operations.fix import Fixes, Keep, plan_fixes
-from lcm_core.records import ConversationId
-from lcm_core.settings import SettingSource, Sourced
+from lcm_core.checks.messages import Repetition, repetitions_of
+from lcm_core.operations.fix import Keep
+from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database, Reader
-from lcm_core.wording import counted
+from lcm_host.checks import CHECKS, choose, run_checks
 
-from lcm_tui.check_settings import folders_of, limits_of, reads_whole_file
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal
-from lcm_tui.cli.doctor_report import finding_document, report_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
-from lcm_tui.views.blocks import Block, Column, Note, Table
-from lcm_tui.views.findings import REPEATING, can_fix, report_blocks
+from lcm_tui.flows.checks import folders_of, limits_of, reads_whole_file
+from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.findings import (
+    REPEATING,
+    Repeated,
+    can_fix,
+    in_order,
+    repetition_kind,
+    report_blocks,
+    summary_of,
+)
+
+# -- doctor report --------------------------------------------------------------------------------------
+# The report of the doctor for programs.
+
+
+def finding_document(one: Finding) -> Document:
+    """A finding for machines; ``id`` is what ``--fix`` takes."""
+    check = CHECKS[one.check]
+    return {
+        "id": finding_key(one),
+        "check": one.check,
+        "title": check.title,
+        "severity": check.severity.value,
+        "confidence": one.confidence.value,
+        "conversationId": one.conversation_id,
+        "sentence": one.sentence,
+        "rowCount": one.row_count,
+        "rows": [{"table": row.table, "key": list(row.key)} for row in one.rows],
+        "fix": None if one.fix is None else one.fix.value,
+        "withoutFix": check.unfixed if one.fix is None else None,
+    }
+
+
+def report_document(report: Report, repeated: Repeated) -> Document:
+    """The whole report for machines; the first fields are those of the engine's own command."""
+    counts = Counter(one.confidence for one in report.findings())
+    return {
+        "available": True,
+        "databaseReadOnly": True,
+        "message": summary_of(report),
+        "conversationId": report.conversation_id,
+        "clean": report.clean,
+        "counts": {
+            "broken": counts[Confidence.BROKEN],
+            "suspicious": counts[Confidence.SUSPICIOUS],
+            "byDesign": counts[Confidence.BY_DESIGN],
+        },
+        "findings": [finding_document(one) for one in in_order(report.findings())],
+        "truncated": [
+            {"check": one.check.id, "findings": one.finding_count}
+            for one in report.results
+            if one.finding_count > len(one.findings)
+        ],
+        "repetitions": [_repetition_document(owner, one) for owner, one in repeated],
+        "notRun": [{"check": one.check.id, "reason": one.reason} for one in report.not_run],
+        "checks": len(report.results),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _repetition_document(owner: ConversationId, one: Repetition) -> Document:
+    return {
+        "conversationId": owner,
+        "kind": repetition_kind(one),
+        "originalSeqs": list(one.original_seqs),
+        "copySeqs": list(one.copy_seqs),
+        "copies": len(one.copy_ids),
+        "tokens": one.tokens,
+        "inContext": len(one.in_context),
+        "removable": len(one.spare),
+        "summarised": one.summarised,
+        "proof": None if one.proof is None else one.proof.value,
+        "certain": one.certain,
+    }
+
 
 #: How grave a finding must be to count, with the severities that are.
 FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {
@@ -124,7 +198,7 @@ async def _examine(run: Run, asked: Asked) -> _Examined:
         return _Examined(report, tuple(repeated))
 
 
-def _blocks(examined: _Examined) -> list[Block]:
+def _blocks(examined: _Examined) -> list[OutputBlock]:
     return report_blocks(examined.report, examined.repeated)
 
 
@@ -230,9 +304,9 @@ class _Fixing:
             "search": [{"table": table, "rows": None} for table in fixes.search],
             "left": list(fixes.left),
         }
-        columns = (Column("Fixes", grows=True),)
+        columns = (OutputColumn("Fixes", grows=True),)
         rows = [(f"{one.check} {one.sentence}",) for one in self.findings]
-        blocks: list[Block] = [Table(columns, rows)] if rows else []
+        blocks: list[OutputBlock] = [Table(columns, rows)] if rows else []
         if fixes.search:
             blocks.append(Note(f"Search tables are updated afterwards: {', '.join(fixes.search)}."))
         nothing = "No row changes." if fixes.search else "There is nothing to fix."
@@ -257,7 +331,7 @@ class _Fixing:
         return left, self.passed & {finding_key(one) for one in report.findings()}
 
 
-def _passed_blocks(passed: frozenset[str]) -> list[Block]:
+def _passed_blocks(passed: frozenset[str]) -> list[OutputBlock]:
     """What ``--fix all`` did not take."""
     if not passed:
         return []
@@ -266,15 +340,15 @@ def _passed_blocks(passed: frozenset[str]) -> list[Block]:
     return [Note(f"`all` fixes broken findings only; {found} a fix too: name a check ({checks}) to fix it.")]
 
 
-def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> list[Block]:
-    blocks: list[Block] = []
+def _done_blocks(done: Sequence[tuple[str, int]], left: Sequence[Finding]) -> list[OutputBlock]:
+    blocks: list[OutputBlock] = []
     if done:
-        columns = (Column("Search table"), Column("Rows written", right=True))
+        columns = (OutputColumn("Search table"), OutputColumn("Rows written", right=True))
         blocks.append(Table(columns, done))
     if left:
         rows = [(finding_key(one), one.sentence) for one in left]
         title = f"{counted(len(left), 'finding remains', 'findings remain')}"
-        blocks.append(Table((Column("Id"), Column("What", grows=True)), rows, title))
+        blocks.append(Table((OutputColumn("Id"), OutputColumn("What", grows=True)), rows, title))
     else:
         blocks.append(Note("None of the selected findings exists any more."))
     return blocks

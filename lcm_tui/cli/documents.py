@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from lcm_core.fresh_tail import FreshTail
-from lcm_core.records import Conversation, FocusBrief, Message
-from lcm_core.settings import Json
+from lcm_core.base.records import Conversation, FocusBrief, Message
+from lcm_core.base.setting_values import Json
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import preview
+from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
+from lcm_core.engine.sessions import settings_for_session
 from lcm_core.store.listing import ListedSummary
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import ConversationStatistics, DepthTotal
-from lcm_core.text import preview
+from lcm_core.store.statistics import ContextMessage, ConversationStatistics, DepthTotal
 
 Document = dict[str, Json]
 
@@ -177,7 +180,7 @@ def active_brief(record: FocusBrief) -> Document:
     }
 
 
-def fresh_tail(tail: FreshTail) -> Document:
+def fresh_tail_document(tail: FreshTail) -> Document:
     """Where the protected end of a context begins and how much it holds."""
     return {
         "count": tail.count,
@@ -197,3 +200,27 @@ def scalar(value: object) -> Json:
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     return value if isinstance(value, bool | int | str) else None
+
+
+# -- tails ----------------------------------------------------------------------------------------------
+# The fresh tail of a context by the settings of the operator and the rules of the engine that wrote it.
+
+
+def tail_rules(schema: Schema, settings: Settings, session_key: str | None) -> TailRules:
+    """The rules for the fresh tail of a session."""
+    return configured(engine_rules(schema), settings_for_session(settings.engine, session_key)).tail
+
+
+def tail_of(
+    messages: Sequence[ContextMessage],
+    schema: Schema,
+    settings: Settings,
+    session_key: str | None = None,
+    *,
+    count: int | None = None,
+) -> FreshTail:
+    """Where the fresh tail of a session's context begins; or its newest *count* messages, and no more."""
+    rules = tail_rules(schema, settings, session_key)
+    if count is not None:
+        rules = replace(rules, fresh_tail_count=count, keeps_turn_whole=False)
+    return fresh_tail(messages, rules)

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from lcm_core.base.setting_values import Json
+from lcm_core.base.times import iso_z, sort_key
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.plan import Plan
 from lcm_core.change.prepared import changed_since
-from lcm_core.engine_work import (
+from lcm_core.operations.engine_work import (
+    LABEL,
     BatchState,
     ConversationWork,
     EngineWork,
@@ -18,29 +21,20 @@ from lcm_core.engine_work import (
     Took,
     claimable,
     engine_work,
+    plan_close_debt,
     running,
     took,
 )
-from lcm_core.operations.close_debt import LABEL, plan_close_debt
-from lcm_core.settings import Json
 from lcm_core.store.database import Reader
-from lcm_core.store.engine_work import (
-    GapRow,
-    NodeRow,
-    PreparedText,
-    TurnCount,
-    engine_rows,
-    prepared_texts,
-)
-from lcm_core.times import iso_z, sort_key
+from lcm_core.store.engine_work import GapRow, NodeRow, PreparedText, TurnCount, engine_rows, prepared_texts
 
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.views.blocks import Note
-from lcm_tui.views.engine import conversation_work_blocks, work_blocks
+from lcm_tui.tables.blocks import Note
+from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lcm_core.errors import NotFoundError
-from lcm_core.paths import FileText, StoredFile, read_head, resolve_stored
-from lcm_core.records import ConversationId, LargeFile
-from lcm_core.settings import Settings
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.paths import FileText, StoredFile, read_head, resolve_stored
+from lcm_core.base.records import ConversationId, LargeFile
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import preview
 from lcm_core.store.database import Reader
-from lcm_core.store.files import FileReferences, get_file, references_to
 from lcm_core.store.listing import Page, Window, file_page
+from lcm_core.store.messages import FileReferences, get_file, references_to
 from lcm_core.store.schema import Schema
-from lcm_core.text import preview
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.stored import as_text
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table
+from lcm_tui.cli.selecting import as_text, chosen
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.blocks import OutputColumn as Column
 
 #: What ``--content`` reads at the most.
 MAX_CONTENT_BYTES = 64 * 1024 * 1024

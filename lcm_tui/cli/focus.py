@@ -10,78 +10,67 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lcm_core.base.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
+from lcm_core.base.files import read_limited, reason_of
+from lcm_core.base.javascript import Json
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted, safe_line
+from lcm_core.base.times import iso_z
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
-from lcm_core.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.focus_view import BriefEntry, load_briefs
-from lcm_core.javascript import Json
-from lcm_core.operations.briefing import (
-    BriefDraft,
-    brief_retention,
-    call_failed,
-    drop_draft,
-    have_written,
-    keep_draft,
-    read_draft,
-    read_question,
-    text_of,
-    write_draft,
-)
-from lcm_core.operations.compaction.sweep import Mode, operation_of
-from lcm_core.operations.drafting.draft import draft_setting
+from lcm_core.operations.drafting import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,
+    BriefDraft,
+    BriefEntry,
     BriefText,
     FocusKind,
     FocusWish,
+    brief_retention,
+    call_failed,
     check_known_to_engine,
+    drop_draft,
+    have_written,
+    keep_draft,
+    load_briefs,
     plan_activate_brief,
     plan_brief,
     plan_clear_brief,
     plan_delete_brief,
     plan_failed_brief,
+    read_draft,
+    read_question,
     read_refocus,
     read_wish,
+    text_of,
+    write_draft,
 )
-from lcm_core.private_files import read_limited, reason_of
-from lcm_core.records import ConversationId
+from lcm_core.operations.selection import Mode, operation_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import briefs_beginning
-from lcm_core.summarize.briefing import BriefLimits, BriefQuestion, forecast_brief
-from lcm_core.summarize.cost import CallBudget, Forecast
-from lcm_core.summarize.models.writer import call_budget
-from lcm_core.summarize.retention import Retention
-from lcm_core.summarize.source import Rendering
-from lcm_core.text import safe_line
-from lcm_core.times import iso_z
-from lcm_core.wording import counted
+from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
+from lcm_core.writers.cost import CallBudget, Forecast
+from lcm_core.writers.retention import Retention
+from lcm_core.writers.source import Rendering
+from lcm_core.writers.writer import call_budget
 
-from lcm_tui.cli import compact_report
+from lcm_tui.cli import compact as compact_report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document, opened
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.compact import CompactWork, Done
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.drafting_options import BriefOptions
-from lcm_tui.cli.drafting_report import spent_document
-from lcm_tui.cli.modelling import model_document, modelling
-from lcm_tui.cli.options import ChangeFlags, ModelOptions, Selector
+from lcm_tui.cli.drafts import model_document, modelling, spent_document
+from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
-from lcm_tui.cli.stored import as_text
+from lcm_tui.cli.selecting import CANDIDATES, as_text, chosen, the_one
 from lcm_tui.cli.working import show_and_ask
-from lcm_tui.session import budget_for
-from lcm_tui.views.blocks import Block, Facts, Note
-from lcm_tui.views.compaction import ShownCompaction, planned_compaction
-from lcm_tui.views.focus import (
-    NO_SWEEP,
-    brief_blocks,
-    briefs_blocks,
-    draft_blocks,
-    state_words,
-    wish_blocks,
-)
-from lcm_tui.writing import Modelling, spent_text
+from lcm_tui.flows.drafts import Modelling, spent_text
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Facts, Note
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.compaction import ShownCompaction, planned_compaction
+from lcm_tui.tables.focus import NO_SWEEP, brief_blocks, briefs_blocks, draft_blocks, state_words, wish_blocks
 
 _LARGEST_TEXT = 4 * 1024 * 1024
 

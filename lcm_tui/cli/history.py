@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from lcm_core.change.codec import encode_edits
-from lcm_core.change.forgetting import prunable, prune_history
-from lcm_core.change.journal import DamagedRecordError, Operation, beginning, edits_of, get, operations
+from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import Json
+from lcm_core.base.text import counted
+from lcm_core.base.times import iso_z
+from lcm_core.change.journal import (
+    DamagedRecordError,
+    Operation,
+    beginning,
+    edits_of,
+    encode_edits,
+    get,
+    operations,
+)
 from lcm_core.change.plan import Edit, Plan
 from lcm_core.change.undo import (
     latest,
@@ -18,25 +29,22 @@ from lcm_core.change.undo import (
     plan_undo,
     plan_undo_batch,
     plan_undo_with_later,
+    prunable,
+    prune_history,
     undone_by,
 )
-from lcm_core.errors import NotFoundError, RefusedError, UsageError
-from lcm_core.records import ConversationId
-from lcm_core.settings import Json
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Position, Window
-from lcm_core.times import iso_z
-from lcm_core.wording import counted
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
+from lcm_tui.cli.changing import rows_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
-from lcm_tui.cli.previews import rows_document
 from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
 from lcm_tui.cli.working import ask_before_change, interruptible
-from lcm_tui.views.blocks import Note
-from lcm_tui.views.history import ListedOperation, ShownOperation, operation_blocks, operations_table
+from lcm_tui.tables.blocks import Note
+from lcm_tui.tables.history import ListedOperation, ShownOperation, operation_blocks, operations_table
 
 # -- looking ---------------------------------------------------------------------------------------------
 
@@ -119,7 +127,7 @@ def show(run: Run, wanted: str) -> Answer:
 
 def show_context(run: Run, wanted: str) -> Answer:
     """The context before an operation, and what changed since; *wanted* is its id or the beginning of it."""
-    from lcm_tui.cli import past
+    from lcm_tui.cli import context_compare as past
 
     return past.show_before(run, run.read(_named_operation, wanted))
 

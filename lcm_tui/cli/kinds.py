@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from lcm_core.blanks import BLANKS
-from lcm_core.budget import parse_budget
-from lcm_core.errors import JsonScalar, NotFoundError, UsageError
-from lcm_core.records import ConversationId
-from lcm_core.times import parse_utc, span_of, typed_moment
+from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import BLANKS, parse_budget
+from lcm_core.base.times import parse_utc, span_of, typed_moment
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -291,7 +290,7 @@ class FilePath(Kind[Path]):
             Text().read(name, value)
         if not value:
             raise invalid(name, "is empty; give a path")
-        from lcm_core.settings.resolve import is_too_long  # here: help does without the settings
+        from lcm_core.base.settings import is_too_long
 
         path = Path(os.path.expanduser(value))  # unlike that of Path, it leaves an unknown user alone
         if is_too_long(path):
@@ -420,7 +419,7 @@ class Seconds(Kind[float]):
 
     def read(self, name: str, value: str) -> float:
         """The seconds."""
-        from lcm_core.settings.config_files import seconds
+        from lcm_core.base.settings import seconds
 
         try:
             return seconds(value)

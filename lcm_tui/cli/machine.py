@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import overload
 
-from lcm_core.settings import Json, JsonObject
-from lcm_core.text import safe_line
+from lcm_core.base.setting_values import Json, JsonObject
+from lcm_core.base.text import safe_line
 
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MAYBE_UNSAFE = re.compile(r"[^\x20-\x7e\n]")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
+from lcm_core.base.errors import UsageError
+from lcm_core.base.records import ConversationId
 from lcm_core.change.plan import Plan
-from lcm_core.errors import UsageError
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
-from lcm_core.records import ConversationId
+from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
 from lcm_core.store.conversations import SessionMember
 from lcm_core.store.database import Reader
 
@@ -15,8 +17,8 @@ from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import SqlFlags
-from lcm_tui.session import budget_for
-from lcm_tui.views.blocks import Block, Cell, Column, Note, Table
+from lcm_tui.kit.session import budget_for
+from lcm_tui.tables.blocks import Cell, Note, OutputBlock, OutputColumn, Table
 
 
 def merge(
@@ -68,7 +70,7 @@ def _member(one: SessionMember) -> Document:
     }
 
 
-def _listed(found: list[SplitSession]) -> list[Block]:
+def _listed(found: list[SplitSession]) -> list[OutputBlock]:
     rows: list[tuple[Cell, ...]] = [
         (
             split.active.id,
@@ -82,15 +84,61 @@ def _listed(found: list[SplitSession]) -> list[Block]:
         for split in found
     ]
     columns = (
-        Column("Conversation", right=True),
-        Column("Split from"),
-        Column("Messages", right=True),
-        Column("Summaries", right=True),
-        Column("Merge"),
-        Column("Why", grows=True),
-        Column("Session", grows=True, spare=1),
+        OutputColumn("Conversation", right=True),
+        OutputColumn("Split from"),
+        OutputColumn("Messages", right=True),
+        OutputColumn("Summaries", right=True),
+        OutputColumn("Merge"),
+        OutputColumn("Why", grows=True),
+        OutputColumn("Session", grows=True, spare=1),
     )
     table = Table(columns, rows, empty="No session is split.")
     return (
         [table, Note("Show what a merge would do with: lcm-tui merge CONVERSATION_ID")] if found else [table]
     )
+
+
+# -- transplant -----------------------------------------------------------------------------------------
+# ``transplant``: what one conversation remembers, copied to the front of another one's context.
+
+
+def transplant(
+    run: Run,
+    source: ConversationId,
+    target: ConversationId,
+    flags: SqlFlags,
+    *,
+    skip_duplicates: bool,
+    budget: int | None,
+) -> Answer:
+    """Show what would be copied, or copy it."""
+
+    async def plan(reader: Reader) -> Plan:
+        against = budget_for(run.settings, budget)
+        return await plan_transplant(reader, source, target, skip_duplicates=skip_duplicates, budget=against)
+
+    try:
+        return changing.run_change(run, "transplant", plan, flags, budget=budget)
+    except DuplicatesError as error:
+        found = error.duplicates
+        told = run.answer(
+            "transplant",
+            {"duplicates": [_transplant_document(one) for one in found]},
+            _transplant_listed(found),
+        )
+        return dataclasses.replace(told, exit_code=error.exit_code, failed=error)
+
+
+def _transplant_document(one: Duplicate) -> dict[str, str | bool]:
+    return {"summaryId": one.summary_id, "presentId": one.present_id, "inContext": one.in_context}
+
+
+def _transplant_listed(found: Sequence[Duplicate]) -> list[OutputBlock]:
+    rows = [
+        (one.summary_id, one.present_id, "in the context" if one.in_context else "below") for one in found
+    ]
+    columns = (OutputColumn("Of the source"), OutputColumn("In the target as"), OutputColumn("Stands"))
+    return [
+        Table(columns, rows, title="The same text in both"),
+        Note("Nothing was changed. --skip-duplicates skips those in the context."),
+    ]

@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lcm_core.fresh_tail import FreshTail
-from lcm_core.records import Conversation, Message
-from lcm_core.settings import Settings
+from lcm_core.base.records import Conversation, Message, MessageId
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import counted, preview
+from lcm_core.engine.rules import FreshTail
+from lcm_core.store import messages as store
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
 from lcm_core.store.statistics import ConversationStatistics, statistics_of
-from lcm_core.wording import counted
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
-from lcm_tui.cli.documents import Document
-from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
+from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.tails import tail_of
-from lcm_tui.views.blocks import Block, Cell, Facts, Prose
+from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
+
+# -- message rows ---------------------------------------------------------------------------------------
+# Messages as rows of a table, with the beginning of their parts where they have no text of their own.
+
+#: What a message without text of its own shows instead, by message.
+PartTexts = Mapping[MessageId, str]
+
+
+async def part_texts(reader: Reader, messages: Sequence[Message]) -> PartTexts:
+    """What stands in the parts of those messages that have no text."""
+    blank = [message.message_id for message in messages if not message.content.strip()]
+    texts: dict[MessageId, str] = {}
+    for part in await store.message_parts(reader, blank, head=store.HEAD):
+        words = (part.tool_name, part.text or part.tool_output or part.tool_input or part.file_name)
+        text = ": ".join(word for word in words if word) or f"[{part.part_type}]"
+        texts[part.message_id] = f"{texts[part.message_id]} {text}" if part.message_id in texts else text
+    return texts
+
+
+def message_table(
+    run: Run,
+    messages: Sequence[Message],
+    parts: PartTexts,
+    *,
+    title: str = "",
+    empty: str = "No message matches.",
+) -> Table:
+    """Messages as a table."""
+    columns = (
+        OutputColumn("Seq", right=True),
+        OutputColumn("Id", right=True, spare=1),
+        OutputColumn("Role"),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Time"),
+        OutputColumn("Text", grows=True),
+    )
+    rows = [
+        (
+            str(message.seq),
+            str(message.message_id),
+            message.role,
+            message.tokens,
+            run.time(message.created_at),
+            preview(message.content) or preview(parts.get(message.message_id, "")),
+        )
+        for message in messages
+    ]
+    return Table(columns, rows, title=title, empty=empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +95,7 @@ def list_(
     """A page of the messages of a conversation."""
     found = run.read(_load_list, named, window, roles, include_content)
     items = found.page.items
-    blocks: list[Block] = [message_table(run, items, found.parts)]
+    blocks: list[OutputBlock] = [message_table(run, items, found.parts)]
     if include_content:
         blocks = _whole(run, items, found.parts) or blocks
     return run.answer(
@@ -126,7 +173,7 @@ def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]
     ]
 
 
-def _whole(run: Run, messages: Sequence[Message], parts: PartTexts) -> list[Block]:
+def _whole(run: Run, messages: Sequence[Message], parts: PartTexts) -> list[OutputBlock]:
     """Messages with their whole text, one block each."""
     return [
         Prose(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-from lcm_core.blanks import BLANKS
-from lcm_core.errors import UsageError
-from lcm_core.records import ConversationId
-from lcm_core.times import iso_z
+from lcm_core.base.errors import UsageError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import BLANKS
+from lcm_core.base.times import iso_z
 
 from lcm_tui.cli.declaring import Argument, Option
 from lcm_tui.cli.kinds import (
@@ -35,9 +35,11 @@ from lcm_tui.cli.kinds import (
 )
 
 if TYPE_CHECKING:
+    from lcm_core.base.engine_settings import EngineSettings
     from lcm_core.store.listing import Window
 
     from lcm_tui.cli.answer import Run
+
 
 MAX_LIMIT = 500
 DEFAULT_LIMIT = 50
@@ -494,3 +496,201 @@ class SqlFlags(ChangeFlags):
     """The same of a command that can show its SQL."""
 
     sql: Sql = False
+
+
+# -- backfill options -----------------------------------------------------------------------------------
+# What ``backfill`` does behind the import when asked.
+
+_PANEL: Final = "Compaction"
+
+Recompact: TypeAlias = Annotated[
+    bool, Option("--recompact", "Compact the conversation after the import, even if nothing was missing.")
+]
+SingleRoot: TypeAlias = Annotated[
+    bool,
+    Option("--single-root", "Compact it to one summary, without a fresh tail unless --tail sets one."),
+]
+TransplantTo: TypeAlias = Annotated[
+    ConversationId | None,
+    Option(
+        "--transplant-to",
+        "Then copy its summaries to the front of another conversation.",
+        CONVERSATION,
+        "CONV",
+    ),
+]
+
+
+def _number(flag: str, words: str, least: int) -> Option:
+    return Option(flag, words, WholeNumber(least), "N", section=_PANEL)
+
+
+LeafTarget: TypeAlias = Annotated[int | None, _number("--leaf-target-tokens", "Maximum tokens of a leaf.", 1)]
+CondensedTarget: TypeAlias = Annotated[
+    int | None, _number("--condensed-target-tokens", "Target tokens of a condensed summary.", 1)
+]
+LeafFanout: TypeAlias = Annotated[
+    int | None, _number("--leaf-fanout", "Minimum number of leaves to condense together.", 2)
+]
+CondensedFanout: TypeAlias = Annotated[
+    int | None, _number("--condensed-fanout", "Minimum number of condensed summaries to condense further.", 2)
+]
+HardFanout: TypeAlias = Annotated[int | None, _number("--hard-fanout", "The same minimum under pressure.", 2)]
+
+Rules: TypeAlias = Annotated[str | None, rules_option(section=_PANEL)]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterImport:
+    """What is to be done behind the import."""
+
+    recompact: Recompact = False
+    single_root: SingleRoot = False
+    transplant_to: TransplantTo = None
+    chunk: Chunk = None
+    leaf_target_tokens: LeafTarget = None
+    condensed_target_tokens: CondensedTarget = None
+    leaf_fanout: LeafFanout = None
+    condensed_fanout: CondensedFanout = None
+    hard_fanout: HardFanout = None
+    tail: Tail = None
+    rules: Rules = None
+
+    @property
+    def compact(self) -> bool:
+        """Whether it is to be compacted."""
+        return self.recompact or self.single_root
+
+    def settings(self) -> EngineSettings:
+        """The engine's settings that the options name."""
+        from lcm_core.base.engine_settings import EngineSettings
+        from lcm_core.base.setting_values import SettingSource, Sourced
+
+        given = {
+            "leaf_chunk_tokens": (self.chunk, "--chunk"),
+            "leaf_target_tokens": (self.leaf_target_tokens, "--leaf-target-tokens"),
+            "condensed_target_tokens": (self.condensed_target_tokens, "--condensed-target-tokens"),
+            "leaf_min_fanout": (self.leaf_fanout, "--leaf-fanout"),
+            "condensed_min_fanout": (self.condensed_fanout, "--condensed-fanout"),
+            "condensed_min_fanout_hard": (self.hard_fanout, "--hard-fanout"),
+            "fresh_tail_count": (self.tail, "--tail"),
+        }
+        if self.single_root and self.tail is None:
+            given["fresh_tail_count"] = (0, "--single-root")
+        named: dict[str, Any] = {
+            name: Sourced(value, SettingSource.COMMAND_LINE, option)
+            for name, (value, option) in given.items()
+            if value is not None
+        }
+        return replace(EngineSettings(), **named)
+
+
+# -- drafting options -----------------------------------------------------------------------------------
+# The options of the commands that make drafts: of summaries, and of focus briefs.
+
+#: Calls at the same time: `batch.IN_FLIGHT`.
+IN_FLIGHT: Final = 4
+#: Rules of acceptance: `rules.EXAMPLES`.
+EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
+
+Draft: TypeAlias = Annotated[
+    Path | None,
+    Option("--draft", "Call the model and write the drafts to this file for review.", FilePath(), "FILE"),
+]
+FromDrafts: TypeAlias = Annotated[
+    Path | None,
+    Option("--from-drafts", "Apply the drafts marked in such a file.", FilePath(), "FILE"),
+]
+Resume: TypeAlias = Annotated[bool, Option("--resume", "Continue a stopped batch; with --apply or --draft.")]
+Accept: TypeAlias = Annotated[
+    str | None,
+    Option("--accept", f"Accept drafts that meet this rule, such as: {EXAMPLES}.", Raw(), "RULE"),
+]
+InFlight: TypeAlias = Annotated[
+    int,
+    Option("--in-flight", f"Maximum parallel calls; {IN_FLIGHT} by default.", WholeNumber(1, 64), "N"),
+]
+ShowPrompts: TypeAlias = Annotated[
+    bool, Option("--show-prompts", "Show each full prompt without sending it.")
+]
+NoPrevious: TypeAlias = Annotated[bool, Option("--no-previous", "Omit the previous context.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFlags:
+    """The options of a command that makes drafts."""
+
+    draft: Draft = None
+    from_drafts: FromDrafts = None
+    resume: Resume = False
+    accept: Accept = None
+    in_flight: InFlight = IN_FLIGHT
+    show_prompts: ShowPrompts = False
+    no_previous: NoPrevious = False
+    rules: RuleSet = None
+    model: ModelOptions = field(default_factory=ModelOptions)
+    prompt_dir: PromptFolder = None
+    change: SqlFlags = field(default_factory=SqlFlags)
+
+
+# -- focus briefs ----------------------------------------------------------------------------------------
+
+_WRITING = "Text"
+
+TextFile: TypeAlias = Annotated[
+    Path | None,
+    Option("--text", "The text, from a file; - reads standard input.", FilePath(), "FILE", section=_WRITING),
+]
+BriefDraft: TypeAlias = Annotated[
+    Path | None,
+    Option(
+        "--draft",
+        "Call the model and write the draft to this file for review.",
+        FilePath(),
+        "FILE",
+        section=_WRITING,
+    ),
+]
+FromDraft: TypeAlias = Annotated[
+    Path | None,
+    Option("--from-draft", "Use the draft in such a file.", FilePath(), "FILE", section=_WRITING),
+]
+NoSweep: TypeAlias = Annotated[
+    bool,
+    Option("--no-sweep", "Skip the sweep; the engine never does."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BriefOptions:
+    """Where the text of a brief comes from, and what is done around it.
+
+    Raises:
+        UsageError: two of them exclude each other.
+    """
+
+    conversation: NeededConversation = field(default_factory=NeededConversation)
+    text: TextFile = None
+    draft: BriefDraft = None
+    from_draft: FromDraft = None
+    no_sweep: NoSweep = False
+    budget: Budget = None
+    model: ModelOptions = field(default_factory=ModelOptions)
+    flags: SqlFlags = field(default_factory=SqlFlags)
+
+    def __post_init__(self) -> None:
+        """Refuse what excludes each other."""
+        texts = (("text", self.text), ("draft", self.draft), ("from-draft", self.from_draft))
+        given = [name for name, path in texts if path is not None]
+        if len(given) > 1:
+            said = f"{' and '.join(f'--{one}' for one in given)} exclude each other."
+            raise UsageError(said, details={"option": given[0]})
+        if self.draft is not None and self.flags.apply:
+            raise UsageError(
+                "--draft and --apply exclude each other: review the draft, then use --from-draft.",
+                details={"option": "draft"},
+            )
+        if self.flags.sql and self.text is None and self.from_draft is None:
+            raise UsageError(
+                "--sql needs the text: give --text FILE or --from-draft FILE.", details={"option": "sql"}
+            )

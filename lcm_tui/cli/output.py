@@ -10,16 +10,15 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TextIO
 
-from lcm_core.errors import LcmError
-from lcm_core.settings import Json
-from lcm_core.text import safe_line
+from lcm_core.base.errors import LcmError
+from lcm_core.base.setting_values import Json
+from lcm_core.base.text import safe_line
 
-from lcm_tui.cli.failures import error_document
-from lcm_tui.cli.presentation import Presentation
+from lcm_tui.cli.presentation import Presentation, error_document
 
-if TYPE_CHECKING:  # the app starts through here too and prints nothing: what prints is imported when it does
+if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer
-    from lcm_tui.views.blocks import Block
+    from lcm_tui.tables.blocks import OutputBlock as Block
 
 #: Characters of an error that people read.
 _LONGEST = 2_000
@@ -58,8 +57,8 @@ def print_answer(answer: Answer, presentation: Presentation) -> None:
 
 def _print_csv(answer: Answer, *, for_terminal: bool) -> None:
     """Write a list, and on standard error where the next page begins."""
-    from lcm_tui.cli.list_columns import COLUMNS
     from lcm_tui.cli.machine import csv_lines
+    from lcm_tui.cli.readable import COLUMNS
 
     # One item of the same command has other names.
     listed = answer.pagination is not None or answer.command.endswith(".list")
@@ -77,7 +76,7 @@ def print_aside(blocks: Sequence[Block], presentation: Presentation) -> None:
 
 def _readable(blocks: Sequence[Block], presentation: Presentation, *, terminal: bool) -> str:
     """The blocks for people. Help and version are printed as they are, without what draws tables."""
-    from lcm_tui.views.blocks import Verbatim
+    from lcm_tui.tables.blocks import Verbatim
 
     if all(isinstance(block, Verbatim) for block in blocks):
         return "\n\n".join(block.text for block in blocks if isinstance(block, Verbatim))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lcm_core.past.reading import Found
-from lcm_core.settings import Json, JsonObject
+from lcm_core.base.setting_values import Json, JsonObject
+from lcm_core.operations.past import Found
 
 from lcm_tui.cli.documents import Document
-from lcm_tui.views.blocks import Block, When
-from lcm_tui.views.past import past_blocks
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.blocks import When
+from lcm_tui.tables.past import past_blocks
 
 
 def told(

@@ -6,17 +6,18 @@ Blocks hold texts as they stand in the database; everything is made safe here, o
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import rich.table
-from lcm_core.text import safe_line, safe_text
+from lcm_core.base.text import safe_line, safe_text
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from lcm_tui.views.blocks import Block, Column, Facts, Note, Prose, Table, Verbatim, shown
+from lcm_tui.tables.blocks import Facts, Note, OutputBlock, OutputColumn, Prose, Table, Verbatim, shown
 
 #: The narrowest that a growing column becomes, in cells; below that, columns are left out.
 _MIN_GROWING = 20
@@ -32,11 +33,11 @@ class Page:
     width: int | None  #: cells of the terminal; None: not a terminal, nothing is cut
     color: bool
 
-    def render(self, blocks: Sequence[Block]) -> str:
+    def render(self, blocks: Sequence[OutputBlock]) -> str:
         """The blocks as text, an empty line between them."""
         return "\n\n".join("\n".join(self._lines(block)) for block in blocks)
 
-    def _lines(self, block: Block) -> Iterator[str]:
+    def _lines(self, block: OutputBlock) -> Iterator[str]:
         if isinstance(block, Verbatim):
             yield block.text
             return
@@ -147,8 +148,51 @@ class Page:
         return max(growing, key=lambda at: max(cell_len(shown(row[at])) for row in block.rows))
 
 
-def _least(column: Column, at: int, block: Table) -> int:
+def _least(column: OutputColumn, at: int, block: Table) -> int:
     """The narrowest that a column becomes, in cells."""
     title = cell_len(safe_line(column.title))
     width = max(title, *(cell_len(shown(row[at])) for row in block.rows))
     return min(width, max(_MIN_GROWING, title)) if column.grows else width
+
+
+# -- list columns ---------------------------------------------------------------------------------------
+# The names of what each list holds, in order: the header of its CSV, also where nothing is listed.
+#
+# `tests/cli/test_forms.py` compares them with what the lists hold.
+
+_NAMES: Final[Mapping[str, str]] = {
+    "conversations.list": """
+    conversationId sessionId sessionKey active archivedAt title bootstrappedAt createdAt updatedAt
+    messageCount messageTokens earliestMessageAt latestMessageAt summaryCount summaryTokens
+    summarizedSourceTokens earliestSummaryAt latestSummaryAt maxSummaryDepth contextItems contextTokens
+    freshTailMessages freshTailTokens
+    """,
+    "messages.list": "messageId conversationId seq role tokenCount createdAt largeContent preview",
+    "summaries.list": """
+    summaryId conversationId kind depth tokenCount earliestAt latestAt coverageAt descendantCount
+    descendantTokenCount sourceMessageTokenCount createdAt fileIds model parentCount childCount
+    sourceMessageCount preview
+    """,
+    "files.list": """
+    fileId conversationId fileName mimeType byteSize lineCount storageUri explorationSummary createdAt state
+    resolvedPath message
+    """,
+    "sessions.list": """
+    agent sessionKey sessionId storage current previousSessionId entries badLines newestAt conversationId
+    behind
+    """,
+    "history.list": """
+    operationId kind title conversationId createdAt tokens rows batch undoes undoneBy exportPath toolVersion
+    inEffect
+    """,
+    "focus.list": """
+    briefId conversationId status active prompt tokenCount targetTokens coveredLatestAt coveredMessageSeq
+    generatorRunId error createdAt updatedAt supersededAt replaces state sources
+    """,
+    "context.snapshots": """
+    id createdAt rules timezone budget selection messages evicted sentTokens messagesHash metadata damaged
+    """,
+}
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    command: tuple(names.split()) for command, names in _NAMES.items()
+}

@@ -6,39 +6,59 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lcm_core.blanks import as_typed
-from lcm_core.errors import ExitCode, RefusedError
-from lcm_core.javascript import Json, JsonObject
-from lcm_core.private_files import reason_of
-from lcm_core.recall.documents import (
+from lcm_core.base.errors import ExitCode, RefusedError
+from lcm_core.base.files import reason_of
+from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.text import as_typed, counted
+from lcm_core.base.times import iso_z
+from lcm_core.store.conversations import list_conversations
+from lcm_core.store.database import Reader
+from lcm_core.store.opening import Rows
+from lcm_core.store.search import Document, DocumentKind, Filter, RecalledRows
+from lcm_recall.answer import REPEATS
+from lcm_recall.engine_tools import Expansions, expand_all, expansion_text
+from lcm_recall.queries import recall_settings
+from lcm_recall.read import (
+    Level,
+    Page,
+    Passage,
+    Verdict,
+    cite,
+    level_of,
+    levels_below,
+    read_below,
+    read_level,
+    text_of,
+    verify,
+)
+from lcm_recall.search import (
+    NAMES,
+    OTHER_SPELLING,
+    Found,
+    Hit,
+    Near,
+    forget,
+    index_of,
+    make_index,
+    remember,
+    search,
+)
+from lcm_recall.terms import Query
+from lcm_recall.tools import (
+    RecallTools,
     described_document,
     found_document,
     levels_document,
     passage_document,
 )
-from lcm_core.recall.expand import Expansions, expand_all, expansion_text
-from lcm_core.recall.find import NAMES, OTHER_SPELLING, Found, Hit, Near, search
-from lcm_core.recall.indexing import forget, index_of, make_index, remember
-from lcm_core.recall.levels import Level, level_of, levels_below, read_level
-from lcm_core.recall.read import Page, Passage, Verdict, cite, read_below, text_of, verify
-from lcm_core.recall.settings import recall_settings
-from lcm_core.recall.telling import REPEATS
-from lcm_core.recall.terms import Query
-from lcm_core.recall.tools import RecallTools
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store.connecting import Rows
-from lcm_core.store.conversations import list_conversations
-from lcm_core.store.database import Reader
-from lcm_core.store.recalled import RecalledRows
-from lcm_core.store.searched import Document, DocumentKind, Filter
-from lcm_core.times import iso_z
-from lcm_core.wording import counted
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.selecting import whole_id
-from lcm_tui.views.blocks import Block, Facts, Note, Prose
-from lcm_tui.views.expansion import levels_table
+from lcm_tui.tables.blocks import Facts, Note, Prose
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.search import levels_table
 
 #: Kinds of summaries, which may be asked for beside the kinds of documents.
 LEVELS = ("leaf", "condensed")

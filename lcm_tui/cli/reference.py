@@ -9,9 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from lcm_tui.cli import registry
-from lcm_tui.cli.common import CommonOptions
-from lcm_tui.cli.declaring import Argument, Command, Declared, Option, declared_in
-from lcm_tui.cli.launch import WITHOUT_A_COMMAND
+from lcm_tui.cli.declaring import Argument, Command, CommonOptions, Declared, Option, declared_in
+from lcm_tui.cli.main import WITHOUT_A_COMMAND
 from lcm_tui.cli.presentation import PROGRAM
 
 _HEAD = """# Commands

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import importlib
-import keyword
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from lcm_tui.cli.common import CommonOptions
-from lcm_tui.cli.declaring import Command, Option, declared_in
+from lcm_tui.cli.declaring import Command, CommonOptions, Option, declared_in
 
-#: In the order in which help lists them; a command is declared in ``commands/<its first word>.py``.
-COMMANDS: Final = (
-    *("status", "engine"),
-    *("conversations list", "conversations show"),
-    *("messages list", "messages tail"),
-    *("summaries list", "summaries show", "summaries previous", "summaries map"),
-    *("context show", "context compare", "context snapshots"),
-    *("files list", "files show"),
-    *("sessions list", "sessions show", "sessions compare"),
-    *("grep", "describe", "expand", "ask", "tool", "mcp"),
-    "doctor",
-    *("dissolve", "rewrite", "repair", "compact"),
-    *("focus list", "focus show", "focus create", "focus refocus"),
-    *("focus activate", "focus clear", "focus delete"),
-    *("transplant", "merge", "backfill"),
-    *("prune", "import"),
-    *(
-        "remnic list",
-        "remnic show",
-        "remnic import",
-        "remnic verify",
-        "remnic undo",
+#: In the order in which help lists them, by the module of ``commands`` that declares them.
+_DECLARED_IN: Final[Mapping[str, tuple[str, ...]]] = {
+    "look": (
+        *("status", "engine"),
+        *("conversations list", "conversations show"),
+        *("messages list", "messages tail"),
+        *("summaries list", "summaries show", "summaries previous", "summaries map"),
+        *("context show", "context compare", "context snapshots"),
+        *("files list", "files show"),
+        *("sessions list", "sessions show", "sessions compare"),
     ),
-    *("history list", "history show", "history undo", "history redo", "history prune"),
-    *("backup", "restore", "migrate", "reindex"),
-    *("config show", "config get", "config set"),
-    *("prompts list", "prompts show", "prompts render", "prompts diff", "prompts export"),
-    *("report", "demo", "completion", "help"),
-)
+    "recall": ("grep", "describe", "expand", "ask", "tool", "mcp"),
+    "doctor": ("doctor",),
+    "repair": ("dissolve", "rewrite", "repair", "compact"),
+    "focus": (
+        *("focus list", "focus show", "focus create", "focus refocus"),
+        *("focus activate", "focus clear", "focus delete"),
+    ),
+    "conversations": ("transplant", "merge", "backfill", "prune", "import"),
+    "remnic": ("remnic list", "remnic show", "remnic import", "remnic verify", "remnic undo"),
+    "history": ("history list", "history show", "history undo", "history redo", "history prune"),
+    "program": (
+        *("backup", "restore", "migrate", "reindex"),
+        *("config show", "config get", "config set"),
+        *("prompts list", "prompts show", "prompts render", "prompts diff", "prompts export"),
+        *("report", "demo", "completion", "help"),
+    ),
+}
+COMMANDS: Final = tuple(path for paths in _DECLARED_IN.values() for path in paths)
+_MODULES: Final = {path.split()[0]: module for module, paths in _DECLARED_IN.items() for path in paths}
 #: What the commands with a common first word are about.
 GROUPS: Final = {
     "conversations": "The conversations of the database.",
@@ -68,9 +67,9 @@ def below(group: str) -> list[str]:
 @cache
 def declared(word: str) -> Mapping[str, Command]:
     """The commands that begin with a first word, by their words; their module is imported."""
-    name = f"{word}_" if keyword.iskeyword(word) else word
-    module = importlib.import_module(f"lcm_tui.cli.commands.{name}")
-    return {one.path: one for one in vars(module).values() if isinstance(one, Command)}
+    module = _MODULES[word]
+    found = vars(importlib.import_module(f"lcm_tui.cli.commands.{module}")).values()
+    return {one.path: one for one in found if isinstance(one, Command) and one.path.split()[0] == word}
 
 
 def are_unknown(words: Sequence[str]) -> bool:

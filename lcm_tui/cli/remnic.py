@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lcm_core.errors import CancelledError, ExitCode, FileMissingError, LcmError
-from lcm_core.remnic import journal
-from lcm_core.remnic.importing import Looking, Running, import_into, left_behind
-from lcm_core.remnic.reading import read_contents, read_session, session_names
-from lcm_core.remnic.records import Report, Step, What
-from lcm_core.remnic.source import Source
-from lcm_core.remnic.undo import Undone, preview_undo, undo_import
-from lcm_core.remnic.write import create as create_remnic
-from lcm_core.remnic.write import writing
-from lcm_core.settings import Json, SettingSource
-from lcm_core.settings.values import Sourced
+from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError
+from lcm_core.base.setting_values import Json, SettingSource, Sourced
+from lcm_remnic import write as journal
+from lcm_remnic.importing import Looking, Running, import_into, left_behind
+from lcm_remnic.reading import read_contents, read_session, session_names
+from lcm_remnic.records import Report, Step, What
+from lcm_remnic.source import Source
+from lcm_remnic.write import Undone, preview_undo, undo_import, writing
+from lcm_remnic.write import create as create_remnic
 
 from lcm_tui.cli.answer import BUSY_SECONDS, Answer, Run
 from lcm_tui.cli.documents import Document
@@ -25,8 +23,9 @@ from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.working import interruptible, show_and_ask
-from lcm_tui.views.blocks import Block, Facts, Note
-from lcm_tui.views.remnic import (
+from lcm_tui.tables.blocks import Facts, Note
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.remnic import (
     contents_blocks,
     differences_table,
     remarks,

@@ -1,11 +1,13 @@
-"""Which conversation, or which summary, a command is about."""
+"""Records whose text is text: SQLite stores what it is given, and some program may have given it bytes."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
-from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import briefs_beginning
@@ -13,7 +15,24 @@ from lcm_core.store.listing import summary_ids_beginning
 from lcm_core.store.summaries import summaries_in
 
 from lcm_tui.cli.options import Selector
-from lcm_tui.cli.stored import as_text
+
+R = TypeVar("R")
+
+
+def as_text(record: R) -> R:
+    """A record of the store with text in place of bytes."""
+    given: Any = record
+    texts = {
+        field.name: value.decode("utf-8", "surrogateescape")
+        for field in dataclasses.fields(given)
+        if isinstance(value := getattr(given, field.name), bytes)
+    }
+    changed: R = dataclasses.replace(given, **texts) if texts else record
+    return changed
+
+
+# -- selecting ------------------------------------------------------------------------------------------
+# Which conversation, or which summary, a command is about.
 
 #: Ids that an ambiguous beginning names in its refusal.
 CANDIDATES = 10

@@ -6,33 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lcm_core.errors import UsageError
-from lcm_core.host.entries import SessionEntry
-from lcm_core.host.ingestion import ingestions, owners_of
-from lcm_core.host.listing import (
+from lcm_core.base.errors import UsageError
+from lcm_core.base.jsonl import TranscriptChangedError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import Json, SettingSource
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import counted, preview
+from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.store.database import Reader
+from lcm_core.store.listing import Position, Window
+from lcm_host.ingestion import ingestions, owners_of
+from lcm_host.sessions import (
     ColdPlace,
     HostListing,
     HostSession,
     HotPlace,
+    SessionEntry,
     Storage,
     find_session,
     list_sessions,
     path_of,
 )
-from lcm_core.host.transcripts import SessionExtent, SessionPage, extents, read_page
-from lcm_core.ingest.jsonl import TranscriptChangedError
-from lcm_core.records import ConversationId
-from lcm_core.settings import Json, Settings, SettingSource
-from lcm_core.store.database import Reader
-from lcm_core.store.listing import Position, Window
-from lcm_core.text import preview
-from lcm_core.times import iso_z, parse_utc
-from lcm_core.wording import counted
+from lcm_host.transcripts import SessionExtent, SessionPage, extents, read_page
 
 from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Note, Table
+from lcm_tui.tables.blocks import Cell, Facts, Note, Table
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.blocks import OutputColumn as Column
 
 #: Places that could not be read, and lines or rows, that people are shown at most.
 _PROBLEMS = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -10,29 +11,130 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core import __version__
-from lcm_core.change.known_schema import unknown_parts
-from lcm_core.errors import ExitCode
-from lcm_core.host.ingestion import ingestions
-from lcm_core.host.listing import list_sessions
-from lcm_core.host.transcripts import COUNTED_BYTES, bad_lines
-from lcm_core.settings import Settings
+from lcm_core.base.errors import ExitCode
+from lcm_core.base.jsonl import read_moment
+from lcm_core.base.settings import Settings
+from lcm_core.base.text import counted
+from lcm_core.base.text import counted as number_of
+from lcm_core.base.times import iso_z
+from lcm_core.change.schema import unknown_parts
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapTotals, gap_totals
-from lcm_core.store.growth import Growth, growth_of_all
 from lcm_core.store.opening import FileState, file_state
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import DatabaseStatistics, database_statistics
+from lcm_core.store.statistics import DatabaseStatistics, Growth, database_statistics, growth_of_all
 from lcm_core.store.wal import WalState, examine_wal
-from lcm_core.wording import counted as number_of
+from lcm_host.ingestion import Ingestion, ingestions
+from lcm_host.rows import OutboxRow
+from lcm_host.sessions import list_sessions
+from lcm_host.transcripts import COUNTED_BYTES, bad_lines
 
-from lcm_tui.cli import documents, ingesting
+from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.documents import Document
+from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.presentation import PROGRAM
-from lcm_tui.cli.tails import tail_of
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Table
-from lcm_tui.views.growth import CELLS, spark_text
-from lcm_tui.views.ingesting import Ingesting, summary
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
+
+# -- ingesting ------------------------------------------------------------------------------------------
+# Whether the engine keeps up with the host, as ``status`` says it.
+
+#: Places that could not be read that people are shown at most.
+_PROBLEMS = 5
+
+
+def document(found: Ingesting) -> Document:
+    """The same as JSON."""
+    return {
+        "compared": len(found.compared),
+        "behind": len(found.lagging),
+        "items": [_item(one) for one in found.compared],
+        "problems": [{"path": str(one.path), "reason": one.reason} for one in found.problems],
+        "badLines": [
+            {"agent": one.agent, "sessionId": one.session_id, "lines": lines}
+            for one, lines in found.bad_lines.items()
+        ],
+        "checkpoints": found.checkpoints,
+    }
+
+
+def _item(one: Ingestion) -> Document:
+    end, last = one.end, one.last_entry
+    return {
+        "conversationId": one.conversation_id,
+        "agent": one.session.agent,
+        "sessionKey": one.session.session_key,
+        "sessionId": one.session.session_id,
+        "hostLastEntryId": None if last is None else last.entry_id,
+        "hostLastEntryAt": _iso(None if last is None else last.created_at),
+        "engineLastMessageId": None if end is None else end.message_id,
+        "engineLastMessageAt": _iso(None if end is None else end.at),
+        "lastCommittedTurnAt": _iso(None if end is None else end.committed_at),
+        "cursorEntryId": None if end is None else end.frontier,
+        "cursorSeq": None if end is None else end.frontier_seq,
+        "cursorFound": one.by_cursor,
+        "behind": one.behind,
+        "behindSince": _iso(one.behind_since),
+        "inFlight": one.in_flight,
+        "outbox": [_waiting(row) for row in one.outbox],
+        "problem": one.problem,
+    }
+
+
+def _waiting(row: OutboxRow) -> Document:
+    return {
+        "advancementKey": row.key,
+        "attempts": row.attempts,
+        "lastError": row.last_error,
+        "createdAt": _iso(read_moment(row.created_ms)),
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_z(moment)
+
+
+def blocks(run: Run, found: Ingesting) -> list[OutputBlock]:
+    """What lags behind, and what could not be read."""
+    said: list[OutputBlock] = []
+    if found.lagging:
+        said.append(_table(run, found.lagging))
+    said += [Note(one.sentence) for one in found.problems[:_PROBLEMS]]
+    said += [
+        Note(f"{counted(lines, 'line')} of session {one.session_id} cannot be read.")
+        for one, lines in list(found.bad_lines.items())[:_PROBLEMS]
+    ]
+    if found.checkpoints:
+        said.append(Note(f"{counted(found.checkpoints, 'checkpoint')} of session files left out."))
+    return said
+
+
+def _table(run: Run, lagging: Sequence[Ingestion]) -> Table:
+    columns = (
+        OutputColumn("Conv.", right=True),
+        OutputColumn("Session", grows=True),
+        OutputColumn("Missing", right=True),
+        OutputColumn("Since"),
+        OutputColumn("Host's last", spare=2),
+        OutputColumn("Engine's last", spare=1),
+        OutputColumn("Waiting turns", right=True),
+        OutputColumn("Last error", grows=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            None if one.conversation_id is None else str(one.conversation_id),
+            one.session.session_key or one.session.session_id,
+            one.behind,
+            run.time(_iso(one.lags_since())),
+            run.time(_iso(None if one.last_entry is None else one.last_entry.created_at)),
+            run.time(_iso(None if one.end is None else one.end.at)),
+            len(one.outbox),
+            next((row.last_error for row in one.outbox if row.last_error), None),
+        )
+        for one in lagging
+    ]
+    return Table(columns, rows, title="What the engine has not stored")
+
 
 #: Bytes of a WAL that are examined: half a second.
 _MOST_OF_WAL: Final = 128 * 1024 * 1024
@@ -130,7 +232,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "missing": list(found.schema.missing),
             "unknown": list(unknown_parts(found.schema)),
         },
-        "ingestion": ingesting.document(found.ingesting),
+        "ingestion": document(found.ingesting),
         **({} if found.gaps is None else {"gaps": asdict(found.gaps)}),
         **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
     }
@@ -163,7 +265,7 @@ def _recorded(value: int | None) -> Cell:
     return Mark.NOT_RECORDED if value is None else value
 
 
-def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
+def status_blocks(run: Run, found: DatabaseStatus) -> list[OutputBlock]:
     """The status for people."""
     counted = found.counted
     messages, summaries = counted.messages, counted.summaries
@@ -210,13 +312,13 @@ def status_blocks(run: Run, found: DatabaseStatus) -> list[Block]:
     ]
     depths = Table(
         (
-            Column("Depth", right=True),
-            Column("Kind"),
-            Column("Summaries", right=True),
-            Column("Tokens", right=True),
+            OutputColumn("Depth", right=True),
+            OutputColumn("Kind"),
+            OutputColumn("Summaries", right=True),
+            OutputColumn("Tokens", right=True),
         ),
         [(total.depth, total.kind, total.count, total.tokens) for total in counted.depths],
         title="Summaries by depth",
         empty="There are no summaries.",
     )
-    return [Facts(facts), *ingesting.blocks(run, found.ingesting), depths]
+    return [Facts(facts), *blocks(run, found.ingesting), depths]

@@ -5,33 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lcm_core.dag.gist import beginning
-from lcm_core.dag.previous import PreviousChoice, PreviousContext
-from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, Message, MessageId, Summary
-from lcm_core.settings import Json
+from lcm_core.base.records import ConversationId, Message, MessageId, Summary
+from lcm_core.base.setting_values import Json
+from lcm_core.base.text import preview
+from lcm_core.engine.markers import beginning
+from lcm_core.engine.previous import PreviousChoice, PreviousContext
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.database import Reader
-from lcm_core.store.listing import (
-    ListedSummary,
-    Page,
-    Window,
-    listed_summaries,
-    messages_by_id,
-    summary_page,
-)
+from lcm_core.store.listing import ListedSummary, Page, Window, listed_summaries, messages_by_id, summary_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.summaries import consumers_of, edges_of, source_message_ids
-from lcm_core.summarize.source import previous_of
-from lcm_core.text import preview
+from lcm_core.writers.source import previous_of
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document
-from lcm_tui.cli.message_rows import PartTexts, message_table, part_texts
+from lcm_tui.cli.messages import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
-from lcm_tui.views.blocks import Block, Cell, Column, Facts, Mark, Note, Prose, Table
-from lcm_tui.views.context import kind_words
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.blocks import OutputColumn as Column
+from lcm_tui.tables.context import kind_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,116 @@
-"""The commands as click has them: made from their declarations when they are meant, with pages of help."""
+"""A command line read with the options of every command, before any command is meant.
+
+The engine's command reads it so first, which decides what it says of two mistakes at once
+(docs/engine/command.md, "Errors").
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from lcm_core.errors import FileMissingError, LcmError, UsageError
+from lcm_core.base.errors import FileMissingError, LcmError, UsageError
 
 from lcm_tui.cli import registry
-from lcm_tui.cli.common import COMMON, FORMS, CommonOptions
 from lcm_tui.cli.declaring import (
+    COMMON,
+    FORMS,
     OPTIONS,
     Argument,
     ClickOption,
     Command,
+    CommonOptions,
     Option,
     Outcome,
     click_parameter,
     declared_in,
     gathered,
 )
-from lcm_tui.cli.failures import cancelled
 from lcm_tui.cli.kinds import FilePath
-from lcm_tui.cli.presentation import PROGRAM, Presentation
-from lcm_tui.cli.scanning import ENGINE_OPTIONS, Scanned, every_option, refuse_dashes, scanned
+from lcm_tui.cli.presentation import PROGRAM, Presentation, cancelled
+
+#: What the engine's command knows beside the common options; all else it refuses before it looks at words.
+ENGINE_OPTIONS: Final = frozenset(
+    {
+        *("--conversation-id", "--session-key"),
+        *("--after", "--before", "--between", "--recency", "--limit", "--cursor"),
+        *("--role", "--include-content", "--depth", "--kind", "--count"),
+    }
+)
+_HELP, _VERSION = ("-h", "--help"), ("-v", "--version")
+
+
+@dataclass(slots=True)
+class Scanned:
+    """The words of a command line that are no options, and whether it has `--version` or `--help`."""
+
+    words: list[str] = field(default_factory=list)
+    help: bool = False
+    version: bool = False
+    unknown: bool = False  #: it holds an option that no command has
+
+
+def every_option() -> Iterator[Option]:
+    """Every option of every command; all their modules are imported."""
+    return (one for command in registry.every() for one in registry.options_of(command))
+
+
+@cache
+def _by_name() -> Mapping[str, Option]:
+    return {one.flag: one for one in every_option()}
+
+
+def scanned(arguments: Sequence[str]) -> Scanned:
+    """Read a command line.
+
+    Raises:
+        UsageError: an option without its value, or with one that it does not take. Unknown options count as
+            flags: whoever knows what command is meant names them.
+    """
+    found, rest = Scanned(), list(arguments)
+    while rest:
+        given = rest.pop(0)
+        if given == "--":
+            found.words += rest
+            break
+        if len(given) < 2 or not given.startswith("-"):
+            found.words.append(given)
+            continue
+        name, joined, value = given.partition("=") if given.startswith("--") else (given, "", "")
+        option = None if name in registry.NO_VALUE else _by_name().get(name)
+        if option is not None and option.kind is not None:
+            if not joined:
+                refuse_dashes(name, rest[0] if rest else None)
+                rest.pop(0)
+        elif joined and (option is not None or name in registry.NO_VALUE):
+            raise UsageError(f"{name} takes no value.", details={"option": name.lstrip("-"), "value": value})
+        found.unknown |= option is None and name not in registry.NO_VALUE
+        found.help |= name in _HELP
+        found.version |= name in _VERSION
+    return found
+
+
+def refuse_dashes(option: str, value: str | None) -> None:
+    """Refuse a *value* of an option that is missing, or begins with a dash: more often it was forgotten."""
+    details = {"option": option.lstrip("-")}
+    if value is None:
+        raise UsageError(f"{option} needs a value.", details=details)
+    if value.startswith("-") and len(value) > 1:
+        raise UsageError(
+            f"{option} needs a value; join a value that begins with a dash: {option}={value}.",
+            details={**details, "value": value},
+        )
+
+
+# -- tree -----------------------------------------------------------------------------------------------
+# The commands as click has them: made from their declarations when they are meant, with pages of help.
 
 _COMMON = declared_in(CommonOptions)
 _HELP_NAMES = ("-h", "--help")
@@ -409,7 +490,8 @@ _WITHOUT_HOST: Final = frozenset({"", "completion", "config.show", "demo", "help
 
 def invoked(declaration: Command, ctx: click.Context) -> Outcome:
     """Run a command with what was parsed."""
-    from lcm_core.settings import OutputFormat, SettingSource, resolve
+    from lcm_core.base.setting_values import OutputFormat, SettingSource
+    from lcm_core.base.settings import resolve
 
     from lcm_tui.cli.answer import Run
 
@@ -424,11 +506,11 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
                 "folder of sessions", sessions.value, "Check --sessions.", code="FOLDER_NOT_FOUND"
             )
         if settings.write_unknown_schema.value:
-            from lcm_core.change.known_schema import allow_unknown_schema
+            from lcm_core.change.schema import allow_unknown_schema
 
             allow_unknown_schema(True)
         if values.get("allow_unread_wal") and values.get("apply"):
-            from lcm_tui.cli.telling import keep_unread_wal
+            from lcm_tui.cli.report import keep_unread_wal
 
             keep_unread_wal(settings, quiet=common.quiet)
         chosen = settings.output_format
@@ -442,14 +524,14 @@ def invoked(declaration: Command, ctx: click.Context) -> Outcome:
         ctx.obj.presentation = presentation
         run = Run(settings, presentation)
         if common.verbose:
-            from lcm_tui.cli.telling import verbose
+            from lcm_tui.cli.report import verbose
 
             with verbose(settings):
                 return declaration.call(run, values)
         unread = () if common.quiet or declaration.dotted in _WITHOUT_HOST else settings.unread
         if not unread:
             return declaration.call(run, values)
-        from lcm_tui.cli.telling import with_unread
+        from lcm_tui.cli.report import with_unread
 
         return with_unread(unread, presentation, lambda: declaration.call(run, values))
     except KeyboardInterrupt:
@@ -460,7 +542,7 @@ def _check_form(declaration: Command, form: str) -> None:
     """Refuse a *form* that the command does not have, before it does anything."""
     if not form:
         return
-    from lcm_tui.cli.options import PageOptions  # here: a start without a command does without them
+    from lcm_tui.cli.options import PageOptions
 
     known = [*(["csv"] if declaration.takes(PageOptions) else []), *declaration.forms]
     if form not in known:

@@ -1,4 +1,4 @@
-"""What a command that takes its time asks: a question, an end in order."""
+"""Whether a command reads the past; without ``--at`` nothing of it is imported."""
 
 from __future__ import annotations
 
@@ -6,20 +6,41 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from lcm_core.errors import CancelledError
-from lcm_core.text import safe_line
+from lcm_core.base.errors import CancelledError, ExitCode
+from lcm_core.base.text import safe_line
 
 from lcm_tui.cli import output
-from lcm_tui.cli.failures import WORK_ENDED, NobodyToAskError, note_signal
-from lcm_tui.cli.presentation import Presentation
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.options import PastOptions, Selector
+from lcm_tui.cli.output import print_answer, write
+from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation, ended_by_signal, note_signal
 
 if TYPE_CHECKING:
-    from lcm_tui.views.blocks import Block
+    from lcm_tui.tables.blocks import OutputBlock
+
+
+def run_at(run: Run, named: Selector, past: PastOptions) -> Run:
+    """The run over the database as it was at the point; the same one where none was given.
+
+    Raises:
+        UsageError: what was typed is no point.
+        NotFoundError: no conversation has that session key.
+    """
+    if past.at is None:
+        return run
+    from lcm_tui.cli.context_compare import run_over
+
+    return run_over(run, named, past.at)
+
+
+# -- working --------------------------------------------------------------------------------------------
+# What a command that takes its time asks: a question, an end in order.
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -104,7 +125,7 @@ def ask_before_change(question: str, *, yes: bool) -> None:
 
 
 def show_and_ask(
-    shown: Callable[[], Sequence[Block]],
+    shown: Callable[[], Sequence[OutputBlock]],
     question: str,
     presentation: Presentation,
     *,
@@ -125,3 +146,35 @@ def show_and_ask(
         ask()
     else:
         ask_before_change(question, yes=False)
+
+
+# -- watching -------------------------------------------------------------------------------------------
+# ``--watch``: an answer again and again, until somebody or what it was to fail on ends it.
+
+
+def watched(
+    run: Run,
+    once: Callable[[], Answer],
+    seconds: int,
+    *,
+    ends: bool,
+    wait: Callable[[float], None] = time.sleep,
+) -> int:
+    """Print what *once* gives every so many seconds; at a terminal in the place of what was there.
+
+    With *ends*, the first answer that does not end well is the last. Ctrl-C ends it well.
+    """
+    clears = sys.stdout.isatty() and not run.presentation.json
+    try:
+        while True:
+            answer = once()
+            if clears:
+                write(sys.stdout, "\x1b[H\x1b[2J", utf8=False)
+            print_answer(answer, run.presentation)
+            if ends and answer.exit_code is not ExitCode.DONE:
+                return answer.exit_code
+            wait(seconds)
+    except KeyboardInterrupt:
+        if ended_by_signal():
+            raise
+        return ExitCode.DONE

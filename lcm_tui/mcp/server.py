@@ -15,24 +15,31 @@ import anyio
 import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from lcm_core import __version__
-from lcm_core.recall.settings import RecallSettings
+from lcm_core.base.text import safe_line
 from lcm_core.store.database import Database
-from lcm_core.text import safe_line
+from lcm_recall.queries import RecallSettings
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
-from lcm_tui.mcp.answers import UNTRUSTED, ToolAnswer
-from lcm_tui.mcp.arguments import schema_of
-from lcm_tui.mcp.lines import requests
-from lcm_tui.mcp.memory import Memory
-from lcm_tui.mcp.scope import Allowed, check_allowed
-from lcm_tui.mcp.tools import Report, call, longest, tools_of
+from lcm_tui.mcp.tools import (
+    UNTRUSTED,
+    Allowed,
+    Memory,
+    Report,
+    ToolAnswer,
+    call,
+    check_allowed,
+    longest,
+    requests,
+    schema_of,
+    tools_of,
+)
 
 if TYPE_CHECKING:
-    from lcm_core.summarize.replies import Model
+    from lcm_core.writers.cost import Model
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.frame import CommandScreen
 from tests.app.support import settled, wait_for
 
 #: Class of the screen, the conversation it is opened on, and what to press from the list of conversations.

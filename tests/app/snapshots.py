@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lcm_core.assembly import assemble_context, settings_for
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ConversationId
 from lcm_core.change.snapshots import keep_snapshot, snapshot_of
-from lcm_core.records import ConversationId
-from lcm_core.settings.engine import EngineSettings
+from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.store.database import Database
 
 FIRST = datetime(2026, 3, 4, 12, 11, tzinfo=UTC)

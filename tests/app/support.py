@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lcm_core.records import Conversation
-from lcm_core.settings import Options, resolve
+from lcm_core.base.records import Conversation
+from lcm_core.base.settings import Options, resolve
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
 from lcm_tui.app import LcmApp
-from lcm_tui.frame import CommandScreen
-from lcm_tui.typed_ahead import Decision
-from lcm_tui.widgets.prompt import PromptLine
+from lcm_tui.kit.dialog import PromptLine
+from lcm_tui.kit.terminal import Decision
+from lcm_tui.screens.frame import CommandScreen
 
 S = TypeVar("S", bound=Screen[Any])
 
@@ -52,7 +52,7 @@ async def open_app(
     options = Options(db=path, sessions=sessions, openclaw_dir=state_dir, budget=budget)
     app = LcmApp(resolve(options, os.environ, home=Path.home()))
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
-        from lcm_tui.screens.conversations.screen import ConversationsScreen
+        from lcm_tui.screens.conversations import ConversationsScreen
 
         await wait_for(pilot, lambda: app.failure is not None or isinstance(app.screen, ConversationsScreen))
         if app.failure is None:
@@ -145,7 +145,7 @@ async def resize(pilot: Pilot[int], width: int, height: int) -> None:
 
 def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
     """A conversation as the first screen, which must still be on the stack, has read it."""
-    from lcm_tui.screens.conversations.screen import ConversationsScreen
+    from lcm_tui.screens.conversations import ConversationsScreen
 
     first = next(screen for screen in pilot.app.screen_stack if isinstance(screen, ConversationsScreen))
     found = first.list.rows[conversation_id].conversation

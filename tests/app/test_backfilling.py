@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.host.listing import list_sessions
+from lcm_host.sessions import list_sessions
 
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.text import cell_width
+from lcm_core.base.text import cell_width
 from textual.app import App, ComposeResult
 
-from lcm_tui.widgets.bars import KeyBar, KeyHint, TitleBar, refresh_bars
-from lcm_tui.widgets.spans import Span
+from lcm_tui.kit.bars import KeyBar, KeyHint, TitleBar, refresh_bars
+from lcm_tui.kit.spans import Span
 
 WORD, CHANGED, SIZE = Span("live ", "ok"), Span("changed 10:11:12 ", "dim"), Span("· 3.7 MB ", "dim")
 LIVE = (

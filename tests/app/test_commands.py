@@ -8,22 +8,22 @@ import re
 from collections.abc import Iterator
 from inspect import getattr_static
 
+import lcm_tui.widgets
 import pytest
 from textual.binding import Binding
 from textual.widget import Widget
 
 import lcm_tui.screens
-import lcm_tui.widgets
-from lcm_tui.anywhere import _matches
-from lcm_tui.commands import COMMANDS, EVERYWHERE
-from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.health.screen import HealthScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.widgets.scrolling import Scroller
-from lcm_tui.widgets.text import TextView
+from lcm_tui.kit.commands import COMMANDS, EVERYWHERE
+from lcm_tui.kit.lines import Scroller
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.anywhere import _matches
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.health import HealthScreen
+from lcm_tui.screens.preview import PlanScreen
 
 #: docs/decisions.md, "Keys": what each key means everywhere.
 TABLE = {

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.operations.compaction.sweep import Mode
+from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database
-from lcm_core.summarize.models.extractive import ExtractiveSummarizer
-from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.writers.extractive import ExtractiveSummarizer
+from lcm_core.writers.request import SummarizerError, SummaryReply, SummaryRequest
 from textual.pilot import Pilot
 
-from lcm_tui.dialogs.backup_offer import BackupOffer
-from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.compacting.screen import CompactingScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.screens.compacting import CompactingScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.questions import BackupOffer
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,

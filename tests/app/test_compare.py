@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.compare import ContextDiff, compare_contexts, sent_now
-from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import ContextMessages, ResolvedItem
-from lcm_core.engine_rules import RULES_0_1
-from lcm_core.records import MessageId
-from lcm_core.text import cell_width
+from lcm_core.base.records import MessageId
+from lcm_core.base.text import cell_width
+from lcm_core.engine.assembly import AssemblySettings, assemble
+from lcm_core.engine.compare import ContextDiff, compare_contexts, sent_now
+from lcm_core.engine.items import ContextMessages, ResolvedItem
+from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.rules import RULES_0_1
 from textual.pilot import Pilot
 
-from lcm_tui.screens.comparison.screen import CompareScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.widgets.diff_rows import draw, lay_out
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.diff import draw, lay_out
+from lcm_tui.kit.spans import text_of
+from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,

@@ -10,23 +10,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.context_view import TAIL, Fetched, Group, RowKey, Totals, stands_for_item
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.text import cell_width
+from lcm_core.base.tokens import TokenCheck, Verdict
 from lcm_core.store.context import Weight
-from lcm_core.text import cell_width
-from lcm_core.tokens import TokenCheck, Verdict
+from lcm_core.store.context_view import TAIL, Fetched, Group, RowKey, Totals, stands_for_item
 from textual.events import Key
 from textual.pilot import Pilot
 
-from lcm_tui.screens.briefs.screen import BriefsScreen
-from lcm_tui.screens.context.item import ItemScreen
-from lcm_tui.screens.context.items import FIRST
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.views.context import columns, number, tokens_cell
-from lcm_tui.views.context_text import COUNTED_AS_STORED
-from lcm_tui.widgets.composition import (
+from lcm_tui.kit.dialog import Prompt
+from lcm_tui.kit.spans import Line, share_text, text_of
+from lcm_tui.screens.briefs import BriefsScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context_items import FIRST, ItemScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.tables.composition import (
     Measured,
     bar_line,
     before_and_after,
@@ -34,10 +33,9 @@ from lcm_tui.widgets.composition import (
     legend_line,
     numbers_line,
     share_out,
-    share_text,
 )
-from lcm_tui.widgets.prompt import Prompt
-from lcm_tui.widgets.spans import Line, text_of
+from lcm_tui.tables.context import columns, number, tokens_cell
+from lcm_tui.tables.items import COUNTED_AS_STORED
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,

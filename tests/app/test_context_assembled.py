@@ -8,19 +8,18 @@ import stat
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.ledger import Ledger
-from lcm_core.assemble.result import AssemblyStep
-from lcm_core.operations.compaction.distance import Distance
+from lcm_core.engine.assembly import AssemblyStep
+from lcm_core.engine.sent import Ledger
+from lcm_core.store.context_view import Distance
 from textual.pilot import Pilot
 
-from lcm_tui.screens.comparison.screen import CompareScreen
-from lcm_tui.screens.context.assembly import Assembly
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.context.sent import SentScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.views.sent import distance_line
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.spans import text_of
+from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.context import Assembly, ContextScreen
+from lcm_tui.screens.context_items import SentScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.tables.sent import distance_line
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -277,12 +276,12 @@ async def test_what_another_conversation_says_is_no_reason_to_assemble_this_one(
 async def test_items_come_before_the_assembly_and_a_failure_of_it_is_said(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    from lcm_core.errors import DatabaseQueryError
+    from lcm_core.base.errors import DatabaseQueryError
 
     async def fails(*_arguments: object, **_settings: object) -> None:
         raise DatabaseQueryError("The file is damaged.")
 
-    monkeypatch.setattr("lcm_core.assembly.assembly_basis", fails)
+    monkeypatch.setattr("lcm_core.operations.assembly.assembly_basis", fails)
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         screen = await go_to(pilot, ContextScreen(conversation(pilot, 1)))
@@ -315,7 +314,7 @@ async def test_what_is_typed_before_a_context_is_assembled_is_not_lost(
 
 
 def test_every_step_has_a_word_for_the_column():
-    from lcm_tui.views.context import STEP_WORDS
+    from lcm_tui.tables.context import STEP_WORDS
 
     assert set(STEP_WORDS) == set(AssemblyStep)
     assert all(len(word) <= 11 for word in STEP_WORDS.values())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.comparison.screen import CompareScreen
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.context.sent import SentScreen
-from lcm_tui.screens.snapshots.one import SnapshotScreen
-from lcm_tui.screens.snapshots.screen import SnapshotsScreen
+from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context_items import SentScreen
+from lcm_tui.screens.snapshots import SnapshotScreen, SnapshotsScreen
 from tests.app.snapshots import keep
 from tests.app.support import (
     NARROW,

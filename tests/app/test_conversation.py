@@ -11,11 +11,11 @@ import pytest
 from lcm_core.store import messages as store
 from textual.pilot import Pilot
 
-from lcm_tui.panes.messages import WINDOW
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.widgets.prompt import Prompt
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.dialog import Prompt
+from lcm_tui.kit.spans import text_of
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.message_pane import WINDOW
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,

@@ -14,23 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.dag.markers import classify
-from lcm_core.text import cell_width, clip
+from lcm_core.base.text import cell_width, clip
+from lcm_core.engine.markers import classify
 from textual.pilot import Pilot
 from textual.screen import Screen
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations import outlook
-from lcm_tui.screens.conversations.counting import Counting
-from lcm_tui.screens.conversations.outlook import Outlooker
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.disk_session.screen import DiskSessionScreen
-from lcm_tui.views import conversation_rows
-from lcm_tui.views.conversation_rows import COLUMNS, ORDERS, Row
-from lcm_tui.widgets.bars import Heading
-from lcm_tui.widgets.share import share_text
-from lcm_tui.widgets.spans import Span, text_of
+from lcm_tui.kit.bars import Heading
+from lcm_tui.kit.spans import Span, share_text, text_of
+from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen, Counting, Outlooker
+from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.tables import conversation_rows
+from lcm_tui.tables.conversation_rows import COLUMNS, ORDERS, Row
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -608,7 +605,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
 async def test_a_summary_that_is_mended_in_place_loses_its_mark(
     database_copy: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("lcm_tui.screens.conversations.counting.WHOLE_SECONDS", 0.0)
+    monkeypatch.setattr("lcm_tui.screens.conversations.WHOLE_SECONDS", 0.0)
     path = database_copy("0.15.3")
     with Host(path) as host:
         async with open_app(path) as pilot:

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.coverage_map import read_coverage
-from lcm_core.dag.coverage import Cell, Coverage, Level, Scale, State
-from lcm_core.engine_rules import TailRules
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.engine.coverage import Cell, Coverage, Level, Scale, State
+from lcm_core.engine.rules import TailRules
+from lcm_core.store.coverage import read_coverage
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.coverage.screen import CoverageScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.views import coverage as views
-from lcm_tui.views.coverage import GUTTER
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.coverage import CoverageScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables import coverage as views
+from lcm_tui.tables.coverage import GUTTER
 from tests.app.support import (
     NARROW,
     WIDE,
@@ -255,7 +255,7 @@ async def test_the_rows_and_their_counts_are_there_before_the_blocks(
         await may_go_on.wait()
         return await read_coverage(*given)
 
-    monkeypatch.setattr("lcm_tui.screens.coverage.screen.read_coverage", held_up)
+    monkeypatch.setattr("lcm_core.store.coverage.read_coverage", held_up)
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         screen = CoverageScreen(conversation(pilot, 1))

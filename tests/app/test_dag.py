@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.dag.gist import gist
-from lcm_core.dag.markers import classify
-from lcm_core.records import SummaryId
+from lcm_core.base.records import SummaryId
+from lcm_core.base.text import safe_line
+from lcm_core.engine.markers import classify, gist
 from lcm_core.store import lineage
-from lcm_core.text import safe_line
 from textual.dom import DOMNode
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.drawing import columns_for
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.files.screen import FilesScreen
-from lcm_tui.screens.previous.screen import PreviousScreen
-from lcm_tui.widgets.two_panes import TwoPanes
+from lcm_tui.kit.panes import TwoPanes
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.dag_tree import columns_for
+from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.previous import PreviousScreen
 from tests.app.host import Host
 from tests.app.support import (
     MIDDLING,

@@ -7,18 +7,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.graph import PlainNode, SummaryGraph
-from lcm_core.records import ConversationId, Edge, SummaryId
+from lcm_core.base.records import ConversationId, Edge, SummaryId
+from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.lineage import messages_under
 from lcm_core.store.summaries import load_graph
 
-from lcm_tui.panes.marks import Marks
-from lcm_tui.screens.dag.folding import Folding
-from lcm_tui.screens.dag.known import Known, survey
-from lcm_tui.screens.dag.panes import SummaryTree
-from lcm_tui.screens.dag.tree import Place, Section, Tree
+from lcm_tui.kit.listing import Marks
+from lcm_tui.screens.dag import SummaryTree
+from lcm_tui.screens.dag_tree import Folding, Known, Place, Section, Tree, survey
 from tests.conftest import DatabaseFactory
 from tests.support import VERSIONS
 

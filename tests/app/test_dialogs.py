@@ -12,18 +12,14 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
-from lcm_tui.anywhere import GoTo
-from lcm_tui.dialogs.ask_again import AskAgain
-from lcm_tui.dialogs.backup_offer import BackupOffer
-from lcm_tui.dialogs.dialog import Dialog, HelpScreen
-from lcm_tui.dialogs.question import Question
-from lcm_tui.dialogs.search_only import SearchOnly
-from lcm_tui.dialogs.two_texts import TwoTexts
-from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.drafts import Asked
-from lcm_tui.screens.editor.screen import EditScreen
-from lcm_tui.widgets.prompt import Prompt
-from lcm_tui.widgets.text import Block, Document, TextView, heading
+from lcm_tui.flows.drafts import Asked
+from lcm_tui.kit.dialog import Dialog, HelpScreen, Prompt
+from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
+from lcm_tui.kit.spans import Block, Document, heading
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.anywhere import GoTo
+from lcm_tui.screens.editor import EditScreen
+from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
 from tests.app.support import NARROW, WIDE, open_app, settled, shown_lines, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from lcm_core.diff import compare_texts
-from lcm_core.text import cell_width
+from lcm_core.base.diff import compare_texts
+from lcm_core.base.text import cell_width
 
-from lcm_tui.views.replaced import put_back, stand_ins
-from lcm_tui.views.retention import Side, facts
-from lcm_tui.widgets.diff_rows import Naming, draw, lay_out
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.diff import Naming, draw, lay_out
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.compaction import put_back, stand_ins
+from lcm_tui.tables.drafts import Side, facts
 
 OLD = "\n".join(["first", *(f"line {n} stays" for n in range(20)), "the port is 8080 now", "last"])
 NEW = "\n".join(["first", *(f"line {n} stays" for n in range(20)), "the port is 9090 now", "more", "last"])
@@ -106,7 +106,7 @@ def test_a_draft_comes_back_from_the_editor_byte_for_byte():
 
 
 def test_lost_items_lead_into_the_source_and_invented_ones_into_the_draft():
-    from lcm_core.summarize.retention import measure, read_retention_source
+    from lcm_core.writers.retention import measure, read_retention_source
 
     text = "[2026-03-02 10:00 UTC] user: never touch src/app/main.py, commit 3a1fd2a2 broke 4117 rows"
     source = read_retention_source(text)
@@ -125,7 +125,7 @@ def test_lost_items_lead_into_the_source_and_invented_ones_into_the_draft():
 
 
 def test_rules_in_another_language_are_said_to_be_not_checked():
-    from lcm_core.summarize.retention import measure, read_retention_source
+    from lcm_core.writers.retention import measure, read_retention_source
 
     source = read_retention_source("Нельзя удалять таблицу заказов. Тесты должны пройти.")
     found = facts(measure(source, ""), measure(source, "Таблица заказов удалена."))

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from lcm_core.host.listing import HostSession, list_sessions, path_of
+from lcm_host.sessions import HostSession, list_sessions, path_of
 from textual.pilot import Pilot
 
-from lcm_tui.panes.messages import WINDOW
-from lcm_tui.screens.disk_session.screen import DiskSessionScreen
+from lcm_tui.screens.disk_session import DiskSessionScreen
+from lcm_tui.screens.message_pane import WINDOW
 from tests.app.support import (
     NARROW,
     go_to,

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.engine_work import Need, engine_work
-from lcm_core.settings import Options, resolve
+from lcm_core.base.settings import Options, resolve
+from lcm_core.operations.engine_work import Need, engine_work
 from lcm_core.store.engine_work import engine_rows
 from textual.pilot import Pilot
 
 from lcm_tui.app import LcmApp
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.engine import reads
-from lcm_tui.screens.engine.screen import EngineScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.screens import engine as reads
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.engine import EngineScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import NARROW, WIDE, go_to, open_app, settled, shown, wait_for, wait_until_last_said
 from tests.app.test_plan_screen import no_offer
 from tests.conftest import DatabaseFactory

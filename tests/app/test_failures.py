@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from lcm_core.errors import DatabaseError, ExitCode
+from lcm_core.base.errors import DatabaseError, ExitCode
 from textual.app import App
 
-from lcm_tui import logfile
-from lcm_tui.app import LcmApp
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.warm_up import WarmUp
+from lcm_tui.app import LcmApp, WarmUp
+from lcm_tui.kit import logfile
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 from tests.app.support import open_app, said, settled, wait_for
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -36,7 +35,7 @@ ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 #: The program, with something done to it first.
 SCRIPT = """
 import sys
-from lcm_tui.cli import main
+from lcm_tui.cli.main import main
 {patch}
 sys.exit(main(sys.argv[1:]))
 """
@@ -122,7 +121,7 @@ def test_the_database_of_another_program_is_refused_after_the_terminal_is_restor
 def test_a_locked_database_is_busy(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
     patch = """
-from lcm_core.store import handle
+from lcm_core.store import database as handle
 make = handle.Handle.__init__
 handle.Handle.__init__ = lambda self, path, way, _, arrange: make(self, path, way, 0.05, arrange)
 """
@@ -163,27 +162,27 @@ async def test_the_app_ends_with_the_code_of_what_kept_it_from_opening(tmp_path:
 
 DEFECTS = {
     "in a handler": """
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 def show(self, data): raise ValueError("a [red]defect[/] \\x1b[2J")
 ConversationsScreen.show = show
 """,
     "with its own rendering": """
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 class Rendered(Exception):
     def __rich__(self): return "SHOWN BY TEXTUAL"
 def show(self, data): raise Rendered()
 ConversationsScreen.show = show
 """,
     "while drawing": """
-from lcm_tui.widgets.lines import LineView
+from lcm_tui.kit.lines import LineView
 def drawn(self, rows): raise KeyError("x" * 100_000)
 LineView.drawn = drawn
 """,
     "in a worker that ends the app": """
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
 async def broken(): raise LookupError("nothing")
 ConversationsScreen.show = lambda self, data: self.run_worker(broken())
 """,
@@ -353,11 +352,11 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
     async def rest(warm_up: WarmUp) -> None:
         done.append("rests")
 
-    monkeypatch.setattr("lcm_tui.warm_up.WARM_UP_SECONDS", 0)
-    monkeypatch.setattr("lcm_tui.warm_up.REST_SECONDS", 0)
-    monkeypatch.setattr("lcm_tui.registry.importlib.import_module", broken)
-    monkeypatch.setattr("lcm_tui.warm_up.gc.freeze", lambda: done.append("frozen"))
-    monkeypatch.setattr("lcm_tui.warm_up.gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.app.REST_SECONDS", 0)
+    monkeypatch.setattr("lcm_tui.app.importlib.import_module", broken)
+    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: done.append("frozen"))
+    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
     monkeypatch.setattr(WarmUp, "_collect_at_rest", rest)
     async with open_app(database_file("0.15.3")) as pilot:
         assert isinstance(pilot.app, LcmApp)
@@ -371,10 +370,10 @@ async def test_nothing_is_imported_ahead_while_keys_come(
     database_file: DatabaseFactory, monkeypatch: pytest.MonkeyPatch
 ):
     tried: list[str] = []
-    monkeypatch.setattr("lcm_tui.warm_up.WARM_UP_SECONDS", 60)
-    monkeypatch.setattr("lcm_tui.warm_up.import_ahead", tried.append)
-    monkeypatch.setattr("lcm_tui.warm_up.gc.freeze", lambda: tried.append("frozen"))
-    monkeypatch.setattr("lcm_tui.warm_up.gc.set_threshold", lambda *_: None)
+    monkeypatch.setattr("lcm_tui.app.WARM_UP_SECONDS", 60)
+    monkeypatch.setattr("lcm_tui.app.import_ahead", tried.append)
+    monkeypatch.setattr("lcm_tui.app.gc.freeze", lambda: tried.append("frozen"))
+    monkeypatch.setattr("lcm_tui.app.gc.set_threshold", lambda *_: None)
     async with open_app(database_file("0.15.3")) as pilot:
         app = pilot.app
         assert isinstance(app, LcmApp)

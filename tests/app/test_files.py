@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.panes.listing import PAGE
-from lcm_tui.screens.files.reads import SHOWN_BYTES
-from lcm_tui.screens.files.screen import FilesScreen
-from lcm_tui.screens.files.text import FileScreen
+from lcm_tui.kit.listing import PAGE
+from lcm_tui.screens.files import SHOWN_BYTES, FileScreen, FilesScreen
 from tests.app.support import (
     NARROW,
     WIDE,

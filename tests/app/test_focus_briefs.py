@@ -6,20 +6,20 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from lcm_core.base.files import drafts_folder
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import operations
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.private_files import drafts_folder
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.brief_draft.screen import BriefDraftScreen
-from lcm_tui.screens.briefs.screen import BriefsScreen
-from lcm_tui.screens.compacting.screen import CompactingScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.editor.screen import EditScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.screens.brief_draft import BriefDraftScreen
+from lcm_tui.screens.briefs import BriefsScreen
+from lcm_tui.screens.compacting import CompactingScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.editor import EditScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import NARROW, S, open_app, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.change.support import dump, reading, undo
 from tests.cli.test_focus_command import BRIEF, EVIDENCE, KEY, SUMMARY, statuses

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.checks import STRUCTURE, WHOLE_FILE, Limits
-from lcm_core.checks.host import CHECKS, TEXTS, run_checks
-from lcm_core.findings import (
+from lcm_core.base.findings import (
     CheckResult,
     CheckState,
     Confidence,
@@ -20,36 +18,38 @@ from lcm_core.findings import (
     RowRef,
     finding_key,
 )
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.check import Limits
+from lcm_core.checks.running import STRUCTURE, WHOLE_FILE
 from lcm_core.store.database import Database
 from lcm_core.store.found_rows import FoundRow, found_rows
+from lcm_host.checks import CHECKS, TEXTS, run_checks
 from textual.pilot import Pilot
 
-from lcm_tui.changes.fix import fixing
-from lcm_tui.dialogs.search_only import SearchOnly
-from lcm_tui.drafts import Wanted
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.drafting.screen import DraftingScreen
-from lcm_tui.screens.health import examining
-from lcm_tui.screens.health.screen import HealthScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.views.examination import (
+from lcm_tui.flows.changes import fixing
+from lcm_tui.flows.drafts import Wanted
+from lcm_tui.kit.dialogs import SearchOnly
+from lcm_tui.kit.spans import Document, text_of
+from lcm_tui.screens import health as examining
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.health import HealthScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.health import (
     FOLDED,
     Examination,
     FindingKey,
     GroupKey,
     MoreKey,
     RowKey,
+    finding_document,
     first_to_look_at,
     lines_of,
 )
-from lcm_tui.views.health import finding_document
-from lcm_tui.widgets.spans import text_of
-from lcm_tui.widgets.text import Document
 from tests.app.support import (
     NARROW,
     conversation,

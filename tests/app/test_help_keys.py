@@ -9,12 +9,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.commands import COMMANDS
-from lcm_tui.dialogs.help import bound_keys
-from lcm_tui.frame import CommandScreen
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.scrolling import Moves, Scroller
-from lcm_tui.widgets.text import TextView
+from lcm_tui.kit.commands import COMMANDS
+from lcm_tui.kit.dialogs import bound_keys
+from lcm_tui.kit.lines import LineView, Moves, Scroller
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.frame import CommandScreen
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import NARROW, open_app, said, shown
 from tests.support import sampled

@@ -6,17 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.records import ConversationId, SummaryId
 
-from lcm_tui.changes.change import Change
-from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.screens.history.operation import OperationScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.flows.change import Change
+from lcm_tui.kit.dialogs import WholeScreen
+from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.hostile import SAMPLES
 from tests.app.support import (
     NARROW,

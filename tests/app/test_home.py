@@ -7,27 +7,27 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from lcm_core.base.findings import Confidence
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.findings import Confidence
 from lcm_core.operations.prune import plan_archive
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.changes.undo import undoing, undoing_line
-from lcm_tui.dialogs.question import Question
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversations import outlook as reading
-from lcm_tui.screens.conversations.panel import PanelLines
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.drafting.screen import DraftingScreen
-from lcm_tui.screens.health.screen import HealthScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.views.conversation_rows import Row, names_of
-from lcm_tui.views.history import ListedOperation, lines_of
-from lcm_tui.views.home import (
+from lcm_tui.flows.changes import undoing, undoing_line
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.spans import Span, text_of
+from lcm_tui.screens import conversations as reading
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversations import ConversationsScreen, PanelLines
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.health import HealthScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.conversation_rows import Row, names_of
+from lcm_tui.tables.history import ListedOperation, lines_of
+from lcm_tui.tables.home import (
     Changed,
     Filled,
     Outlook,
@@ -39,7 +39,6 @@ from lcm_tui.views.home import (
     panel_keys,
     panel_line,
 )
-from lcm_tui.widgets.spans import Span, text_of
 from tests.app.support import (
     NARROW,
     WIDE,

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.host.listing import HostSession
-from lcm_core.host.reading import OpenSession, open_session
+from lcm_host.reading import OpenSession, open_session
+from lcm_host.sessions import HostSession
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.disk_session.panes import TranscriptPane
-from lcm_tui.screens.disk_session.screen import DiskSessionScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.disk_session import DiskSessionScreen, TranscriptPane
 from tests.app.support import open_app, said, settled, shown, wait_for, wait_for_text
 from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.core.test_host_sessions import unpacked
@@ -110,7 +109,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
 async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_its_entry(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.host.glimpse._LARGE", 0)
+    monkeypatch.setattr("lcm_host.sessions._LARGE", 0)
     story, agent = talk(100), AgentFolder(tmp_path / "agents" / "main")
     put(agent, story, "cold") if place == "cold" else agent.transcript(story)
     shown_first: list[int] = []
@@ -128,7 +127,7 @@ async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_it
         first_pane.append(pane)
 
     monkeypatch.setattr(TranscriptPane, "__init__", build)
-    monkeypatch.setattr("lcm_tui.screens.disk_session.panes.open_session", noted)
+    monkeypatch.setattr("lcm_host.reading.open_session", noted)
     async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
         screen = await open_row(pilot, "main/one")
         await wait_for_text(pilot, "200 entries")
@@ -306,8 +305,8 @@ async def test_a_database_that_cannot_be_read_is_said_on_the_first_screen(tmp_pa
 async def test_a_large_session_is_imported_a_few_parts_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 10)
-    monkeypatch.setattr("lcm_core.operations.backfill._HELD", 2)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", 10)
+    monkeypatch.setattr("lcm_host.backfill._HELD", 2)
     story = talk(30)
     AgentFolder(tmp_path / "agents" / "main").hot(story, "agent:main:main")
     database = new_database(tmp_path / "lcm.db")

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.coverage.screen import CoverageScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.history.screen import HistoryScreen
+from lcm_tui.screens.coverage import CoverageScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.history import HistoryScreen
 from tests.app import hostile
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import open_app, resize, said, settled, strips, wait_for

@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input
 
-from lcm_tui.widgets import lines as module
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.spans import Line, Span
+from lcm_tui.kit import lines as module
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.spans import Line, Span
 
 HEIGHT = 20
 

@@ -13,10 +13,10 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import UPDATE_PERIOD
 
-from lcm_tui.frame import CommandScreen
-from lcm_tui.pace import until_calm
-from lcm_tui.widgets import lines
-from lcm_tui.widgets.lines import LineView
+from lcm_tui.kit import lines
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.session import until_calm
+from lcm_tui.screens.frame import CommandScreen
 from tests.app.host import Host
 from tests.app.screens import WAYS, leave, open_screen
 from tests.app.support import NARROW, open_app, said, settled, shown_lines, wait_for, wait_for_text

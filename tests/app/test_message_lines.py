@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.ingest.content import ContentPart, PartKind
-from lcm_core.records import SummaryId
-from lcm_core.text import cell_width, safe_line
+from lcm_core.base.records import SummaryId
+from lcm_core.base.text import cell_width, safe_line
+from lcm_core.engine.content import ContentPart, PartKind
 from rich.style import Style
 
-from lcm_tui.widgets.message_lines import FOLDED_LINES, INDENT, MessageView, message_lines, pair
-from lcm_tui.widgets.spans import Line, strip_of, text_of
+from lcm_tui.kit.spans import Line, strip_of, text_of
+from lcm_tui.tables.messages import FOLDED_LINES, INDENT, MessageView, message_lines, pair
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -8,18 +8,18 @@ import pytest
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from lcm_tui.dialogs.question import Question
-from lcm_tui.named import is_id_of
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.history.operation import OperationScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.composition import CompositionBar
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.text import Block, TextView
+from lcm_tui.kit.bars import TitleBar
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.places import is_id_of
+from lcm_tui.kit.spans import Block
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.history import HistoryScreen, OperationScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.tables.composition import CompositionBar
 from tests.app.screens import leave, open_screen, walk_to
 from tests.app.support import (
     NARROW,

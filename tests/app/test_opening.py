@@ -17,19 +17,17 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from benchmarks.screen import Screen as Terminal
-from lcm_tui import data_screen
 from lcm_tui.app import LcmApp
-from lcm_tui.data_screen import DataScreen
-from lcm_tui.panes import conversations as pane
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.widgets.bars import KeyBar, TitleBar
-from lcm_tui.widgets.lines import LineView
-from lcm_tui.widgets.painter import Painter
-from lcm_tui.widgets.prompt import Prompt
-from lcm_tui.widgets.scrolling import QuickScrollBar
+from lcm_tui.kit.bars import KeyBar, TitleBar
+from lcm_tui.kit.dialog import Prompt
+from lcm_tui.kit.lines import LineView, Painter, QuickScrollBar
+from lcm_tui.screens import conversation_list as pane
+from lcm_tui.screens import frame as data_screen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.frame import DataScreen
 from tests.app.support import NARROW, open_app, settled, shown, wait_for
 from tests.conftest import DatabaseFactory
 

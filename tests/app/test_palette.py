@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 from textual.command import Hits
 
-from lcm_tui.anywhere import ELSEWHERE, Anywhere, CommandSource, GoTo
-from lcm_tui.commands import COMMANDS
-from lcm_tui.frame import CommandScreen
-from lcm_tui.other_views import VIEWS
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.synonyms import EXACT, SYNONYMS, match_phrases
+from lcm_tui.kit.commands import COMMANDS
+from lcm_tui.screens.anywhere import (
+    ELSEWHERE,
+    EXACT,
+    SYNONYMS,
+    VIEWS,
+    Anywhere,
+    CommandSource,
+    GoTo,
+    match_phrases,
+)
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.history import HistoryScreen
 from tests.app.screens import walk_to
 from tests.app.support import NARROW, open_app, settled, wait_for, wait_for_text
 from tests.conftest import DatabaseFactory

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui import places
-from lcm_tui.screens.comparison.screen import CompareScreen
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.widgets.past_bar import PastBar
+from lcm_tui.kit import places
+from lcm_tui.kit.bars import PastBar
+from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.history import HistoryScreen
 from tests.app.support import NARROW, conversation, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.app.test_history import changed
 from tests.app.test_plan_screen import NODE, OTHER

@@ -12,25 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.beside import wals_folder
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.errors import BusyError
-from lcm_core.change.plan import Plan
-from lcm_core.change.planning import Planner
-from lcm_core.errors import RefusedError
+from lcm_core.change.connection import wals_folder
+from lcm_core.change.plan import BusyError, Plan
+from lcm_core.change.preview import Planner
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader
 from textual.pilot import Pilot
 
-from lcm_tui.changes.change import Change, Choice
-from lcm_tui.dialogs.backup_offer import BackupOffer
-from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversations import outlook
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.preview import screen as plan_module
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.flows.change import Change, Choice
+from lcm_tui.kit.dialogs import WholeScreen
+from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import preview as plan_module
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.screens.questions import BackupOffer
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -468,7 +467,7 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
     def full(*_: object) -> None:
         raise RefusedError("There is no room for it. Nothing was written.")
 
-    monkeypatch.setattr("lcm_tui.dialogs.backup_offer.make_backup", full)
+    monkeypatch.setattr("lcm_core.change.backup.make_backup", full)
     path = database_copy("0.15.3").rename(tmp_path / f"{'a long name ' * 12}.db")  # the choice stays in sight
     async with open_app(path) as pilot:
         await go_to(pilot, PlanScreen(Change(dissolve(NODE))))

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
-from lcm_core.records import SummaryId
+from lcm_core.base.records import SummaryId
 from textual.pilot import Pilot
 
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.previous.screen import PreviousScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.previous import PreviousScreen
 from tests.app.support import (
     NARROW,
     WIDE,

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.operations.conversation_file import default_folder, read_conversation_file
+from lcm_core.operations.export import default_folder, read_conversation_file
 from textual.pilot import Pilot
 
-from lcm_tui.changes import delete as delete_module
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.flows import changes as delete_module
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text, wait_until_said
 from tests.change.support import changed, dump
 from tests.cli.support import run as command_line

@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.operations.drafting.draft import DraftOrigin
-from lcm_core.operations.drafting.items import ItemState
-from lcm_core.operations.drafting.rules import DEFAULT
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.operations.drafting import DraftOrigin, ItemState
+from lcm_core.operations.drafts import DEFAULT
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.dialogs.ask_again import AskAgain
-from lcm_tui.dialogs.question import Question
-from lcm_tui.drafts import Wanted, Work
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.drafting.screen import DraftingScreen
-from lcm_tui.screens.editor.screen import EditScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.screens.review.screen import ReviewScreen
-from lcm_tui.screens.source.screen import SourceScreen
-from lcm_tui.widgets.prompt import PromptLine
-from lcm_tui.widgets.text import TextView
+from lcm_tui.flows.drafts import Wanted, Work
+from lcm_tui.kit.dialog import PromptLine
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.editor import EditScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.screens.previous import SourceScreen
+from lcm_tui.screens.questions import AskAgain
+from lcm_tui.screens.review import ReviewScreen
 from tests.app.support import (
     MIDDLING,
     NARROW,

@@ -11,26 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import UsageError
-from lcm_core.recall.asking import Asked, Inquiry
-from lcm_core.recall.find import Found
-from lcm_core.recall.indexing import default_folder, forget, index_of, recent
-from lcm_core.recall.live import search_live
-from lcm_core.store.searched import DocumentKind
-from lcm_core.summarize.replies import Model
+from lcm_core.base.errors import UsageError
+from lcm_core.store.search import DocumentKind
+from lcm_core.writers.cost import Model
+from lcm_recall.ask import Asked, Inquiry
+from lcm_recall.search import Found, default_folder, forget, index_of, recent, search_live
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from lcm_tui.dialogs.two_texts import TwoTexts
-from lcm_tui.screens.briefs.screen import BriefsScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.editor.screen import EditScreen
-from lcm_tui.screens.expansion.screen import ExpansionScreen
-from lcm_tui.screens.files.text import FileScreen
-from lcm_tui.screens.search.narrowing import parse_narrowing
-from lcm_tui.screens.search.panes import HitKey
-from lcm_tui.screens.search.screen import SearchScreen
+from lcm_tui.screens.briefs import BriefsScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.editor import EditScreen
+from lcm_tui.screens.expansion import ExpansionScreen
+from lcm_tui.screens.files import FileScreen
+from lcm_tui.screens.questions import TwoTexts
+from lcm_tui.screens.search import HitKey, SearchScreen, parse_narrowing
 from tests.app.screens import EVERY, walk_to
 from tests.app.snapshots import keep
 from tests.app.support import NARROW, open_app, said, settled, shown, wait_for, wait_for_text
@@ -187,7 +183,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         screen = await searching(pilot, *"the")
         assert screen.hits.hit is not None, "a hit of the search before"
         assert screen.hits.hit.conversation_id != 3
-        monkeypatch.setattr("lcm_tui.screens.search.screen.search_live", slowly)
+        monkeypatch.setattr("lcm_recall.search.search_live", slowly)
         screen.query_input.value = NEEDLE
         await pilot.pause()
         await pilot.press("enter")

@@ -8,19 +8,19 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from lcm_core.records import SummaryId
+from lcm_core.base.records import SummaryId
 from textual.pilot import Pilot
 
-from lcm_tui.frame import CommandScreen
-from lcm_tui.screens.comparison.screen import CompareScreen
-from lcm_tui.screens.context.item import ItemScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.health.screen import HealthScreen
-from lcm_tui.screens.history.operation import OperationScreen
-from lcm_tui.screens.previous.screen import PreviousScreen
-from lcm_tui.screens.search.screen import SearchScreen
-from lcm_tui.screens.snapshots.one import SnapshotScreen
+from lcm_tui.screens.comparison import CompareScreen
+from lcm_tui.screens.context_items import ItemScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.health import HealthScreen
+from lcm_tui.screens.history import OperationScreen
+from lcm_tui.screens.previous import PreviousScreen
+from lcm_tui.screens.search import SearchScreen
+from lcm_tui.screens.snapshots import SnapshotScreen
 from tests.app.screens import open_screen, walk_to
 from tests.app.snapshots import keep
 from tests.app.support import (

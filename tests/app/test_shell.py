@@ -6,26 +6,25 @@ import os
 from pathlib import Path
 
 import pytest
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
 from lcm_core.operations.prune import plan_archive
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.commands import COMMANDS, EVERYWHERE, key_title
-from lcm_tui.dialogs.dialog import HelpScreen
-from lcm_tui.dialogs.help import reflowed
-from lcm_tui.frame import DONE_SECONDS, CommandScreen
-from lcm_tui.keymap import key_problems, textual_keys
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.files.screen import FilesScreen
-from lcm_tui.screens.history.operation import OperationScreen
-from lcm_tui.widgets.bars import KeyBar
-from lcm_tui.widgets.text import TextView
+from lcm_tui.kit.bars import KeyBar
+from lcm_tui.kit.commands import COMMANDS, EVERYWHERE, key_problems, key_title, textual_keys
+from lcm_tui.kit.dialog import HelpScreen
+from lcm_tui.kit.dialogs import reflowed
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.files import FilesScreen
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
+from lcm_tui.screens.history import OperationScreen
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
     NARROW,

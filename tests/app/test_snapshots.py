@@ -16,33 +16,28 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+import lcm_tui.dialogs
 import pytest
-from lcm_core.settings import Options, resolve
+from lcm_core.base.settings import Options, resolve
 from textual.pilot import Pilot
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-import lcm_tui.dialogs
-from lcm_tui import registry
+from lcm_tui import app as registry
 from lcm_tui.app import LcmApp
-from lcm_tui.demo import DemoHome, keep_snapshots, unpack_demo
-from lcm_tui.dialogs import backup_offer
-from lcm_tui.dialogs.ask_again import AskAgain
-from lcm_tui.dialogs.backup_offer import BackupOffer
-from lcm_tui.dialogs.question import Question
-from lcm_tui.dialogs.search_only import SearchOnly
-from lcm_tui.dialogs.two_texts import TwoTexts
-from lcm_tui.dialogs.whole import WholeScreen
-from lcm_tui.drafts import Asked
-from lcm_tui.screens.context import items
-from lcm_tui.screens.conversations import outlook
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.engine import reads
-from lcm_tui.screens.health import examining
-from lcm_tui.screens.search.panes import QueryInput
-from lcm_tui.screens.search.screen import SearchScreen
-from lcm_tui.views import hits
-from lcm_tui.widgets.text import Block, heading
+from lcm_tui.cli.demo import DemoHome, keep_snapshots, unpack_demo
+from lcm_tui.flows.drafts import Asked
+from lcm_tui.kit.dialogs import Question, SearchOnly, WholeScreen
+from lcm_tui.kit.spans import Block, heading
+from lcm_tui.screens import context_items as items
+from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens import engine as reads
+from lcm_tui.screens import health as examining
+from lcm_tui.screens import questions as backup_offer
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.questions import AskAgain, BackupOffer, TwoTexts
+from lcm_tui.screens.search import QueryInput, SearchScreen
+from lcm_tui.tables import search as hits
 from tests.app.screens import EVERY, walk_to
 from tests.app.support import MIDDLING, NARROW, WIDE, settled, wait_for
 from tests.cli.support import run as command

@@ -10,22 +10,22 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
-from lcm_core.operations.drafting.items import ItemState
+from lcm_core.operations.drafting import ItemState
 from lcm_core.operations.prune import plan_archive
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.conversations import outlook
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.drafting.screen import DraftingScreen
-from lcm_tui.screens.history.screen import HistoryScreen
-from lcm_tui.screens.review.screen import ReviewScreen
-from lcm_tui.typed_ahead import Decision
+from lcm_tui.kit.terminal import Decision
+from lcm_tui.screens import conversations as outlook
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.drafting import DraftingScreen
+from lcm_tui.screens.history import HistoryScreen
+from lcm_tui.screens.review import ReviewScreen
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, working
 from tests.conftest import DatabaseFactory
 

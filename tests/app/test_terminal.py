@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from lcm_tui import logfile, terminal
-from lcm_tui.terminal import PASTE, PASTE_END, Received
+from lcm_tui.kit import logfile, terminal
+from lcm_tui.kit.terminal import PASTE, PASTE_END, Received
 from tests.app.test_failures import one_sentence, run_in_terminal
 from tests.conftest import DatabaseFactory
 
@@ -271,16 +271,16 @@ def test_a_paste_commits_nothing_in_an_open_preview(database_copy: DatabaseFacto
 THREADS = {
     "reading": """
 import os
-from lcm_tui import terminal
+from lcm_tui.kit import terminal
 def broken(self): raise RuntimeError("a defect")
 terminal.TerminalDriver._read = broken
 """,
     "parsing": """
-from lcm_tui import terminal
+from lcm_tui.kit import terminal
 terminal.XTermParser.tick = lambda self: [][0]
 """,
     "drawing": """
-from lcm_tui import terminal
+from lcm_tui.kit import terminal
 write, left = terminal._Terminal.write, [3]
 def broken(self, data):
     left[0] -= 1

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.text import cell_width
+from lcm_core.base.text import cell_width
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
 
-from lcm_tui.widgets import text as module
-from lcm_tui.widgets.spans import Span, recoloured, slice_of, text_of
-from lcm_tui.widgets.text import Block, Document, TextView, field, heading, mark
-from lcm_tui.widgets.wrapped import WrappedBlock
+from lcm_tui.kit import text as module
+from lcm_tui.kit.spans import Block, Document, Span, WrappedBlock, heading, recoloured, slice_of, text_of
+from lcm_tui.kit.spans import text_field as field
+from lcm_tui.kit.text import TextView, mark
 
 HEIGHT = 20
 WIDTH = 40  #: without the scroll bar

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversations.screen import ConversationsScreen
-from lcm_tui.screens.preview.screen import PlanScreen
-from lcm_tui.screens.transplanting.screen import TargetScreen
+from lcm_tui.screens.conversations import ConversationsScreen
+from lcm_tui.screens.preview import PlanScreen
+from lcm_tui.screens.transplanting import TargetScreen
 from tests.app.support import (
     NARROW,
     open_app,

@@ -9,10 +9,10 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from lcm_tui.dialogs.question import Question
-from lcm_tui.frame import DECISIONS, CommandScreen
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.preview.screen import PlanScreen
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.frame import DECISIONS, CommandScreen
+from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import open_app, settled, wait_for, wait_until_said
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory

@@ -6,15 +6,24 @@ import shutil
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change import commit as committing
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Cells, Edit, Plan, RowChange, Symbol, SymbolKind, insertion, insertions
+from lcm_core.change.plan import (
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    StalePlanError,
+    Symbol,
+    SymbolKind,
+    insertion,
+    insertions,
+)
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import RefusedError
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store.connecting import SqlValue
+from lcm_core.store.opening import SqlValue
 
 from tests.change.support import dump, reading, search_faults
 from tests.conftest import DatabaseFactory

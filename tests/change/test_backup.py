@@ -16,6 +16,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import (
+    CancelledError,
+    DatabaseBusyError,
+    DatabaseError,
+    DatabaseMissingError,
+    FileMissingError,
+    RefusedError,
+)
 from lcm_core.change import backup, copying
 from lcm_core.change.backup import (
     KnownBackup,
@@ -27,15 +35,7 @@ from lcm_core.change.backup import (
     offers_backup,
 )
 from lcm_core.change.copying import CopyProgress, CopyStep
-from lcm_core.change.errors import DiskFullError, ReadOnlyError
-from lcm_core.errors import (
-    CancelledError,
-    DatabaseBusyError,
-    DatabaseError,
-    DatabaseMissingError,
-    FileMissingError,
-    RefusedError,
-)
+from lcm_core.change.plan import DiskFullError, ReadOnlyError
 from lcm_core.store.opening import Access
 
 from tests.change.support import dump
@@ -308,7 +308,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from lcm_core.change.backup import make_backup
-from lcm_core.errors import LcmError
+from lcm_core.base.errors import LcmError
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 try:
     make_backup(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -7,12 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.change.breaks import sentence_of
+from lcm_core.base.errors import ExitCode
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import WouldBreakError
-from lcm_core.change.plan import Cells, Edit, Item, Move, RowChange, insertion, renumbering
+from lcm_core.change.plan import (
+    Cells,
+    Edit,
+    Item,
+    Move,
+    RowChange,
+    WouldBreakError,
+    insertion,
+    renumbering,
+    sentence_of,
+)
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import ExitCode
 
 from tests.change.support import (
     context_of,

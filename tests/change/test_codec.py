@@ -10,7 +10,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.change.codec import CodecError, decode_values, encode_edits, encode_values, pack, unpack
+from lcm_core.change.journal import CodecError, decode_values, encode_edits, encode_values, pack, unpack
 from lcm_core.change.plan import (
     Cells,
     Item,

@@ -13,16 +13,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lcm_core.change.codec import pack
+from lcm_core.base.errors import (
+    CancelledError,
+    DatabaseError,
+    DatabaseMissingError,
+    ExitCode,
+    LcmError,
+    RefusedError,
+)
 from lcm_core.change.commit import ATTEMPTS, commit, commit_plan
 from lcm_core.change.connection import Writer, explained
-from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError, ReplacedError, StalePlanError
+from lcm_core.change.journal import pack
 from lcm_core.change.plan import (
+    BusyError,
     Cells,
+    DiskFullError,
     Item,
     Move,
     Plan,
+    ReadOnlyError,
+    ReplacedError,
     RowChange,
+    StalePlanError,
     Symbol,
     SymbolKind,
     deletion,
@@ -32,14 +44,6 @@ from lcm_core.change.plan import (
     renumbering,
 )
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import (
-    CancelledError,
-    DatabaseError,
-    DatabaseMissingError,
-    ExitCode,
-    LcmError,
-    RefusedError,
-)
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
@@ -575,9 +579,9 @@ AS_READER = """
 import os, sys, urllib.parse  # which pathlib wants, and who may only read may not read it then
 sys.path[:0] = sys.argv[3:]
 from lcm_core.change.commit import commit
-from lcm_core.change.codec import unpack
+from lcm_core.change.journal import unpack
 from lcm_core.change.plan import Plan
-from lcm_core.errors import LcmError
+from lcm_core.base.errors import LcmError
 from pathlib import Path
 plan = Plan("test", "A test", 1, unpack(Path(sys.argv[2]).read_bytes()))
 if os.getuid() == 0:

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from lcm_core.change.codec import pack
+from lcm_core.base.errors import DatabaseError
 from lcm_core.change.commit import commit
+from lcm_core.change.journal import pack
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import DatabaseError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
@@ -25,9 +25,9 @@ KILLER = """
 import json, os, shutil, sys
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[3])
-from lcm_core.change import exports
+from lcm_core.change import journal as exports
 from lcm_core.change.commit import commit
-from lcm_core.change.codec import unpack
+from lcm_core.change.journal import unpack
 from lcm_core.change.plan import Plan
 folder, exported = Path(sys.argv[1]), sys.argv[2] == "exported"
 plan = Plan("dissolve", "A plan", 1, unpack((folder / "plan").read_bytes()))
@@ -65,7 +65,7 @@ import json, os, shutil, sys
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[2])
 import lcm_core.change.commit as committing
-from lcm_tui.cli import main
+from lcm_tui.cli.main import main
 folder, words, steps = Path(sys.argv[1]), json.loads(sys.argv[3]), ("applied", "committed", "closed")
 
 def attempt(name, number):

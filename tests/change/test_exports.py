@@ -9,14 +9,21 @@ import zlib
 from pathlib import Path
 
 import pytest
-from lcm_core.change import exports
-from lcm_core.change.codec import CodecError, inflate
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.files import make_private, roots
+from lcm_core.change import journal as exports
 from lcm_core.change.commit import commit
-from lcm_core.change.exports import Export, export_folder, read_export, remove_export, write_export
-from lcm_core.change.forgetting import prune_history
-from lcm_core.change.journal import DamagedRecordError
-from lcm_core.errors import RefusedError
-from lcm_core.private_files import make_private, roots
+from lcm_core.change.journal import (
+    CodecError,
+    DamagedRecordError,
+    Export,
+    export_folder,
+    inflate,
+    read_export,
+    remove_export,
+    write_export,
+)
+from lcm_core.change.undo import prune_history
 
 from tests.change.support import dump, plan_of, undo, update
 from tests.databases import run, value

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import ExitCode
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import DamagedRecordError, edits_of, get
 from lcm_core.change.undo import plan_undo, plan_undo_with_later
-from lcm_core.errors import ExitCode
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.app.support import go_to, open_app, settled, wait_for_text
@@ -195,7 +195,7 @@ def test_every_command_exits_with_5_and_names_the_row(changed, kind):
 
 @pytest.mark.parametrize("kind", SOME[:1] + SOME[-1:])
 async def test_the_app_says_it_instead_of_planning(changed, kind, tmp_path):
-    from lcm_tui.screens.history.screen import HistoryScreen
+    from lcm_tui.screens.history import HistoryScreen
 
     path, operation = changed
     forge(path, FORGED[kind])

@@ -8,32 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import ExitCode, RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import open_writer
-from lcm_core.change.forgetting import forget_history, prune_history
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.journal import TABLE
 from lcm_core.change.migrate import migrate, plan_migration
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 from lcm_core.change.reindex import reindex, resync
-from lcm_core.change.undo import plan_redo, plan_undo
-from lcm_core.errors import ExitCode, RefusedError
+from lcm_core.change.undo import forget_history, plan_redo, plan_undo, prune_history
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
-from lcm_core.store.assemblies import TABLE as ASSEMBLIES
 from lcm_core.store.database import Database
+from lcm_core.store.listing import TABLE as ASSEMBLIES
 
-from tests.change.support import (
-    Rows,
-    delete,
-    dissolvable,
-    dump,
-    plan_of,
-    planned,
-    search_faults,
-    update,
-)
+from tests.change.support import Rows, delete, dissolvable, dump, plan_of, planned, search_faults, update
 from tests.databases import connect, run, value
 from tests.support import sampled
 

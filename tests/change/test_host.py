@@ -9,12 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import BusyError, StalePlanError
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Cells, Edit, Plan, RowChange, deletions
+from lcm_core.change.plan import BusyError, Cells, Edit, Plan, RowChange, StalePlanError, deletions
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo
-from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 

@@ -11,15 +11,29 @@ from pathlib import Path
 
 import pytest
 from lcm_core import __version__
-from lcm_core.change import exports
+from lcm_core.base.errors import ExitCode, NotFoundError, RefusedError
+from lcm_core.change import journal as exports
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import DiskFullError, StalePlanError, WouldBreakError
-from lcm_core.change.forgetting import prune_history
 from lcm_core.change.journal import DamagedRecordError, Operation, edits_of, get, operations
-from lcm_core.change.plan import Plan, Symbol, SymbolKind, insertion
+from lcm_core.change.plan import (
+    DiskFullError,
+    Plan,
+    StalePlanError,
+    Symbol,
+    SymbolKind,
+    WouldBreakError,
+    insertion,
+)
 from lcm_core.change.preview import preview_plan
-from lcm_core.change.undo import NotUndoableError, in_effect, latest, plan_redo, plan_undo, undone_by
-from lcm_core.errors import ExitCode, NotFoundError, RefusedError
+from lcm_core.change.undo import (
+    NotUndoableError,
+    in_effect,
+    latest,
+    plan_redo,
+    plan_undo,
+    prune_history,
+    undone_by,
+)
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 

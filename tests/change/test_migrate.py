@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.migrate import migrate, plan_migration
-from lcm_core.change.schema_new import create_database
-from lcm_core.errors import RefusedError
+from lcm_core.change.schema import create_database
 
 from tests.change.support import dump, reading, rows_of, search_faults
 from tests.cli.support import run

@@ -8,15 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.change.place import (
-    Listing,
-    Place,
-    carry_out,
-    carry_out_moves,
-    locate,
-    open_anchors,
-    splice_at,
-)
+from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, locate, open_anchors, splice_at
 from lcm_core.change.plan import Cells, Item, Move, Ref, Splice, inverse, renumbering
 
 

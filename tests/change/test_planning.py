@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
-from lcm_core.change.planning import Planned, as_one_plan, plan_for
-from lcm_core.change.preview import preview_plan
+from lcm_core.change.preview import Planned, as_one_plan, plan_for, preview_plan
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_archive, plan_delete
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database, Reader
 
 from tests.change.support import context_of, plan_of, planned, update

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Edit, Item, Move, Plan, renumbering
 from lcm_core.change.preview import Preview, preview_plan
-from lcm_core.operations.compaction.reading import warnings_of
-from lcm_core.records import ConversationId
+from lcm_core.operations.compact import warnings_of
 
 from tests.change.support import context_of, plan_of, reading, splice, undo, update
 from tests.cli.support import run as run_command

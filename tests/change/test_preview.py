@@ -8,27 +8,34 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lcm_core.change.codec import decode_edits
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.lock_time import lock_seconds, lock_warning
+from lcm_core.change.journal import decode_edits
+from lcm_core.change.place import Step
 from lcm_core.change.plan import (
     Cells,
     Item,
     Move,
     Plan,
     RowChange,
+    StalePlanError,
     Symbol,
     SymbolKind,
     insertion,
     key_of,
     renumbering,
 )
-from lcm_core.change.planning import as_one_plan
-from lcm_core.change.preview import STOP_THE_HOST, Preview, Tokens, preview_plan, words_of
-from lcm_core.change.sql_text import literal
+from lcm_core.change.preview import (
+    STOP_THE_HOST,
+    Preview,
+    Tokens,
+    as_one_plan,
+    literal,
+    lock_seconds,
+    lock_warning,
+    preview_plan,
+    words_of,
+)
 from lcm_core.change.undo import plan_undo
-from lcm_core.change.verify import Step
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
 

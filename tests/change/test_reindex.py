@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from lcm_core.change.errors import BusyError
+from lcm_core.change.plan import BusyError
 from lcm_core.change.reindex import resync, resync_sql
 from lcm_core.store.database import Reader
 

@@ -13,13 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from lcm_core.change import copying, processes, restore
-from lcm_core.change.backup import make_backup
-from lcm_core.change.copying import CopyProgress, CopyStep
-from lcm_core.change.errors import DiskFullError
-from lcm_core.change.processes import Holder, process_names
-from lcm_core.change.restore import Restored, preview_restore
-from lcm_core.errors import (
+from lcm_core.base.errors import (
     CancelledError,
     DatabaseBusyError,
     DatabaseError,
@@ -27,6 +21,13 @@ from lcm_core.errors import (
     FileMissingError,
     RefusedError,
 )
+from lcm_core.change import backup as restore
+from lcm_core.change import connection as processes
+from lcm_core.change import copying
+from lcm_core.change.backup import Restored, make_backup, preview_restore
+from lcm_core.change.connection import Holder, process_names
+from lcm_core.change.copying import CopyProgress, CopyStep
+from lcm_core.change.plan import DiskFullError
 from lcm_core.store.opening import Access
 
 from tests.change.support import dump, only
@@ -242,7 +243,7 @@ KILLED = """
 import json, os, sys
 from pathlib import Path
 from lcm_core.change import copying
-from lcm_core.change.restore import restore
+from lcm_core.change.backup import restore
 copying.STEP_BYTES = 65_536
 
 def killed(folder, step, number):
@@ -487,8 +488,8 @@ def test_room_is_asked_for_both_copies(saved: tuple[Path, Path], monkeypatch: py
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from lcm_core.change.restore import restore
-from lcm_core.errors import LcmError
+from lcm_core.change.backup import restore
+from lcm_core.base.errors import LcmError
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 try:
     restore(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.plan import Symbol, SymbolKind, insertion
 from lcm_core.change.reindex import Rebuilt, reindex
 from lcm_core.change.search_index import NOT_UPDATED, indexed_text
 from lcm_core.change.undo import plan_undo
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import RefusedError
+from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.schema import Schema
 

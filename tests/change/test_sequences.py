@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import all_operations
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import in_effect, plan_redo, plan_undo, plan_undo_with_later
-from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Reader
 

@@ -11,8 +11,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.engine import Engine
-from lcm_core.operations.appending import Session
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
 
 from tests.change.support import dump, rows_of
 from tests.cli.support import run

@@ -15,13 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.change.apply import resolve_symbols, write, writes_of
-from lcm_core.change.catalog import Catalog, read_catalog
-from lcm_core.change.connection import Writer, open_writer, quiet
-from lcm_core.change.place import splice_at
+from lcm_core.change.connection import Catalog, Writer, open_writer, quiet, read_catalog
+from lcm_core.change.place import splice_at, verify
 from lcm_core.change.plan import Cells, Edit, RowChange, Symbol, SymbolKind, deletion, insertion, key_of
-from lcm_core.change.structure import findings, missing_targets
-from lcm_core.change.surroundings import lists_after, moved_tokens, surroundings, try_change
-from lcm_core.change.verify import verify
+from lcm_core.change.surroundings import (
+    findings,
+    lists_after,
+    missing_targets,
+    moved_tokens,
+    surroundings,
+    try_change,
+)
 
 from tests.change.support import context_of, item_row, listing_of, row_of, rows_of, update
 from tests.conftest import DatabaseFactory

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.journal import of_batch
 from lcm_core.change.plan import Cells, Plan, insertion
@@ -16,7 +17,6 @@ from lcm_core.change.undo import (
     plan_undo_batch,
     plan_undo_with_later,
 )
-from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
-from lcm_core.errors import RefusedError
+from lcm_core.change.schema import unknown_schema_allowed
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.support import changed, context_of, dissolvable, dump, planned, reading, sources, undo

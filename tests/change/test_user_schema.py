@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.transplant import plan_transplant

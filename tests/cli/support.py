@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from lcm_tui.cli import main
+from lcm_tui.cli.main import main
 
 
 @dataclass(frozen=True)

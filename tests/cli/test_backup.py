@@ -21,11 +21,11 @@ from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, changing, progress, working
 from lcm_tui.cli import backup as commands
-from lcm_tui.views import units
+from lcm_tui.tables import blocks as units
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
-PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli.main import main; sys.exit(main())"]
 
 
 def messages(path: Path) -> int:
@@ -228,7 +228,7 @@ def test_mistakes_are_usage_errors(arguments: list[str], words: str):
 STOPPED = """
 import os, signal, sys
 from lcm_core.change import copying
-from lcm_tui.cli import main, progress
+from lcm_tui.cli.main import main; from lcm_tui.cli import progress
 copying.STEP_BYTES = 65536
 seen = 0
 def stop(self, now):

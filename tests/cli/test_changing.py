@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.codec import decode_edits
+from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError, UsageError
+from lcm_core.base.settings import Options, resolve
+from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
-from lcm_core.errors import CancelledError, ExitCode, LcmError, RefusedError, UsageError
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.settings import Options, resolve
 from lcm_core.store.database import Reader
 
 from lcm_tui.cli import answer, changing, working
@@ -26,7 +26,7 @@ from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import Presentation
 from lcm_tui.cli.readable import Page
-from lcm_tui.views.blocks import Note
+from lcm_tui.tables.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.summarize.models.extractive import ExtractiveSummarizer
-from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.writers.extractive import ExtractiveSummarizer
+from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
 
 from tests.change.support import dump, search_faults
 from tests.cli.support import run

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.text import safe_line
+from lcm_core.base.text import safe_line
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

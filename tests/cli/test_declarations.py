@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from lcm_core.engine_rules import NAMED
-from lcm_core.errors import NotFoundError, UsageError
-from lcm_core.host.listing import Storage
-from lcm_core.operations.drafting import batch, rules
+from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.engine.rules import NAMED
+from lcm_core.operations import batch
+from lcm_core.operations import drafts as rules
 from lcm_core.operations.repair import BadKind
-from lcm_core.recall.tools import TOOLS
+from lcm_host.sessions import Storage
+from lcm_recall.tools import TOOLS
 
-from lcm_tui.cli import commands, drafting_options, options, registry
-from lcm_tui.cli.commands import repair, sessions, tool
+from lcm_tui.cli import commands, options, registry
+from lcm_tui.cli import options as drafting_options
+from lcm_tui.cli.commands import look as sessions
+from lcm_tui.cli.commands import recall as tool
+from lcm_tui.cli.commands import repair
 from lcm_tui.cli.declaring import Argument, Option, command, declared_in, gathered
 from lcm_tui.cli.kinds import WholeNumber
 from tests.cli.support import run

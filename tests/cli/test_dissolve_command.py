@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from lcm_core.change import connection
-from lcm_core.change.beside import wals_folder
+from lcm_core.change.connection import wals_folder
 
 from lcm_tui.cli import answer, changing, output
 from tests.change.support import REAL, context_of, dissolvable, dump, sources

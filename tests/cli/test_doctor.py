@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lcm_tui import check_settings
+from lcm_tui.flows import checks as check_settings
 from tests.change.support import REAL, dump, search_faults
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory

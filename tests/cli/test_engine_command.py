@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine_work import Need
+from lcm_core.operations.engine_work import Need
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.dag.focus import BriefState
-from lcm_core.focus_view import load_briefs
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.graph import BriefState
+from lcm_core.operations.focus import load_briefs
 
-from lcm_tui.views.focus import state_words
+from lcm_tui.tables.focus import state_words
 from tests.change.support import dump, reading
 from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory

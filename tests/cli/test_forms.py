@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.cli.list_columns import COLUMNS
 from lcm_tui.cli.machine import json_text
+from lcm_tui.cli.readable import COLUMNS
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.databases import run as change_behind

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.codec import decode_edits
 from lcm_core.change.commit import commit
+from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
 
 from lcm_tui.cli import answer
+from lcm_tui.cli import backup as migrate_command
+from lcm_tui.cli import backup as reindex_command
 from lcm_tui.cli import changing as changing_command
 from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
-from lcm_tui.cli import migrate as migrate_command
-from lcm_tui.cli import reindex as reindex_command
 from tests.change.support import REAL, dissolvable, dump, search_faults, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

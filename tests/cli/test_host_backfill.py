@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import ExitCode
+from lcm_core.base.errors import ExitCode
 
 from tests.cli.support import Result, run
 from tests.core.host_home import AgentFolder, Story
@@ -151,8 +151,8 @@ def test_a_large_session_is_planned_a_few_parts_at_a_time_and_is_one_batch(
     AgentFolder(tmp_path / "agents" / "main").hot(story, "agent:main:main")
     whole, parts = new_database(tmp_path / "whole.db"), new_database(tmp_path / "parts.db")
     assert backfill(tmp_path, whole, "main", "one").code == ExitCode.DONE
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 10)
-    monkeypatch.setattr("lcm_core.operations.backfill._HELD", 2)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", 10)
+    monkeypatch.setattr("lcm_host.backfill._HELD", 2)
     done = backfill(tmp_path, parts, "main", "one")
     assert done.code == ExitCode.DONE
     assert stored_in(parts) == stored_in(whole)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lcm_core.errors import ExitCode
-from lcm_core.recall.settings import recall_settings
-from lcm_core.records import ConversationId
-from lcm_core.settings import Options, resolve
+from lcm_core.base.errors import ExitCode
+from lcm_core.base.records import ConversationId
+from lcm_core.base.settings import Options, resolve
 from lcm_core.store.database import Database
+from lcm_recall.queries import recall_settings
 
-from lcm_tui.mcp.scope import Allowed
+from lcm_tui.mcp.tools import Allowed
 from tests.cli.support import run
 from tests.databases import building, new_database
 from tests.fakes.messages_api import MessagesApi
@@ -382,7 +382,7 @@ def test_a_request_that_cannot_be_read_is_answered_all_the_same(memory: Path) ->
     ],
 )
 def test_the_id_of_a_request_is_taken_from_nothing_nested(line: bytes, number: object) -> None:
-    from lcm_tui.mcp.lines import request_id
+    from lcm_tui.mcp.tools import request_id
 
     assert request_id(line) == number
 

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.text import cell_width
+from lcm_core.base.text import cell_width
 
-from lcm_tui.cli import main
 from lcm_tui.cli.machine import LongList, csv_lines, json_text, table_lines
+from lcm_tui.cli.main import main
 from lcm_tui.cli.readable import Page
-from lcm_tui.views.blocks import Column, Facts, Note, Prose, Table
+from lcm_tui.tables.blocks import Facts, Note, Prose, Table
+from lcm_tui.tables.blocks import OutputColumn as Column
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.support import sampled
@@ -237,7 +238,7 @@ def test_a_real_terminal_is_recognised(hostile: Path):
     """The same through a pseudo-terminal and a process of its own."""
     controller, terminal = pty.openpty()
     arguments = ["messages", "list", "7", "--limit", "3", "--include-content", "--db", str(hostile)]
-    program = "import sys; from lcm_tui.cli import main; sys.exit(main())"
+    program = "import sys; from lcm_tui.cli.main import main; sys.exit(main())"
     process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=terminal, stdin=terminal)
     os.close(terminal)
     sent = b""

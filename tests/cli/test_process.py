@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui import logfile
-from lcm_tui.cli import main, status
+from lcm_tui.cli import status
+from lcm_tui.cli.main import main
+from lcm_tui.kit import logfile
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
-PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli.main import main; sys.exit(main())"]
 
 
 def start(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -262,7 +263,7 @@ def test_the_unexpected_is_one_sentence_and_a_private_log(
 def test_a_log_that_cannot_be_written_is_no_second_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(logfile, "log_path", lambda: tmp_path / "file" / "lcm-tui.log")
     (tmp_path / "file").touch()
-    monkeypatch.setattr("lcm_tui.cli._outcome", lambda *_: 1 / 0)
+    monkeypatch.setattr("lcm_tui.cli.main._outcome", lambda *_: 1 / 0)
     result = run("status")
     assert result.code == 1
     assert result.err.endswith("No log could be written.\n")
@@ -287,7 +288,7 @@ def test_what_goes_well_leaves_no_log(database_file: DatabaseFactory):
 
 def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, database_file: DatabaseFactory):
     from lcm_tui import app
-    from lcm_tui.cli import launch
+    from lcm_tui.cli import main as launch
 
     opened: list[tuple[str, bool]] = []
 
@@ -296,7 +297,7 @@ def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, da
         return 0
 
     monkeypatch.setattr(launch, "has_terminal", lambda: True)
-    monkeypatch.setattr("lcm_tui.cli.demo.has_terminal", lambda: True)
+    monkeypatch.setattr("lcm_tui.cli.main.has_terminal", lambda: True)
     monkeypatch.setattr(app, "run_app", run_app)
     path = str(database_file("0.15.3"))
     assert run("--db", path).code == 0

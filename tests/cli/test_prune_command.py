@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import CancelledError
-from lcm_core.operations import import_conversation as importing
+from lcm_core.base.errors import CancelledError
+from lcm_core.base.files import drafts_folder
+from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
-from lcm_core.operations.cleaners import Cleaner
-from lcm_core.operations.conversation_file import default_folder, read_conversation_file
-from lcm_core.private_files import drafts_folder
+from lcm_core.operations.export import default_folder, read_conversation_file
+from lcm_core.operations.prune import Cleaner
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli import prune as command
-from lcm_tui.cli.commands.prune import ALL, CLEANERS
+from lcm_tui.cli.commands.conversations import ALL, CLEANERS
 from lcm_tui.cli.kinds import Age, Size
 from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.recall.indexing import default_folder
+from lcm_recall.search import default_folder
 
 from tests.cli.support import run
 from tests.databases import building, new_database

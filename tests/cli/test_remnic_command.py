@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.remnic.write import RemnicWriter
+from lcm_remnic.write import RemnicWriter
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from lcm_core import __version__
-from lcm_core.report import log_entries
+from lcm_core.operations.report import log_entries
 
-from lcm_tui import logfile
+from lcm_tui.kit import logfile
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
@@ -45,7 +45,7 @@ def marked(path: Path) -> Path:
     return path
 
 
-LOG = f"""2026-03-01 10:00:00,123 42 ERROR lcm_tui.cli: unexpected {MARK}
+LOG = f"""2026-03-01 10:00:00,123 42 ERROR lcm_tui.cli.main: unexpected {MARK}
 Traceback (most recent call last):
   File "{logfile.__file__}", line 12, in install
     secret = "{MARK}"
@@ -57,7 +57,7 @@ Traceback (most recent call last):
 sqlite3.OperationalError: no such column: {MARK}
 {MARK}: {MARK}
 {MARK}Error: sk-ant-{MARK}
-lcm_core.errors.DatabaseError: /home/{MARK}/lcm.db {MARK}
+lcm_core.base.errors.DatabaseError: /home/{MARK}/lcm.db {MARK}
 2026-03-01 10:00:01,123 42 WARNING {MARK}: sk-{MARK}
 """
 
@@ -123,7 +123,7 @@ def test_what_helps_is_in_it(report: tuple[Path, dict[str, object]]):
     first, second = log
     assert first["at"] == "2026-03-01 10:00:00"
     assert first["errors"] == ["OperationalError", "(another error)", "(another error)", "DatabaseError"]
-    assert first["places"] == ["lcm_tui/logfile.py:12 install", "lcm_tui/logfile.py:13 ?"]
+    assert first["places"] == ["lcm_tui/kit/logfile.py:12 install", "lcm_tui/kit/logfile.py:13 ?"]
     assert (second["level"], second["errors"]) == ("WARNING", [])
 
 
@@ -144,7 +144,7 @@ def test_where_nothing_can_be_written_it_names_the_option(
 
     monkeypatch.chdir(tmp_path)
     database = database_file("0.15.3")
-    monkeypatch.setattr("lcm_core.private_files._create", refused)
+    monkeypatch.setattr("lcm_core.base.files._create", refused)
     result = run("report", "--db", database)
     assert (result.code, result.out) == (9, "")
     assert "(Read-only file system); name a file elsewhere with --to." in result.err

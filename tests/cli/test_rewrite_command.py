@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine_rules import NAMED
-from lcm_core.private_files import drafts_folder
-from lcm_core.summarize.models import writer
-from lcm_core.summarize.models.extractive import ExtractiveSummarizer
-from lcm_core.summarize.request import SummaryReply
+from lcm_core.base.files import drafts_folder
+from lcm_core.engine.rules import NAMED
+from lcm_core.writers import writer
+from lcm_core.writers.extractive import ExtractiveSummarizer
+from lcm_core.writers.request import SummaryReply
 
 from lcm_tui.cli import drafting
 from tests.change.support import dump, search_faults
@@ -638,7 +638,7 @@ def started(database: Path, server: ScriptedServer) -> subprocess.Popen[bytes]:
     """``repair 1`` in a process of its own, one call at a time."""
     to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
     how = ("--apply", "--yes", "--accept", "every", "--in-flight", "1", "--json")
-    program = "import sys; from lcm_tui.cli import main; sys.exit(main())"
+    program = "import sys; from lcm_tui.cli.main import main; sys.exit(main())"
     words = [sys.executable, "-c", program, "repair", "1", "--db", str(database), *to, *how]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -11,15 +11,16 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from lcm_core.errors import ExitCode, LcmError
-from lcm_core.settings import Options, resolve
+from lcm_core.base.errors import ExitCode, LcmError
+from lcm_core.base.settings import Options, resolve
 
-from lcm_tui.cli import output, watching
+from lcm_tui.cli import output
+from lcm_tui.cli import working as watching
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.presentation import Presentation
-from lcm_tui.cli.telling import ENGINES_TRIED, verbose
-from lcm_tui.logfile import log_path
-from lcm_tui.views.blocks import Verbatim
+from lcm_tui.cli.report import ENGINES_TRIED, verbose
+from lcm_tui.kit.logfile import log_path
+from lcm_tui.tables.blocks import Verbatim
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 from tests.support import DATA

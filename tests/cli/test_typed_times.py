@@ -14,9 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.errors import UsageError
-from lcm_core.past.point import parse_point
-from lcm_core.times import (
+from lcm_core.base.errors import UsageError
+from lcm_core.base.times import (
     format_clock,
     format_local,
     format_zoned,
@@ -27,8 +26,9 @@ from lcm_core.times import (
     zone_sign,
     zone_words,
 )
+from lcm_core.operations.past_point import parse_point
 
-from lcm_tui.screens.search.narrowing import parse_narrowing
+from lcm_tui.screens.search import parse_narrowing
 from tests.cli.support import run
 from tests.databases import building, new_database
 

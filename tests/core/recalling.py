@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from lcm_core.recall.settings import RecallSettings
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.search import RecalledRows
+from lcm_recall.queries import RecallSettings
 
 T = TypeVar("T")
 

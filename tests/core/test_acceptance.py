@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.summarize.acceptance import DraftFault, judge_text, without_wrapping
-from lcm_core.tokens import Estimator
+from lcm_core.base.tokens import Estimator
+from lcm_core.writers.acceptance import DraftFault, judge_text, without_wrapping
 
 BODY = (
     "The importer moved to the queue.\nIt must never drop a message: see `a.py`.\n"

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.engine import Engine, Session
-from lcm_core.recall.asking import Asked, AskLimits, Inquiry
-from lcm_core.recall.gathering import terms_of
-from lcm_core.recall.telling import SHORT_CHARACTERS, is_short
-from lcm_core.records import ConversationId
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.summary import SummarySettings
-from lcm_core.settings.values import Sourced
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import Sourced
+from lcm_core.base.settings import SummarySettings
 from lcm_core.store.database import Database
-from lcm_core.summarize.cost import CallLoad, likely_tokens
-from lcm_core.summarize.models.writer import named_model
-from lcm_core.summarize.request import SummarizerError, SummaryReply, Usage
+from lcm_core.writers.cost import CallLoad, likely_tokens
+from lcm_core.writers.request import SummarizerError, SummaryReply, Usage
+from lcm_core.writers.writer import named_model
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
+from lcm_recall.answer import SHORT_CHARACTERS, is_short
+from lcm_recall.ask import Asked, AskLimits, Inquiry, terms_of
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

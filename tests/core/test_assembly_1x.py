@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.message import OriginKind, Role
-from lcm_core.assemble.result import Assembled
-from lcm_core.assembly import AssemblyBasis, assembly_basis
-from lcm_core.engine_rules import (
+from lcm_core.base.javascript import js_json
+from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.engine.assembly import Assembled, AssemblySettings
+from lcm_core.engine.messages import OriginKind, Role
+from lcm_core.engine.rules import (
     RULES_1_0,
     RULES_1_0_BETA,
     RULES_1_1,
@@ -29,8 +29,7 @@ from lcm_core.engine_rules import (
     EngineRules,
     engine_rules,
 )
-from lcm_core.javascript import js_json
-from lcm_core.records import ConversationId, MessageId, SummaryId
+from lcm_core.operations.assembly import AssemblyBasis, assembly_basis
 from lcm_core.store.context import tool_history
 from lcm_core.store.database import Database
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from lcm_core.assemble.cache import CacheState, CacheTelemetry, cache_policy
+from lcm_core.engine.wrapper import CacheState, CacheTelemetry, cache_policy
 
 NOW = datetime(2026, 4, 29, 8, 0, tzinfo=UTC)
 TOUCHED = "2026-04-29T07:48:04.137Z"  # twelve minutes before

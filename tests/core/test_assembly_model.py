@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.assemble.blocks import host_block
-from lcm_core.assemble.clamp import clamp, clamp_tokens
-from lcm_core.assemble.fill import fill_budget
-from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage, content_document
-from lcm_core.assemble.rebuild import live_message, rebuilt_content
-from lcm_core.assemble.repair import (
+from lcm_core.base.javascript import js_json
+from lcm_core.base.records import MessageId, MessagePart
+from lcm_core.engine.blocks import host_block, live_message, rebuilt_content
+from lcm_core.engine.clamp import clamp, clamp_tokens
+from lcm_core.engine.items import ResolvedItem, fill_budget, resolve_items
+from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage, content_document
+from lcm_core.engine.pairing import (
     DROPPING,
     MISSING_RESULT,
     Repair,
@@ -22,10 +23,7 @@ from lcm_core.assemble.repair import (
     without_silence,
     without_unanswered_calls,
 )
-from lcm_core.assemble.resolve import ResolvedItem, resolve_items
-from lcm_core.engine_rules import RULES_1_1, RULES_PRESENT, ClampRules
-from lcm_core.javascript import js_json
-from lcm_core.records import MessageId, MessagePart
+from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT, ClampRules
 
 from tests.core import assembly_model as model
 from tests.core.test_assembly_steps import message, summary

@@ -12,15 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.assemble.assembler import AssemblySettings, assemble
-from lcm_core.assemble.blocks import BlockKind, host_block
-from lcm_core.assemble.clamp import content_quarters, serialized_tokens
-from lcm_core.assemble.export import api_request, markdown
-from lcm_core.assemble.message import Identity, Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import LoadedItem, LoadedMessage, LoadedSummary, resolve_items
-from lcm_core.engine_rules import RULES_0_1, RULES_1_0_BETA, RULES_1_1, RULES_PRESENT, EngineRules
-from lcm_core.javascript import JsonObject, js_json
-from lcm_core.records import (
+from lcm_core.base.javascript import JsonObject, js_json
+from lcm_core.base.records import (
     ConversationId,
     Message,
     MessageId,
@@ -30,7 +23,14 @@ from lcm_core.records import (
     SummaryText,
     Timestamp,
 )
-from lcm_core.tokens import Estimator
+from lcm_core.base.tokens import Estimator
+from lcm_core.engine.assembly import AssemblySettings, assemble
+from lcm_core.engine.blocks import host_block
+from lcm_core.engine.clamp import content_quarters, serialized_tokens
+from lcm_core.engine.items import LoadedItem, LoadedMessage, LoadedSummary, resolve_items
+from lcm_core.engine.messages import BlockKind, Identity, Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.rules import RULES_0_1, RULES_1_0_BETA, RULES_1_1, RULES_PRESENT, EngineRules
+from lcm_core.engine.sent import api_request, markdown
 
 from tests.core import assembly_model as model
 

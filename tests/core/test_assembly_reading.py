@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.cache import CacheState
-from lcm_core.assemble.fill import SelectionRule
-from lcm_core.assemble.repair import RepairKind
-from lcm_core.assemble.resolve import LoadedMessage, ResolvedItem, resolve_items
-from lcm_core.assemble.result import Assembled, AssemblyStep
-from lcm_core.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
-from lcm_core.engine_rules import NAMED, RULES_0_1, EngineRules, engine_rules
-from lcm_core.records import ContextItem, ConversationId, SummaryId, Timestamp
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ContextItem, ConversationId, SummaryId, Timestamp
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
+from lcm_core.engine.items import LoadedMessage, ResolvedItem, SelectionRule, resolve_items
+from lcm_core.engine.pairing import RepairKind
+from lcm_core.engine.rules import NAMED, RULES_0_1, EngineRules, engine_rules
+from lcm_core.engine.wrapper import CacheState
+from lcm_core.operations.assembly import AssemblyBasis, assemble_context, assembly_basis, settings_for
 from lcm_core.store.context import present_sources, stored_items
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.recalled import RecalledRows
+from lcm_core.store.search import RecalledRows
 from lcm_core.store.summaries import edges_of, load_columns
 
 from tests.databases import building, column, reading, run, value
@@ -141,7 +139,7 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
         resolved.extend(item.ordinal for item in items if isinstance(item, LoadedMessage))
         return resolve_items(items, *how)
 
-    monkeypatch.setattr("lcm_core.assembly.resolve_items", counted)
+    monkeypatch.setattr("lcm_core.engine.items.resolve_items", counted)
     asked = AssemblySettings(128_000, stub_large_tool_payloads=stubs)
 
     async def read_anew(known: AssemblyBasis | None) -> tuple[AssemblyBasis, list[int]]:

@@ -16,12 +16,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.repair import RepairKind
-from lcm_core.assemble.result import Addition, Assembled, AssemblyStep, SentSource
-from lcm_core.assembly import AssemblyBasis, assembly_basis
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.assembly import Addition, Assembled, AssemblySettings, AssemblyStep, SentSource
+from lcm_core.engine.messages import OriginKind
+from lcm_core.engine.pairing import RepairKind
+from lcm_core.operations.assembly import AssemblyBasis, assembly_basis
 from lcm_core.store.database import Database, Reader
 
 from tests.support import recorded
@@ -72,8 +71,8 @@ async def read(database_file: DatabaseFactory) -> AsyncIterator[Any]:
 
 
 def small_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr("lcm_core.assembly.PAGE", size)
-    monkeypatch.setattr("lcm_core.assembly.TYPICAL_TOKENS", 1_000_000)
+    monkeypatch.setattr("lcm_core.operations.assembly.PAGE", size)
+    monkeypatch.setattr("lcm_core.operations.assembly.TYPICAL_TOKENS", 1_000_000)
 
 
 def conversation(answers: dict[str, Any], version: str, number: int) -> Any:

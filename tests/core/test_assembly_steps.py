@@ -9,32 +9,8 @@ from datetime import UTC
 from typing import Any, cast
 
 import pytest
-from lcm_core.assemble.assembler import (
-    AssemblyInputs,
-    AssemblySettings,
-    assemble,
-    is_degraded,
-)
-from lcm_core.assemble.blocks import text_block
-from lcm_core.assemble.clamp import OPAQUE_TOKENS, Clamped, CutReason, clamp, serialized_tokens
-from lcm_core.assemble.export import api_request, host_messages, markdown
-from lcm_core.assemble.fill import SelectionRule
-from lcm_core.assemble.message import Block, OriginKind, Role, SentMessage, counted_content
-from lcm_core.assemble.rebuild import live_message, rebuilt_content
-from lcm_core.assemble.repair import MISSING_RESULT, RepairKind
-from lcm_core.assemble.resolve import (
-    ContextMessages,
-    DanglingItem,
-    LoadedItem,
-    LoadedMessage,
-    LoadedSummary,
-    UnreadItems,
-    resolve_items,
-)
-from lcm_core.assemble.result import Addition, Assembled, AssemblyStep, SentSource
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, ClampRules, EngineRules
-from lcm_core.javascript import Json, JsonObject, js_json
-from lcm_core.records import (
+from lcm_core.base.javascript import Json, JsonObject, js_json
+from lcm_core.base.records import (
     ConversationId,
     FileId,
     LargeFile,
@@ -46,7 +22,33 @@ from lcm_core.records import (
     SummaryText,
     Timestamp,
 )
-from lcm_core.tokens import Estimator, estimate_weighted
+from lcm_core.base.tokens import Estimator, estimate_weighted
+from lcm_core.engine.assembly import (
+    Addition,
+    Assembled,
+    AssemblyInputs,
+    AssemblySettings,
+    AssemblyStep,
+    SentSource,
+    assemble,
+    is_degraded,
+)
+from lcm_core.engine.blocks import live_message, rebuilt_content, text_block
+from lcm_core.engine.clamp import OPAQUE_TOKENS, Clamped, CutReason, clamp, serialized_tokens
+from lcm_core.engine.items import (
+    ContextMessages,
+    DanglingItem,
+    LoadedItem,
+    LoadedMessage,
+    LoadedSummary,
+    SelectionRule,
+    UnreadItems,
+    resolve_items,
+)
+from lcm_core.engine.messages import Block, OriginKind, Role, SentMessage, counted_content
+from lcm_core.engine.pairing import MISSING_RESULT, RepairKind
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, ClampRules, EngineRules
+from lcm_core.engine.sent import api_request, host_messages, markdown
 
 NOON = Timestamp("2026-03-06 12:00:00")
 

@@ -17,13 +17,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.repair import RepairKind
-from lcm_core.assemble.resolve import stub
-from lcm_core.assemble.result import Assembled, AssemblyStep
-from lcm_core.assembly import AssemblyBasis, assembly_basis
-from lcm_core.javascript import js_json
-from lcm_core.records import ConversationId
+from lcm_core.base.javascript import js_json
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
+from lcm_core.engine.items import stub
+from lcm_core.engine.pairing import RepairKind
+from lcm_core.operations.assembly import AssemblyBasis, assembly_basis
 from lcm_core.store.database import Database
 
 from tests.support import DATA, recorded, sampled

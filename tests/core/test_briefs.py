@@ -8,10 +8,10 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.elements import SummaryReach, covers, overlay
-from lcm_core.records import ConversationId, FocusBrief, SummaryId, Timestamp
-from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
+from lcm_core.base.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.engine.wrapper import SummaryReach, covers, overlay
 from lcm_core.store.database import Database
+from lcm_core.store.focus import active_brief, focus_overlay, list_briefs
 
 from tests.databases import connect
 from tests.support import recorded

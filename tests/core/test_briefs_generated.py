@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assembly import assembly_basis
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.assembly import AssemblySettings
+from lcm_core.operations.assembly import assembly_basis
 from lcm_core.store.database import Database
 
 from tests.core.assembly_model import BLANKS

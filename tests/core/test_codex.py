@@ -11,15 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import NotFoundError
-from lcm_core.host import codex
-from lcm_core.host.codex import Spoken, bound_thread, find_rollouts, homes_of, read_rollout
-from lcm_core.host.codex_compare import CodexDiff, compare_spoken, compare_with_codex, read_held
-from lcm_core.ingest.jsonl import TranscriptError
-from lcm_core.records import ConversationId
-from lcm_core.settings import Options, Settings, resolve
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.jsonl import TranscriptError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.settings import Options, Settings, resolve
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
+from lcm_host import codex
+from lcm_host.codex import (
+    CodexDiff,
+    Spoken,
+    bound_thread,
+    compare_spoken,
+    compare_with_codex,
+    find_rollouts,
+    homes_of,
+    read_held,
+    read_rollout,
+)
 
 from tests.change.support import planned
 from tests.conftest import DatabaseFactory

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compaction.reading import LoadedContext
-from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem
-from lcm_core.operations.compaction.sweep import (
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.operations.compact import CompactionSetting, LoadedContext
+from lcm_core.operations.selection import (
     Compaction,
     Outcome,
     Pass,
@@ -26,10 +25,11 @@ from lcm_core.operations.compaction.sweep import (
     PassSkipped,
     Result,
     UnderResult,
+    WeighedContext,
+    WeighedItem,
 )
-from lcm_core.records import ConversationId
-from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.acceptance import Level
+from lcm_core.writers.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
 from tests.support import with_values

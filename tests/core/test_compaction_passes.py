@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.operations.compaction.forecast import forecast_passes
-from lcm_core.operations.compaction.reading import LoadedContext
-from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import Bounds, WeighedContext, WeighedItem, runs, tail_start
-from lcm_core.operations.compaction.sweep import (
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.operations.compact import CompactionSetting, LoadedContext, forecast_passes
+from lcm_core.operations.selection import (
+    Bounds,
     Compaction,
     Outcome,
     Pass,
@@ -22,10 +21,13 @@ from lcm_core.operations.compaction.sweep import (
     PassMoved,
     PassRefused,
     PassSkipped,
+    WeighedContext,
+    WeighedItem,
+    runs,
+    tail_start,
 )
-from lcm_core.records import ConversationId
-from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.acceptance import Level
+from lcm_core.writers.source import Rendering
 
 from tests.support import with_values
 

@@ -8,9 +8,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.budget import STEPS, parse_budget, step
-from lcm_core.context_items import ABNORMAL_ORDINAL, ContextItems, ItemId
-from lcm_core.context_view import (
+from lcm_core.base.records import (
+    ABNORMAL_ORDINAL,
+    ContextItems,
+    ConversationId,
+    ItemId,
+    MessageId,
+    SummaryId,
+    Timestamp,
+)
+from lcm_core.base.text import STEPS, parse_budget, step
+from lcm_core.base.tokens import Lacking, Verdict
+from lcm_core.engine.rules import RULES_PRESENT, FreshTail, engine_rules
+from lcm_core.store import context as store
+from lcm_core.store.context_view import (
     TAIL,
     ContextView,
     ItemFault,
@@ -24,12 +35,7 @@ from lcm_core.context_view import (
     totals_of,
     view_context,
 )
-from lcm_core.engine_rules import RULES_PRESENT, engine_rules
-from lcm_core.fresh_tail import FreshTail
-from lcm_core.records import ConversationId, MessageId, SummaryId, Timestamp
-from lcm_core.store import context as store
 from lcm_core.store.database import Database
-from lcm_core.tokens import Lacking, Verdict
 
 from tests.databases import building, query
 from tests.support import VERSIONS, with_values

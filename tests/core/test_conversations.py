@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from lcm_core.dag.markers import classify
-from lcm_core.errors import NotFoundError
-from lcm_core.records import ConversationId
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.times import parse_utc
+from lcm_core.engine.markers import classify
 from lcm_core.store import conversations as store
 from lcm_core.store.database import Database
 from lcm_core.store.statistics import sums_of, sums_since
-from lcm_core.times import parse_utc
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, query, run

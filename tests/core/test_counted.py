@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from lcm_core.assemble.rebuild import tokens_as_sent
-from lcm_core.records import ConversationId, Message, MessageId, MessagePart, Timestamp
-from lcm_core.tokens import Verdict, check_message_tokens
+from lcm_core.base.records import ConversationId, Message, MessageId, MessagePart, Timestamp
+from lcm_core.base.tokens import Verdict, check_message_tokens
+from lcm_core.engine.blocks import tokens_as_sent
 
 from tests.support import recorded
 

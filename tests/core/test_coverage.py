@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.coverage_map import read_broken, read_coverage
-from lcm_core.dag import coverage
-from lcm_core.dag.coverage import (
-    Block,
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.engine import coverage
+from lcm_core.engine.coverage import (
     Cell,
     Coverage,
     Held,
@@ -30,11 +29,11 @@ from lcm_core.dag.coverage import (
     nearest,
     runs_of,
 )
-from lcm_core.dag.graph import GraphColumns
-from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.engine.coverage import CoverageBlock as Block
+from lcm_core.engine.graph import GraphColumns
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.conversations import list_conversations
-from lcm_core.store.coverage import linked_runs
+from lcm_core.store.coverage import linked_runs, read_broken, read_coverage
 from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory

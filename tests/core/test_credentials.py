@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import ConfigurationError, FileMissingError
-from lcm_core.settings import Options, Settings, SettingSource, SummarySettings, resolve
-from lcm_core.settings.show import config_view
-from lcm_core.summarize.cost import FREE, price_of
-from lcm_core.summarize.credentials import CredentialError, KeyKind, KeySource
-from lcm_core.summarize.models.providers import ModelError
-from lcm_core.summarize.models.writer import ChosenModel, choose_model
+from lcm_core.base.errors import ConfigurationError, FileMissingError
+from lcm_core.base.setting_values import SettingSource
+from lcm_core.base.settings import Options, Settings, SummarySettings, resolve
+from lcm_core.base.settings_listed import config_view
+from lcm_core.writers.cost import FREE, price_of
+from lcm_core.writers.keys import CredentialError, KeyKind, KeySource
+from lcm_core.writers.request import ModelError
+from lcm_core.writers.writer import ChosenModel, choose_model
 
 from tests.databases import connect
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.api import LcmDatabase
-from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.result import Assembled
-from lcm_core.assembly import assemble_context, settings_for
-from lcm_core.engine import Engine, Session
-from lcm_core.engine_rules import NAMED, engine_rules
-from lcm_core.recall.cueing import with_cue
-from lcm_core.records import ConversationId
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.store.assemblies import snapshot_page
+from lcm_core.api.database import LcmDatabase
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.assembly import Assembled
+from lcm_core.engine.messages import OriginKind
+from lcm_core.engine.rules import NAMED, engine_rules
+from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.listing import Window
+from lcm_core.store.listing import Window, snapshot_page
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
+from lcm_recall.cue import with_cue
 
 from tests.cli.support import run
 from tests.core.recalling import NOW

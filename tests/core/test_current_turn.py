@@ -13,22 +13,24 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_1_1, RULES_PRESENT
-from lcm_core.operations.compaction.reading import LoadedContext
-from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.operations.compaction.selection import (
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.rules import RULES_1_1, RULES_PRESENT
+from lcm_core.operations.compact import CompactionSetting, LoadedContext
+from lcm_core.operations.selection import (
     Bounds,
+    Outcome,
+    PassMade,
+    PassSkipped,
     TurnMessage,
+    UnderResult,
     WeighedContext,
     WeighedItem,
     leaf_chunk,
     tail_start,
     tool_chunk,
 )
-from lcm_core.operations.compaction.sweep import Outcome, PassMade, PassSkipped, UnderResult
-from lcm_core.records import ConversationId
-from lcm_core.summarize.escalate import Level
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.acceptance import Level
+from lcm_core.writers.source import Rendering
 
 from tests.support import with_values
 

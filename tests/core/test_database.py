@@ -19,13 +19,12 @@ from typing import Any
 
 import aiosqlite
 import pytest
+from lcm_core.base.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
 from lcm_core.change.backup import make_backup
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError, ExitCode
-from lcm_core.store import handle as handle_module
+from lcm_core.store import database as handle_module
 from lcm_core.store import opening as opening_module
-from lcm_core.store.connecting import Rows, SqlValue
 from lcm_core.store.database import READINGS, Change, Database, Reader
-from lcm_core.store.opening import Access, file_state, private_copy, sidecar
+from lcm_core.store.opening import Access, Rows, SqlValue, file_state, private_copy, sidecar
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect

@@ -8,8 +8,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core import diff as matching
-from lcm_core.diff import (
+from lcm_core.base import diff as matching
+from lcm_core.base.diff import (
     Diff,
     LineMark,
     compare_lines,

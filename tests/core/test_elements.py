@@ -9,9 +9,9 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.assemble.elements import wrap_brief, wrap_summary
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, engine_rules
-from lcm_core.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
+from lcm_core.base.records import ConversationId, FocusBrief, Summary, SummaryId, SummaryText, Timestamp
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules
+from lcm_core.engine.wrapper import wrap_brief, wrap_summary
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.summaries import edges_of, get_summary
 

@@ -14,25 +14,23 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from lcm_core.assemble.blocks import host_block
-from lcm_core.assemble.clamp import OPAQUE_TOKENS, serialized_tokens
-from lcm_core.assemble.elements import wrap_brief
-from lcm_core.assemble.message import Origin, OriginKind, Role, SentMessage
-from lcm_core.assemble.resolve import resolve_items
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
-from lcm_core.ingest.explore import explore
-from lcm_core.ingest.host_file import HostMessage
-from lcm_core.ingest.payloads import Payload
-from lcm_core.ingest.skipping import Skipped
-from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.javascript import js_json
-from lcm_core.operations.compaction.plans import files_of_source
-from lcm_core.operations.deep_copy import named_in
-from lcm_core.records import ConversationId, FocusBrief
-from lcm_core.settings.values import time_zone
-from lcm_core.summarize.source import SummarySource, WholeMessage, leaf_source
-from lcm_core.times import engine_label
-from lcm_core.tokens import Estimator, has_surrogates
+from lcm_core.base.javascript import js_json
+from lcm_core.base.records import ConversationId, FocusBrief
+from lcm_core.base.setting_values import time_zone
+from lcm_core.base.times import engine_label
+from lcm_core.base.tokens import Estimator, has_surrogates
+from lcm_core.engine.blocks import host_block
+from lcm_core.engine.clamp import OPAQUE_TOKENS, serialized_tokens
+from lcm_core.engine.items import resolve_items
+from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
+from lcm_core.engine.sessions import Skipped
+from lcm_core.engine.wrapper import wrap_brief
+from lcm_core.operations.compact import files_of_source
+from lcm_core.operations.copy import named_in
+from lcm_core.writers.source import SummarySource, WholeMessage, leaf_source
+from lcm_host.messages import HostMessage, StoredMessage, store_message
+from lcm_host.payloads import Payload, explore
 
 from tests.core.test_assembly_steps import NOON, message, sent, summary
 

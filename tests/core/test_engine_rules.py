@@ -8,17 +8,24 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import NAMED, RULES_0_1, RULES_PRESENT, EngineRules, configured, engine_rules
-from lcm_core.fresh_tail import fresh_tail
-from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.operations.compaction.selection import tail_start
-from lcm_core.settings import EngineSettings, SettingSource, Sourced
-from lcm_core.settings.engine import KEYS
+from lcm_core.base.engine_settings import KEYS, EngineSettings
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.tokens import Estimator
+from lcm_core.engine.rules import (
+    NAMED,
+    RULES_0_1,
+    RULES_PRESENT,
+    EngineRules,
+    configured,
+    engine_rules,
+    fresh_tail,
+)
+from lcm_core.operations.compact import load_for_compaction
+from lcm_core.operations.selection import tail_start
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import FEATURES, MARKS_OF_1X, NOT_IN_1X, Schema
-from lcm_core.summarize.source import Rendering
-from lcm_core.tokens import Estimator
+from lcm_core.writers.source import Rendering
 
 from tests.conftest import DatabaseFactory
 from tests.support import ROOT, rules_since
@@ -127,7 +134,7 @@ def test_nothing_but_the_rules_asks_which_line_wrote_a_file() -> None:
         for path in (ROOT / folder).rglob("*.py")
         if "is_1x" in path.read_text()
     }
-    assert asking == {"core/lcm_core/store/schema.py", "core/lcm_core/engine_rules.py"}
+    assert asking == {"core/lcm_core/store/schema.py", "core/lcm_core/engine/rules.py"}
 
 
 @given(st.sets(st.sampled_from([one[1:] for one in FEATURES])), st.booleans())
@@ -180,21 +187,21 @@ class _Item:
 
 #: Settings that stand in no rule, each with a file that goes by it.
 READ_ELSEWHERE = {
-    "context_threshold_overrides": "core/lcm_core/thresholds.py",
-    "timezone": "core/lcm_core/engine/__init__.py",
-    "max_assembly_token_budget": "core/lcm_core/assembly.py",
-    "stub_large_tool_payloads": "core/lcm_core/assembly.py",
-    "ignore_session_patterns": "core/lcm_core/engine/__init__.py",
-    "stateless_session_patterns": "core/lcm_core/engine/__init__.py",
-    "skip_stateless_sessions": "core/lcm_core/engine/__init__.py",
-    "replay_flood_threshold_external": "core/lcm_core/engine/__init__.py",
-    "replay_flood_threshold_internal": "core/lcm_core/engine/__init__.py",
-    "new_session_retain_depth": "core/lcm_core/lcm_database.py",
-    "summary_provider": "core/lcm_core/settings/summary.py",
-    "summary_model": "core/lcm_core/settings/summary.py",
-    "summary_timeout_ms": "core/lcm_core/settings/summary.py",
-    "max_expand_tokens": "core/lcm_core/recall/settings.py",
-    "delegation_timeout_ms": "core/lcm_core/recall/settings.py",
+    "context_threshold_overrides": "core/lcm_core/engine/sessions.py",
+    "timezone": "core/lcm_host/engine.py",
+    "max_assembly_token_budget": "core/lcm_core/operations/assembly.py",
+    "stub_large_tool_payloads": "core/lcm_core/operations/assembly.py",
+    "ignore_session_patterns": "core/lcm_host/engine.py",
+    "stateless_session_patterns": "core/lcm_host/engine.py",
+    "skip_stateless_sessions": "core/lcm_host/engine.py",
+    "replay_flood_threshold_external": "core/lcm_host/engine.py",
+    "replay_flood_threshold_internal": "core/lcm_host/engine.py",
+    "new_session_retain_depth": "core/lcm_core/api/database.py",
+    "summary_provider": "core/lcm_core/base/settings.py",
+    "summary_model": "core/lcm_core/base/settings.py",
+    "summary_timeout_ms": "core/lcm_core/base/settings.py",
+    "max_expand_tokens": "core/lcm_recall/queries.py",
+    "delegation_timeout_ms": "core/lcm_recall/queries.py",
 }
 #: Handed to the model that a program brings for `expand_query`; no command asks one: no effect here.
 FOR_A_PROGRAM = {"expansion_provider", "expansion_model"}

@@ -10,7 +10,9 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_work import (
+from lcm_core.base.records import Conversation, ConversationId, Timestamp
+from lcm_core.base.times import iso_z, sql_utc
+from lcm_core.operations.engine_work import (
     BatchState,
     DebtState,
     EngineWork,
@@ -25,9 +27,7 @@ from lcm_core.engine_work import (
     node_state,
     took,
 )
-from lcm_core.records import Conversation, ConversationId, Timestamp
 from lcm_core.store.engine_work import BatchRow, DebtRow, EngineRows, NodeRow, PlacedItem
-from lcm_core.times import iso_z, sql_utc
 
 NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
 ONE = ConversationId(1)

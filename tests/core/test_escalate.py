@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, configured
-from lcm_core.javascript import BLANKS, trimmed
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
-from lcm_core.summarize.escalate import (
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.javascript import trimmed
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.text import BLANKS
+from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules, configured
+from lcm_core.writers.acceptance import (
     OMITTED,
     Escalated,
     Level,
@@ -25,8 +27,7 @@ from lcm_core.summarize.escalate import (
     target_tokens,
     without_directives,
 )
-from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest, Usage
-from lcm_core.tokens import Estimator, estimate
+from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest, Usage
 
 from tests.support import recorded, with_values
 

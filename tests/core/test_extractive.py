@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import DraftFault, judge
-from lcm_core.summarize.credentials import KeySource
-from lcm_core.summarize.models.extractive import extract
-from lcm_core.summarize.models.writer import choose_model, open_summary_writer
-from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.retention import measure, read_retention_source
-from lcm_core.tokens import estimate_weighted
+from lcm_core.base.settings import SummarySettings
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.writers.acceptance import DraftFault, judge
+from lcm_core.writers.extractive import extract
+from lcm_core.writers.keys import KeySource
+from lcm_core.writers.request import SummaryReply, SummaryRequest
+from lcm_core.writers.retention import measure, read_retention_source
+from lcm_core.writers.writer import choose_model, open_summary_writer
 
 from benchmarks.retention import facts
 from tests.support import sampled

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.errors import ExitCode, NotFoundError
-from lcm_core.records import ConversationId
+from lcm_core.base.errors import ExitCode, NotFoundError
+from lcm_core.base.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.files import get_file, list_files, references_to
+from lcm_core.store.messages import get_file, list_files, references_to
 
 from tests.databases import connect, reading
 from tests.support import VERSIONS

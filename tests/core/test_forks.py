@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.assembler import weight
-from lcm_core.assemble.fork import fork_suffix, with_suffix
-from lcm_core.assemble.message import SentMessage
-from lcm_core.assemble.rebuild import live_message
-from lcm_core.engine import Engine
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.operations.appending import Session
-from lcm_core.operations.backfill import kept_by_engine
+from lcm_core.engine.assembly import weight
+from lcm_core.engine.blocks import live_message
+from lcm_core.engine.messages import SentMessage
+from lcm_core.engine.pairing import fork_suffix, with_suffix
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.appending import Session
+from lcm_host.backfill import kept_by_engine
+from lcm_host.engine import Engine
 
 from tests.databases import query
 from tests.databases import run as write

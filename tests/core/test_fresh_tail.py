@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.context_items import ContextItems, ItemId
-from lcm_core.context_view import fresh_tail_of
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules, engine_rules
-from lcm_core.fresh_tail import fresh_tail, protected
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ContextItems, ConversationId, ItemId
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules, engine_rules, fresh_tail, protected
 from lcm_core.store import context
+from lcm_core.store.context_view import fresh_tail_of
 from lcm_core.store.database import Database
 
 from tests.support import recorded, with_values

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.gist import beginning, gist
-from lcm_core.dag.markers import DIRECTIVE_MARKER, EMERGENCY_MARKER, FALLBACK_MARKER
-from lcm_core.text import preview
+from lcm_core.base.text import preview
+from lcm_core.engine.markers import DIRECTIVE_MARKER, EMERGENCY_MARKER, FALLBACK_MARKER, beginning, gist
 
 from tests.conftest import DatabaseFactory
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.graph import PlainNode, SummaryGraph
-from lcm_core.records import ConversationId, Edge, SummaryId
+from lcm_core.base.records import ConversationId, Edge, SummaryId
+from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.summaries import load_graph

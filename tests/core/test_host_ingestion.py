@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
-from lcm_core.checks import Folders
-from lcm_core.checks.host import run_checks
-from lcm_core.errors import ExitCode
-from lcm_core.findings import Report
-from lcm_core.host import gaps, transcripts
-from lcm_core.host.ingestion import Ingestion, ingestions
-from lcm_core.host.listing import list_sessions
-from lcm_core.ingest.jsonl import read_moment
-from lcm_core.ingest.transcript import TranscriptScan
-from lcm_core.settings import Options, resolve
+from lcm_core.base.errors import ExitCode
+from lcm_core.base.findings import Report
+from lcm_core.base.jsonl import read_moment
+from lcm_core.base.settings import Options, resolve
+from lcm_core.base.times import iso_z, sql_utc
+from lcm_core.checks.check import Folders
 from lcm_core.store.database import Database
-from lcm_core.times import iso_z, sql_utc
+from lcm_host import ingestion as gaps
+from lcm_host import transcripts
+from lcm_host.checks import run_checks
+from lcm_host.ingestion import Ingestion, ingestions
+from lcm_host.sessions import list_sessions
+from lcm_host.transcript import TranscriptScan
 
 from tests.cli.support import run
 from tests.core.host_home import START_MS, AgentFolder, Story

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.explore import explore, stored_ending
-from lcm_core.ingest.host_file import HostMessage
-from lcm_core.ingest.payloads import (
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.messages import HostMessage, StoredMessage, store_message
+from lcm_host.payloads import (
     NewId,
     Payload,
     PayloadError,
     decoded,
+    explore,
     payload_path,
     remove_payloads,
+    stored_ending,
     write_payloads,
 )
-from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.tokens import estimate_weighted
 
 ID = "file_0123456789abcdef"
 OTHER = "file_fedcba9876543210"

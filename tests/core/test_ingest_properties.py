@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
-from lcm_core.ingest.identity import canonical, collation, identity_of
-from lcm_core.ingest.parts import content_as_text, text_in
-from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.javascript import BLANKS, js_json, read_json
-from lcm_core.tokens import estimate_weighted
+from lcm_core.base.javascript import js_json, read_json
+from lcm_core.base.text import BLANKS
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.engine.identity import canonical, collation, identity_of
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_core.engine.stored_parts import content_as_text, text_in
+from lcm_host.messages import HostMessage, StoredMessage, read_host_file, read_messages, store_message
 
 TYPES = [
     *("text", "thinking", "redacted_thinking", "reasoning", "tool_use", "toolCall", "tool-use", "tool_call"),

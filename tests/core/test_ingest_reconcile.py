@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.ingest.reconcile import (
+from lcm_core.engine.sessions import matches_any
+from lcm_host.transcript import (
     Anchor,
     AnchorProof,
     anchor_by_content,
@@ -13,7 +14,6 @@ from lcm_core.ingest.reconcile import (
     import_cap,
     overlap,
 )
-from lcm_core.ingest.skipping import matches_any
 
 
 def test_entry_ids_prove_the_place_and_tell_of_holes() -> None:

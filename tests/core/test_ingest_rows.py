@@ -13,20 +13,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.host_file import (
+from lcm_core.base.javascript import js_json, js_number, read_json, well_formed
+from lcm_core.engine.identity import entry_hash, identity_of
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_core.engine.sessions import Skipped, is_acknowledgement, is_poll
+from lcm_core.store.messages import new_file_id
+from lcm_host.messages import (
     HostMessage,
+    StoredMessage,
     entry_id_of,
     read_host_file,
     read_line,
     read_messages,
+    store_message,
     stored_time,
 )
-from lcm_core.ingest.identity import entry_hash, identity_of
-from lcm_core.ingest.skipping import Skipped, is_acknowledgement, is_poll
-from lcm_core.ingest.stored import StoredMessage, store_message
-from lcm_core.javascript import js_json, js_number, read_json, well_formed
-from lcm_core.store.files import new_file_id
 
 from tests.databases import rows
 from tests.support import with_values

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.summarize.identifiers import IdentifierKind, folded
-from lcm_core.summarize.quantities import quantities, readings
-from lcm_core.summarize.retention import measure, read_retention_source
+from lcm_core.writers.identifiers import IdentifierKind, folded
+from lcm_core.writers.quantities import quantities, readings
+from lcm_core.writers.retention import measure, read_retention_source
 
 from benchmarks.retention import measuring
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.javascript import BLANKS, js_json, read_json, trimmed
+from lcm_core.base.javascript import js_json, read_json, trimmed
+from lcm_core.base.text import BLANKS
 
 SCALARS = st.one_of(
     st.none(),

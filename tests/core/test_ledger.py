@@ -7,23 +7,20 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.compare import compare_contexts, names_of, sent_now, write_lines
-from lcm_core.assemble.ledger import Ledger, ledger_of
-from lcm_core.assemble.message import OriginKind
-from lcm_core.assemble.result import AssemblyStep
-from lcm_core.assembly import assemble_context
-from lcm_core.context_view import fresh_tail_of, totals_of
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import NotFoundError
-from lcm_core.operations.compaction.distance import distance_of
-from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.operations.compaction.run import CompactionSetting
-from lcm_core.records import ConversationId
-from lcm_core.snapshots import ComparedContext, read_comparison
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.assembly import AssemblySettings, AssemblyStep
+from lcm_core.engine.compare import compare_contexts, names_of, sent_now, write_lines
+from lcm_core.engine.messages import OriginKind
+from lcm_core.engine.rules import engine_rules
+from lcm_core.engine.sent import Ledger, ledger_of
+from lcm_core.operations.assembly import assemble_context
+from lcm_core.operations.compact import CompactionSetting, load_for_compaction
+from lcm_core.operations.snapshots import ComparedContext, read_comparison
 from lcm_core.store.context import context_items, weights_of
+from lcm_core.store.context_view import distance_of, fresh_tail_of, totals_of
 from lcm_core.store.database import Database, Reader
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.source import Rendering
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
@@ -88,7 +85,7 @@ async def test_a_fate_is_that_of_the_item_and_not_of_the_ordinal(database_file: 
 
 async def test_what_was_not_read_has_a_fate_too(database_file: DatabaseFactory):
     one = await ledger(database_file("0.15.3"), 1, 128_000)
-    from lcm_core.assemble.resolve import UnreadItems
+    from lcm_core.engine.items import UnreadItems
 
     cut = ledger_of(replace(one.assembled, unread=UnreadItems(40, 2, 0, 100, 139)))
     found = cut.fate(120, 12_345)

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.graph import SummaryGraph
-from lcm_core.errors import NotFoundError
-from lcm_core.records import ConversationId, Edge, SummaryId
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId, Edge, SummaryId
+from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.lineage import (

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.records import ContextItems, ConversationId
 from lcm_core.change.commit import commit
 from lcm_core.change.connection import Writer
 from lcm_core.change.plan import Cell, Cells, Plan, Splice, Symbol, SymbolKind
-from lcm_core.context_items import ContextItems
-from lcm_core.context_view import findings_at, gap_text, totals_from, totals_of
-from lcm_core.operations.new_session import plan_new_session
-from lcm_core.records import ConversationId
 from lcm_core.store.context import (
     context_entries,
     context_items,
@@ -25,7 +22,9 @@ from lcm_core.store.context import (
     newest_items,
     newest_messages,
 )
+from lcm_core.store.context_view import findings_at, gap_text, totals_from, totals_of
 from lcm_core.store.database import Database, Reader
+from lcm_host.appending import plan_new_session
 
 from lcm_tui.cli import context as shown
 from tests.cli.support import run

@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.markers import (
-    BLANKS,
+from lcm_core.base.text import BLANKS
+from lcm_core.engine.markers import (
     DIRECTIVE_MARKER,
     EMERGENCY_MARKER,
     EMERGENCY_MODEL,

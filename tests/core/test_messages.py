@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.errors import NotFoundError
-from lcm_core.records import ConversationId
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.times import parse_utc
 from lcm_core.store import messages as store
 from lcm_core.store.database import Database
 from lcm_core.store.messages import HEAD, MessagePage
-from lcm_core.times import parse_utc
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, reading, run

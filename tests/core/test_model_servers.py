@@ -19,34 +19,22 @@ from email.utils import format_datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import DraftFault, judge
-from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
-from lcm_core.summarize.credentials import (
-    Credential,
-    KeyKind,
-    KeySource,
-    OwnHeaders,
-    find_headers,
-)
-from lcm_core.summarize.models import http
-from lcm_core.summarize.models.http import MOST_BYTES, EventStream
-from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
-from lcm_core.summarize.models.wire import LONGEST_WAIT, retry_after
-from lcm_core.summarize.models.writer import (
-    ATTEMPTS,
-    CallPace,
-    ModelSummarizer,
-    choose_model,
-    open_summary_writer,
-)
-from lcm_core.summarize.request import (
+from lcm_core.base.settings import SummarySettings
+from lcm_core.writers import wire as http
+from lcm_core.writers.acceptance import DraftFault, judge
+from lcm_core.writers.cost import CallBudget, CallMeter, LimitReachedError, Price
+from lcm_core.writers.keys import Credential, KeyKind, KeySource, OwnHeaders, find_headers
+from lcm_core.writers.request import (
     HELD_KEY,
+    PROVIDERS,
+    ModelChoice,
     ProviderAuthError,
     ProviderUnavailableError,
     SummarizerError,
     SummaryRequest,
 )
+from lcm_core.writers.wire import ATTEMPTS, LONGEST_WAIT, MOST_BYTES, EventStream, retry_after
+from lcm_core.writers.writer import CallPace, ModelSummarizer, choose_model, open_summary_writer
 
 from tests.fakes.messages_api import MessagesApi, event
 from tests.fakes.openai_api import OpenAIApi, data

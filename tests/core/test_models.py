@@ -13,21 +13,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from lcm_core.errors import ConfigurationError
-from lcm_core.settings import SummarySettings
-from lcm_core.summarize.acceptance import DraftCaution, DraftFault, judge
-from lcm_core.summarize.cost import CallBudget, CallMeter, LimitReachedError, Price
-from lcm_core.summarize.credentials import Credential, CredentialError, KeyKind, KeySource
-from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
-from lcm_core.summarize.models.writer import (
-    ATTEMPTS,
+from lcm_core.base.errors import ConfigurationError
+from lcm_core.base.settings import SummarySettings
+from lcm_core.writers.acceptance import DraftCaution, DraftFault, judge
+from lcm_core.writers.cost import CallBudget, CallMeter, LimitReachedError, Price
+from lcm_core.writers.keys import Credential, CredentialError, KeyKind, KeySource
+from lcm_core.writers.request import (
+    PROVIDERS,
+    ModelChoice,
+    ProviderAuthError,
+    SummarizerError,
+    SummaryReply,
+    SummaryRequest,
+)
+from lcm_core.writers.wire import ATTEMPTS
+from lcm_core.writers.writer import (
     ModelSummarizer,
     answer_room,
     choose_model,
     open_summary_writer,
     takes_temperature,
 )
-from lcm_core.summarize.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest
 
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
@@ -465,7 +471,7 @@ async def test_settings_lead_to_a_writer_that_asks_the_server():
 
 IMPORTS = """
 import sys
-import lcm_core.summarize.models.writer, lcm_core.summarize.credentials, lcm_core.summarize.prompts
+import lcm_core.writers.writer, lcm_core.writers.keys, lcm_core.writers.prompts
 print(sorted({"anthropic", "openai", "httpx", "httpx2", "jinja2"} & set(sys.modules)))
 """
 

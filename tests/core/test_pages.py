@@ -6,15 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from lcm_core.change.schema_new import (
-    INDEXES,
-    MIGRATION_STEPS,
-    OBSOLETE_INDEXES,
-    SEARCH_TABLES,
-    TABLES,
-    Table,
-)
-from lcm_core.settings.engine import KEYS, EngineSettings
+from lcm_core.base.engine_settings import KEYS, EngineSettings
+from lcm_core.change.schema import INDEXES, MIGRATION_STEPS, OBSOLETE_INDEXES, SEARCH_TABLES, TABLES, Table
 from lcm_core.store.schema import FEATURES
 
 DOCS = Path(__file__).parents[2] / "docs"

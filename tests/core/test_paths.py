@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from lcm_core.errors import NotFoundError
-from lcm_core.paths import StoredFile, StoredFileState, read_head, resolve_stored, resolve_transcript
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.paths import StoredFile, StoredFileState, read_head, resolve_stored, resolve_transcript
 
 from tests.databases import query
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.dag.markers import BrokenKind
-from lcm_core.dag.previous import Candidate, Making, PreviousContext, joined, reconstruct
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, EngineRules
-from lcm_core.errors import NotFoundError
-from lcm_core.operations.compaction.selection import WeighedContext, WeighedItem, nearest_summaries
-from lcm_core.records import ConversationId, Summary, SummaryId, Timestamp
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId, Summary, SummaryId, Timestamp
+from lcm_core.engine.markers import BrokenKind
+from lcm_core.engine.previous import Candidate, Making, PreviousContext, joined, reconstruct
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
+from lcm_core.operations.selection import WeighedContext, WeighedItem, nearest_summaries
 from lcm_core.store.database import Database
-from lcm_core.summarize.source import previous_of, previous_rules
+from lcm_core.writers.source import previous_of, previous_rules
 
 from tests.databases import building, reading, run
 from tests.support import VERSIONS, recorded, sampled

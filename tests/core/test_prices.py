@@ -13,9 +13,9 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.settings import SummarySettings
-from lcm_core.settings.values import SettingSource, Sourced
-from lcm_core.summarize.cost import (
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.settings import SummarySettings
+from lcm_core.writers.cost import (
     FREE,
     CallBudget,
     CallLoad,
@@ -29,11 +29,9 @@ from lcm_core.summarize.cost import (
     price_of,
     total_forecast,
 )
-from lcm_core.summarize.models.providers import PROVIDERS, ModelChoice
-from lcm_core.summarize.request import Usage
+from lcm_core.writers.request import PROVIDERS, ModelChoice, Usage
 
-from lcm_tui.drafts import forecast_sentence, forecast_text
-from lcm_tui.writing import most_text
+from lcm_tui.flows.drafts import forecast_sentence, forecast_text, most_text
 
 NOTHING_SET = SummarySettings()
 
@@ -61,7 +59,7 @@ UNPRICED = {"claude-fable-5-2", "claude-mythos-5-2"}
 
 
 def test_the_models_that_the_sdk_names_have_a_price_or_are_known_to_have_none():
-    from anthropic.types import model as sdk_models  # a second that every worker would spend on collecting
+    from anthropic.types import model as sdk_models
 
     [literal, _] = get_args(sdk_models.Model)
     models = set(get_args(literal))

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from lcm_core.change.backup import make_backup
-from lcm_core.errors import FileMissingError
-from lcm_core.private_files import (
+from lcm_core.base.errors import FileMissingError
+from lcm_core.base.files import (
     FileNotWrittenError,
     FileThereError,
     PartialFile,
@@ -23,6 +22,7 @@ from lcm_core.private_files import (
     remove_dead,
     write_private,
 )
+from lcm_core.change.backup import make_backup
 
 from tests.conftest import WRITTEN, DatabaseFactory
 
@@ -109,7 +109,7 @@ def test_bytes_that_were_no_text_do_not_spoil_the_file():
 WRITER = """
 import sys
 from pathlib import Path
-from lcm_core.private_files import PartialFile
+from lcm_core.base.files import PartialFile
 print(PartialFile.create(Path(sys.argv[1]), "copy.db").path.name, flush=True)
 sys.stdin.read()
 """

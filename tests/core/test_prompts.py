@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import NotFoundError
-from lcm_core.summarize.prompts import (
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.tokens import Estimator
+from lcm_core.writers.prompts import (
     CLOSING,
     VARIABLES,
     PromptError,
@@ -16,8 +17,7 @@ from lcm_core.summarize.prompts import (
     built_in_template,
     name_for,
 )
-from lcm_core.summarize.request import SummaryRequest
-from lcm_core.tokens import Estimator
+from lcm_core.writers.request import SummaryRequest
 from lcm_prompts import BASE, TEMPLATES, template_source
 
 from tests.cli.support import Result, run

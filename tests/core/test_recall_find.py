@@ -12,15 +12,14 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.errors import UsageError
-from lcm_core.recall.find import Found, search
-from lcm_core.recall.read import Verdict, cite, document_of, read_below, text_of, verify
-from lcm_core.recall.spellings import KnownWords
-from lcm_core.recall.terms import Mode, parse
-from lcm_core.store.connecting import Rows
+from lcm_core.base.errors import UsageError
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
-from lcm_core.store.searched import DocumentKind, Filter
+from lcm_core.store.search import DocumentKind, Filter
+from lcm_recall.read import Verdict, cite, document_of, read_below, text_of, verify
+from lcm_recall.search import Found, search
+from lcm_recall.terms import KnownWords, Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database, run
@@ -188,7 +187,7 @@ async def test_a_search_without_time_says_that_nothing_was_searched(tmp_path: Pa
 async def test_of_many_hits_the_newest_are_ranked_and_those_that_the_search_table_ranks_highest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.store.searched.WINDOW", 5)
+    monkeypatch.setattr("lcm_core.store.search.WINDOW", 5)
     path = new_database(tmp_path / "lcm.db")
     with building(path) as rows:
         owner = rows.conversation()

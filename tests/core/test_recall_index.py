@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.recall.find import Found
-from lcm_core.recall.indexing import forget, index_of, make_index, recent, remember
-from lcm_core.recall.live import search_live
-from lcm_core.recall.terms import Mode, parse
 from lcm_core.store.database import Database
-from lcm_core.store.searched import DocumentKind, Filter
+from lcm_core.store.search import DocumentKind, Filter
+from lcm_recall.search import Found, forget, index_of, make_index, recent, remember, search_live
+from lcm_recall.terms import Mode, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

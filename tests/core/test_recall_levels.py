@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.recall.levels import Level, levels_below, read_level
-from lcm_core.store.connecting import Rows
+from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
+from lcm_recall.read import Level, levels_below, read_level
 
 from tests.core.test_recall_find import ask
 from tests.databases import building, new_database

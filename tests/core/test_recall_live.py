@@ -9,11 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from lcm_core.recall.find import Found, Progress
-from lcm_core.recall.live import search_live
-from lcm_core.recall.terms import Mode, Query, parse
 from lcm_core.store.database import Database
-from lcm_core.store.searched import Filter
+from lcm_core.store.search import Filter
+from lcm_recall.search import Found, Progress, search_live
+from lcm_recall.terms import Mode, Query, parse
 
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.recall.answer import ToolAnswer
-from lcm_core.recall.grants import Grants
-from lcm_core.recall.scope import Caller
-from lcm_core.recall.tools import TOOLS, RecallTools
 from lcm_core.store.database import Database
+from lcm_recall.answer import ToolAnswer
+from lcm_recall.grants import Caller, Grants
+from lcm_recall.tools import TOOLS, RecallTools
 
 from tests.core.recalling import NOW, settings_in
 from tests.databases import building, new_database, value

@@ -10,20 +10,22 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.recall.answer import ToolError
-from lcm_core.recall.parameters import Parameters
-from lcm_core.recall.patterns import EnginePattern, PatternError, is_accepted, units
-from lcm_core.recall.queries import (
+from lcm_core.base.settings import Options, resolve
+from lcm_recall.answer import Parameters, ToolError
+from lcm_recall.queries import (
+    EnginePattern,
+    PatternError,
     has_ideographs,
+    is_accepted,
     like_plan,
     match_expression,
     pair_plan,
+    recall_settings,
     snippet_around,
     syntax_in,
     trigram_plan,
+    units,
 )
-from lcm_core.recall.settings import recall_settings
-from lcm_core.settings import Options, resolve
 
 from tests.support import recorded
 

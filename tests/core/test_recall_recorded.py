@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.recall.answer import ToolAnswer, ToolError
-from lcm_core.recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
-from lcm_core.recall.delegation import (
+from lcm_core.base.records import ConversationId
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.store.search import RecalledRows
+from lcm_recall.answer import ToolAnswer, ToolError, id_in
+from lcm_recall.cue import cue_lines, cue_text, identifiers_in, snippet_of
+from lcm_recall.delegation import (
     DelegationError,
     Delegations,
     QueryPlan,
@@ -21,18 +24,18 @@ from lcm_core.recall.delegation import (
     plan_query,
     shared_caps,
 )
-from lcm_core.recall.describe import describe, describe_summary
-from lcm_core.recall.expand import candidates, expand, expand_all, expand_summary, expansion_text
-from lcm_core.recall.grants import GrantError, Grants
-from lcm_core.recall.grep import grep
-from lcm_core.recall.ids import id_in
-from lcm_core.recall.patterns import is_accepted
-from lcm_core.recall.queries import like_plan, match_expression, snippet_around
-from lcm_core.recall.routing import route
-from lcm_core.recall.scope import Caller, Scope
-from lcm_core.records import ConversationId
-from lcm_core.store.recalled import RecalledRows
-from lcm_core.tokens import estimate_weighted
+from lcm_recall.engine_tools import (
+    candidates,
+    describe,
+    describe_summary,
+    expand,
+    expand_all,
+    expand_summary,
+    expansion_text,
+    grep,
+)
+from lcm_recall.grants import Caller, GrantError, Grants, Scope, route
+from lcm_recall.queries import is_accepted, like_plan, match_expression, snippet_around
 
 from tests.core.recalling import NOW, recall, settings_in
 from tests.databases import building, new_database

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lcm_core.recall.find import Near
-from lcm_core.recall.respelling import respelled
+from lcm_recall.search import Near, respelled
 
 
 def test_only_terms_that_are_nowhere_are_replaced() -> None:

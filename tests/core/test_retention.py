@@ -6,11 +6,11 @@ import time
 from datetime import datetime
 
 import pytest
-from lcm_core.summarize.acceptance import judge_text
-from lcm_core.summarize.identifiers import Identifier, IdentifierKind, identifiers
-from lcm_core.summarize.language import Cue, has_cue, sentences, terms
-from lcm_core.summarize.retention import measure, read_retention_source
-from lcm_core.tokens import Estimator
+from lcm_core.base.tokens import Estimator
+from lcm_core.writers.acceptance import judge_text
+from lcm_core.writers.identifiers import Identifier, IdentifierKind, identifiers
+from lcm_core.writers.quantities import Cue, has_cue, sentences, terms
+from lcm_core.writers.retention import measure, read_retention_source
 
 from tests.support import sampled
 

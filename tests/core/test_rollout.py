@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.host_file import read_host_file, read_messages
-from lcm_core.ingest.jsonl import RawLine, TranscriptChangedError, TranscriptError, scan_lines
-from lcm_core.ingest.rollout import RolloutReading, is_rollout, write_rollout
-from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.base.jsonl import RawLine, TranscriptChangedError, TranscriptError, scan_lines
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.codex import RolloutReading, is_rollout, write_rollout
+from lcm_host.messages import StoredMessage, read_host_file, read_messages, store_message
 
 from tests.core.rollouts import THREAD, event, item, line, message
 

@@ -7,13 +7,14 @@ from unicodedata import normalize
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.summarize import modality, modality_words
-from lcm_core.summarize.acceptance import DraftCaution, DraftFault, judge_text
-from lcm_core.summarize.language import Cue
-from lcm_core.summarize.modality import Force, clauses
-from lcm_core.summarize.modality_words import _KEYS, _languages, rule_words
-from lcm_core.summarize.rulebook import Checked, Rulebook, checked
-from lcm_core.tokens import Estimator
+from lcm_core.base.tokens import Estimator
+from lcm_core.writers import modality
+from lcm_core.writers import rule_words as modality_words
+from lcm_core.writers.acceptance import DraftCaution, DraftFault, judge_text
+from lcm_core.writers.modality import Force, clauses
+from lcm_core.writers.quantities import Cue
+from lcm_core.writers.retention import Checked, Rulebook, checked
+from lcm_core.writers.rule_words import _KEYS, _languages, rule_words
 
 from benchmarks.retention.rules import LANGUAGES, rule_cases
 from tests.support import sampled

@@ -8,25 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lcm_core.change.known_schema import unknown_parts
-from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store import (
-    briefs,
-    context,
-    conversations,
-    files,
-    lineage,
-    listing,
-    messages,
-    state,
-    statistics,
-    summaries,
-)
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.tokens import Estimator
+from lcm_core.change.schema import unknown_parts
+from lcm_core.engine.rules import engine_rules
+from lcm_core.store import context, conversations, lineage, listing, messages, state, statistics, summaries
+from lcm_core.store import focus as briefs
+from lcm_core.store import messages as files
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import FEATURES, FEATURES_OF_1X, MARKS_OF_1X, NOT_IN_1X, Schema
-from lcm_core.summarize.source import previous_of
-from lcm_core.tokens import Estimator
+from lcm_core.writers.source import previous_of
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect

@@ -8,15 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.errors import CancelledError
-from lcm_core.host.listing import FilePlace, HostSession, Storage, find_session, list_sessions, unknown_to
-from lcm_core.ingest.jsonl import HEAD_BYTES
-from lcm_core.ingest.sessions import (
-    DiskSession,
-    SessionState,
-    find_sessions,
-)
-from lcm_core.operations.backfill import find_transcript
+from lcm_core.base.errors import CancelledError
+from lcm_core.base.jsonl import HEAD_BYTES
+from lcm_host.backfill import find_transcript
+from lcm_host.sessions import FilePlace, HostSession, Storage, find_session, list_sessions, unknown_to
+from lcm_host.transcript import DiskSession, SessionState, find_sessions
 
 from tests.databases import reading
 

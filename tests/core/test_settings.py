@@ -11,22 +11,12 @@ import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.errors import ConfigurationError, ExitCode, FileMissingError, NotFoundError, UsageError
-from lcm_core.settings import (
-    EngineSettings,
-    Options,
-    OutputFormat,
-    Problem,
-    Settings,
-    SettingSource,
-    json5,
-    resolve,
-)
-from lcm_core.settings.config_files import _KNOWN, default_user_file
-from lcm_core.settings.engine import KEYS
-from lcm_core.settings.resolve import ENV_NAMES
-from lcm_core.settings.show import config_value, config_view
-from lcm_core.settings.summary import _FIELDS
+from lcm_core.base import json5
+from lcm_core.base.engine_settings import KEYS, EngineSettings
+from lcm_core.base.errors import ConfigurationError, ExitCode, FileMissingError, NotFoundError, UsageError
+from lcm_core.base.setting_values import OutputFormat, Problem, SettingSource
+from lcm_core.base.settings import _FIELDS, _KNOWN, ENV_NAMES, Options, Settings, default_user_file, resolve
+from lcm_core.base.settings_listed import config_value, config_view
 
 #: Names and defaults of docs/engine/settings.md, "Settings and defaults": variable, plugin key, default.
 ENGINE_TABLE = """

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.assemble.message import Role, content_document
-from lcm_core.assemble.rebuild import rebuilt_content
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT
-from lcm_core.javascript import js_json, read_json, trimmed
-from lcm_core.meaning import message_says, plain, value_says
-from lcm_core.records import MessagePart
-from lcm_core.summarize.source import WholeMessage, leaf_source, message_source_text, uncut_message_text
+from lcm_core.base.javascript import js_json, read_json, trimmed
+from lcm_core.base.records import MessagePart
+from lcm_core.engine.blocks import rebuilt_content
+from lcm_core.engine.meaning import message_says, plain, value_says
+from lcm_core.engine.messages import Role, content_document
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT
+from lcm_core.writers.source import WholeMessage, leaf_source, message_source_text, uncut_message_text
 
 from tests.core.test_source_text import message, part
 

@@ -11,11 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine_rules import RULES_0_1, RULES_PRESENT, SourceRules, engine_rules
-from lcm_core.javascript import trimmed
-from lcm_core.meaning import message_says
-from lcm_core.operations.compaction.reading import load_for_compaction
-from lcm_core.records import (
+from lcm_core.base.javascript import trimmed
+from lcm_core.base.records import (
     ConversationId,
     Message,
     MessageId,
@@ -25,9 +22,12 @@ from lcm_core.records import (
     SummaryText,
     Timestamp,
 )
+from lcm_core.engine.meaning import message_says
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, SourceRules, engine_rules
+from lcm_core.operations.compact import load_for_compaction
 from lcm_core.store.database import Database, Reader
-from lcm_core.summarize import language
-from lcm_core.summarize.source import (
+from lcm_core.writers import quantities as language
+from lcm_core.writers.source import (
     Rendering,
     SummarySource,
     WholeMessage,

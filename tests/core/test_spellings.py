@@ -11,22 +11,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.recall.find import Found
-from lcm_core.recall.gathering import Memory, terms_of
-from lcm_core.recall.indexing import index_of, make_index
-from lcm_core.recall.live import search_live
-from lcm_core.recall.terms import Mode, parse
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import fold, places_of, same_spelling, sought_as
 from lcm_core.store import lineage
-from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.messages import find_text
+from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
-from lcm_core.store.searched import DocumentKind, Filter
-from lcm_core.text import fold, places_of, same_spelling, sought_as
+from lcm_core.store.search import DocumentKind, Filter
+from lcm_recall.ask import Memory, terms_of
+from lcm_recall.search import Found, index_of, make_index, search_live
+from lcm_recall.terms import Mode, parse
 
-from lcm_tui.panes import finding
-from lcm_tui.panes.listing import Said
+from lcm_tui.kit import listing as finding
+from lcm_tui.kit.listing import Said
 from tests.cli.support import run
 from tests.core.recalling import settings_in
 from tests.databases import building, new_database

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.text import (
+from lcm_core.base.text import (
     WIDE,
     ZERO_WIDTH,
     clip,

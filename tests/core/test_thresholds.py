@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.operations.backfill import kept_by_engine
-from lcm_core.settings import SettingSource, Sourced
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.threshold_rules import ThresholdRule, threshold_rules
-from lcm_core.thresholds import (
+from lcm_core.base.engine_settings import EngineSettings, ThresholdRule, threshold_rules
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
     NotedThreshold,
     RuntimeModel,
@@ -22,6 +20,7 @@ from lcm_core.thresholds import (
     still_holds,
     threshold_for,
 )
+from lcm_host.backfill import kept_by_engine
 
 from tests.support import recorded
 

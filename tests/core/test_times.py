@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.times import age, engine_label, format_local, iso_z, parse_utc, sort_key, sql_utc
+from lcm_core.base.times import age, engine_label, format_local, iso_z, parse_utc, sort_key, sql_utc
 
 MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59), timezones=st.just(UTC))
 SECONDS = MOMENTS.map(lambda moment: moment.replace(microsecond=0))

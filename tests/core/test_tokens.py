@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.tokens import (
+from lcm_core.base.tokens import (
     Estimator,
     Lacking,
     TokenCheck,

@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.errors import CancelledError
-from lcm_core.ingest import jsonl
-from lcm_core.ingest.content import ContentPart, PartKind, host_parts, row_parts
-from lcm_core.ingest.host_file import read_host_file
-from lcm_core.ingest.jsonl import (
+from lcm_core.base import jsonl
+from lcm_core.base.errors import CancelledError
+from lcm_core.base.jsonl import (
     HEAD_BYTES,
     LINE_LIMIT,
     TranscriptChangedError,
@@ -27,14 +25,16 @@ from lcm_core.ingest.jsonl import (
     decode_object,
     peek_object,
 )
-from lcm_core.ingest.transcript import (
+from lcm_core.base.records import MessagePart
+from lcm_core.engine.content import ContentPart, PartKind, host_parts, row_parts
+from lcm_host.messages import read_host_file
+from lcm_host.transcript import (
     TranscriptEntry,
     TranscriptIndex,
     index_transcript,
     read_entries,
     refresh_index,
 )
-from lcm_core.records import MessagePart
 
 from tests.databases import reading
 
@@ -589,7 +589,7 @@ def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytes
         file.write(json.dumps(message("c", "b")).encode() + b"\n" + b'{"type":"mess')
     decoded: list[bytes | str] = []
     monkeypatch.setattr(
-        "lcm_core.ingest.transcript.decode_object",
+        "lcm_core.base.jsonl.decode_object",
         lambda data: decoded.append(data) or jsonl.decode_object(data),
     )
     grown = refresh_index(index)

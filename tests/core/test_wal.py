@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lcm_core.change import beside
-from lcm_core.change.beside import check_beside, keep_wal, wals_folder
-from lcm_core.change.connection import open_writer
-from lcm_core.checks import run_checks
-from lcm_core.errors import RefusedError
+from lcm_core.base.errors import RefusedError
+from lcm_core.change import connection as beside
+from lcm_core.change.connection import check_beside, keep_wal, open_writer, wals_folder
+from lcm_core.checks.running import run_checks
 from lcm_core.store.database import Database
 from lcm_core.store.opening import sidecar
 from lcm_core.store.wal import WalState, examine_wal

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lcm_core.records import ConversationId
-from lcm_core.wording import agree, counted, phrase
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import agree, counted, phrase
 
 
 def test_sentences_agree_with_their_numbers() -> None:

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from lcm_core.summarize.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
-from lcm_core.summarize.wrappers import (
+from lcm_core.writers.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.wire import (
     MOST_REPLIES,
     CachingSummarizer,
     ReplyCache,

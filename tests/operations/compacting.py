@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lcm_core.engine_rules import EngineRules, engine_rules
-from lcm_core.javascript import BLANKS
-from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner
-from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, Result, UnderResult
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import BLANKS
+from lcm_core.engine.rules import EngineRules, engine_rules
+from lcm_core.operations.compact import CompactionSetting, PassDone, Runner
+from lcm_core.operations.selection import Compaction, Outcome, Pass, Result, UnderResult
 from lcm_core.store.database import Database
-from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.writers.source import Rendering
 
 from tests.databases import connect
 from tests.support import DATA, recorded, with_values

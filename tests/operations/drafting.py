@@ -9,19 +9,18 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.checks import run_checks
-from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.drafting.batch import Batch, BatchOptions
-from lcm_core.operations.drafting.draft import DraftSetting
-from lcm_core.operations.drafting.items import BatchItem, ItemState
+from lcm_core.checks.running import run_checks
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.batch import Batch, BatchOptions
+from lcm_core.operations.drafting import BatchItem, DraftSetting, ItemState
 from lcm_core.operations.repair import RepairList, find_repair
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
 from lcm_core.store.schema import Schema
-from lcm_core.summarize.request import SummaryReply, SummaryRequest, Usage
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.request import SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.source import Rendering
 
 CONVERSATION = ConversationId(1)
 VERSIONS = ("0.1.2", "0.3.0", "0.8.2", "0.15.3")

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lcm_core.base.findings import Confidence, Finding
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.reindex import resync
 from lcm_core.change.undo import plan_undo
-from lcm_core.checks import Limits, run_checks
-from lcm_core.findings import Confidence, Finding
-from lcm_core.operations.fix import Fixes, Keep, plan_fixes
+from lcm_core.checks.check import Limits
+from lcm_core.checks.running import run_checks
+from lcm_core.operations.fix import Keep
+from lcm_core.operations.fixing import Fixes, plan_fixes
 from lcm_core.store.database import Database
 
 from tests.change.support import dump

@@ -18,11 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.engine import Engine, Session
-from lcm_core.errors import RefusedError
-from lcm_core.ingest.identity import entry_hash, identity_of
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.engine.identity import entry_hash, identity_of
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
 
 NOW = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 _NOW = "2031-05-06 07:08:09"

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_core.base.settings import Options, resolve
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
 from lcm_core.change.migrate import migrate
+from lcm_core.change.plan import StalePlanError
 from lcm_core.change.reindex import reindex
-from lcm_core.engine import Engine
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.host.listing import list_sessions
-from lcm_core.ingest.host_file import read_host_file
-from lcm_core.operations.appending import Session
-from lcm_core.operations.backfill import find_transcript, plan_backfill, session_of
-from lcm_core.settings import Options, resolve
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.appending import Session
+from lcm_host.backfill import find_transcript, plan_backfill, session_of
+from lcm_host.engine import Engine
+from lcm_host.messages import read_host_file
+from lcm_host.sessions import list_sessions
 
-from lcm_tui.changes.backfill import importing
+from lcm_tui.flows.changes import importing
 from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import context_of, dump, reading, rows_of, search_faults
@@ -349,7 +349,7 @@ async def made(path: Path, file: Path, tmp: Path, session: Session | None = None
 def test_a_long_session_comes_in_parts_of_one_batch(
     database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 100)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", 100)
     path = database_copy("0.15.3")
     before = dump(path)
     file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
@@ -369,7 +369,7 @@ def test_a_long_session_comes_in_parts_of_one_batch(
 async def test_a_run_that_was_stopped_is_gone_on_with(
     database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 100)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", 100)
     path = database_copy("0.15.3")
     file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
     shown = await made(path, file, tmp_path)
@@ -411,7 +411,7 @@ async def test_a_host_that_goes_on_elsewhere_makes_no_part_stale(
     piece: int, database_copy: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every message that anybody stores takes an id; those of the import must not wait for them."""
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", piece)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", piece)
     path = database_copy("0.15.3")
     file = transcript(tmp_path / "s.jsonl", *(f"line {number}" for number in range(250)))
     appends = (await made(path, file, tmp_path)).appends

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import LcmError, RefusedError
-from lcm_core.operations.briefing import (
+from lcm_core.base.errors import LcmError, RefusedError
+from lcm_core.base.records import ConversationId
+from lcm_core.operations.focus import (
     BriefDraft,
+    BriefText,
+    FocusWish,
     brief_retention,
     forget_brief_drafts,
     have_written,
@@ -18,13 +21,12 @@ from lcm_core.operations.briefing import (
     kept_drafts,
     read_draft,
     read_question,
+    read_wish,
     text_of,
     write_draft,
 )
-from lcm_core.operations.focus import BriefText, FocusWish, read_wish
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.briefing import (
+from lcm_core.writers.briefing import (
     BriefLimits,
     BriefPassage,
     BriefQuestion,
@@ -32,9 +34,9 @@ from lcm_core.summarize.briefing import (
     fitting,
     forecast_brief,
 )
-from lcm_core.summarize.cost import CallLoad
-from lcm_core.summarize.models.wire import ATTEMPTS
-from lcm_core.summarize.request import SummarizerError, SummaryReply, Usage
+from lcm_core.writers.cost import CallLoad
+from lcm_core.writers.request import SummarizerError, SummaryReply, Usage
+from lcm_core.writers.wire import ATTEMPTS
 
 from tests.conftest import DatabaseFactory
 from tests.databases import run

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.engine import Engine, RuntimeModel, Session
-from lcm_core.operations.cache_telemetry import CacheSnapshot, cache_snapshot, plan_telemetry
-from lcm_core.records import ConversationId
-from lcm_core.thresholds import UNKNOWN_MODEL
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
+from lcm_host.appending import CacheSnapshot, Session, cache_snapshot, plan_telemetry
+from lcm_host.engine import Engine
 
 from tests.change.support import reading
 from tests.conftest import DatabaseFactory

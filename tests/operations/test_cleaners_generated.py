@@ -10,8 +10,7 @@ import random
 from pathlib import Path
 
 import pytest
-from lcm_core.operations.cleaners import Cleaner, Cleaning
-from lcm_core.operations.prune import Criteria, selection
+from lcm_core.operations.prune import Cleaner, Cleaning, Criteria, selection
 
 from tests.change.support import planned
 from tests.databases import building, column, new_database, query

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Cells, Plan, RowChange
+from lcm_core.change.plan import Cells, Plan, RowChange, StalePlanError
 from lcm_core.change.preview import preview_plan
-from lcm_core.errors import RefusedError
-from lcm_core.operations.close_debt import plan_close_debt
-from lcm_core.records import ConversationId
+from lcm_core.operations.engine_work import plan_close_debt
 
 from tests.change.support import dump, planned, reading, undo
 from tests.conftest import DatabaseFactory

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.operations.compaction.run import PassDone
-from lcm_core.operations.compaction.sweep import PassMade, PassRefused, PassSkipped
-from lcm_core.summarize.request import SummaryRequest
+from lcm_core.operations.compact import PassDone
+from lcm_core.operations.selection import PassMade, PassRefused, PassSkipped
+from lcm_core.writers.request import SummaryRequest
 
 from tests.change.support import search_faults
 from tests.databases import value

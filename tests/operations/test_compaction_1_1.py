@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.run import CompactionSetting, Runner
-from lcm_core.operations.compaction.sweep import Result
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.compact import CompactionSetting, Runner
+from lcm_core.operations.selection import Result
 from lcm_core.store.database import Database
-from lcm_core.summarize.request import SummaryReply, SummaryRequest
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.request import SummaryReply, SummaryRequest
+from lcm_core.writers.source import Rendering
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, query

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.checks import run_checks
-from lcm_core.operations.compaction.run import CompactionSetting, PassDone, Runner
-from lcm_core.operations.compaction.sweep import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.running import run_checks
+from lcm_core.operations.compact import CompactionSetting, PassDone, Runner
+from lcm_core.operations.selection import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped
 from lcm_core.store.database import Database
-from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.writers.source import Rendering
 
 from tests.core.compaction_model import Answer, Caller, Config, Item, Model
 from tests.core.test_compaction_model import CALLERS, CONFIGS, OPERATIONS, operation_of, rules_of, told

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import ReadOnlyError, StalePlanError
+from lcm_core.change.plan import ReadOnlyError, StalePlanError
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.engine_rules import engine_rules
-from lcm_core.operations.compaction.plans import PassDraft
-from lcm_core.operations.compaction.run import Accept, CompactionSetting, PassDone, Runner
-from lcm_core.operations.compaction.sweep import Compaction, PassMade, PassMoved, PassRefused, Result
-from lcm_core.records import ConversationId
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.compact import Accept, CompactionSetting, PassDone, PassDraft, Runner
+from lcm_core.operations.selection import Compaction, PassMade, PassMoved, PassRefused, Result
 from lcm_core.store.database import Database
-from lcm_core.summarize.request import ProviderAuthError, SummaryReply, SummaryRequest
-from lcm_core.summarize.source import Rendering
+from lcm_core.writers.request import ProviderAuthError, SummaryReply, SummaryRequest
+from lcm_core.writers.source import Rendering
 
 from tests.change.host import Host
 from tests.change.hosting import at_work, enough

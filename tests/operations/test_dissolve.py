@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import DatabaseError, NotFoundError, RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.change.known_schema import unknown_schema_allowed
 from lcm_core.change.plan import Plan, Splice
+from lcm_core.change.schema import unknown_schema_allowed
 from lcm_core.change.undo import plan_undo
-from lcm_core.errors import DatabaseError, NotFoundError, RefusedError
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.change.oracle import Whole

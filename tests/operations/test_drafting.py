@@ -10,35 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.change.errors import DiskFullError
-from lcm_core.errors import RefusedError, UsageError
-from lcm_core.operations.drafting import draft as drafts
-from lcm_core.operations.drafting.batch import Batch
-from lcm_core.operations.drafting.draft import DraftOrigin
-from lcm_core.operations.drafting.items import BatchItem, ItemState, select_items
-from lcm_core.operations.drafting.rules import DEFAULT, AcceptanceRule, objections_to, parse_rule
-from lcm_core.operations.drafting.saved import (
+from lcm_core.base.errors import RefusedError, UsageError
+from lcm_core.base.files import drafts_folder
+from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.change.plan import DiskFullError
+from lcm_core.operations import drafting as drafts
+from lcm_core.operations.batch import Batch
+from lcm_core.operations.drafting import BatchItem, DraftOrigin, ItemState, select_items
+from lcm_core.operations.drafts import (
+    DEFAULT,
+    AcceptanceRule,
     DraftsHeader,
     DraftsWriter,
     forget_drafts,
+    objections_to,
+    parse_rule,
     read_saved,
     unfinished,
 )
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError
-from lcm_core.private_files import drafts_folder
-from lcm_core.records import ConversationId, MessageId, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database
-from lcm_core.summarize.acceptance import DraftFault
-from lcm_core.summarize.cost import LimitReachedError, Spent
-from lcm_core.summarize.request import (
-    ProviderAuthError,
-    SummarizerError,
-    SummaryReply,
-    SummaryRequest,
-    Usage,
-)
-from lcm_core.summarize.source import source_of_messages
+from lcm_core.writers.acceptance import DraftFault
+from lcm_core.writers.cost import LimitReachedError, Spent
+from lcm_core.writers.request import ProviderAuthError, SummarizerError, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.source import source_of_messages
 
 from tests.change.support import dump
 from tests.conftest import DatabaseFactory

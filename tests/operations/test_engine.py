@@ -16,24 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.result import SentSource as AssemblySource
-from lcm_core.change.errors import ReadOnlyError
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.errors import LcmError, NotFoundError, RefusedError, UsageError
+from lcm_core.base.jsonl import TranscriptChangedError
+from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.change.migrate import migrate
-from lcm_core.change.schema_new import create_database
-from lcm_core.engine import Engine
-from lcm_core.engine.background import OpenConnection
-from lcm_core.errors import LcmError, NotFoundError, RefusedError, UsageError
-from lcm_core.ingest.jsonl import TranscriptChangedError
-from lcm_core.ingest.payloads import PayloadError
-from lcm_core.ingest.reconcile import AnchorProof
-from lcm_core.operations.appending import Session
-from lcm_core.operations.compaction.sweep import reason_of
-from lcm_core.operations.importing import TranscriptPiece, transcript_pieces
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
+from lcm_core.change.plan import ReadOnlyError
+from lcm_core.change.schema import create_database
+from lcm_core.engine.assembly import SentSource as AssemblySource
+from lcm_core.operations.selection import reason_of
 from lcm_core.store.database import Database
 from lcm_core.store.opening import Access
-from lcm_core.summarize.request import SummarizerError, SummaryReply, SummaryRequest
+from lcm_core.writers.request import SummarizerError, SummaryReply, SummaryRequest
+from lcm_host.appending import Session
+from lcm_host.backfill import TranscriptPiece, transcript_pieces
+from lcm_host.connection import OpenConnection
+from lcm_host.engine import Engine
+from lcm_host.payloads import PayloadError
+from lcm_host.transcript import AnchorProof
 
 from tests.change.support import context_of, dump, rows_of, search_faults
 from tests.conftest import DatabaseFactory
@@ -649,7 +649,7 @@ async def test_the_recorded_sessions_give_the_recorded_conversations(
 async def test_an_import_is_made_in_pieces_and_each_is_committed(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcm_core.operations.importing.PIECE", 120)
+    monkeypatch.setattr("lcm_host.backfill.PIECE", 120)
     lines = [said(f"line {number}", number) for number in range(300)]
     done = await engine.bootstrap(KEY, transcript(tmp_path / "s1.jsonl", *lines))
     assert done.imported == 300
@@ -666,7 +666,7 @@ async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
         yield next(transcript_pieces(*given, size=20))
         raise TranscriptChangedError("it was rewritten")
 
-    monkeypatch.setattr("lcm_core.engine.transcripts.transcript_pieces", breaks_off)
+    monkeypatch.setattr("lcm_host.backfill.transcript_pieces", breaks_off)
     file = transcript(tmp_path / "s1.jsonl", *[said(f"line {number}", number) for number in range(50)])
     with pytest.raises(TranscriptChangedError):
         await engine.bootstrap(KEY, file)

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import StalePlanError
 from lcm_core.change.journal import edits_of, get, operations
-from lcm_core.change.plan import Plan, RowChange
-from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
+from lcm_core.change.plan import Plan, RowChange, StalePlanError
 from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.focus import (
     BriefText,
     plan_activate_brief,
@@ -24,12 +24,10 @@ from lcm_core.operations.focus import (
     plan_create_brief,
     plan_delete_brief,
 )
-from lcm_core.operations.import_conversation import plan_import
 from lcm_core.operations.merge import plan_merge
 from lcm_core.operations.prune import plan_archive, plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lcm_core.base.findings import Confidence, Finding, FixId
+from lcm_core.base.records import SummaryId
 from lcm_core.change.commit import commit
-from lcm_core.checks import CHECKS
-from lcm_core.findings import Confidence, Finding, FixId
+from lcm_core.checks.running import CHECKS
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.records import SummaryId
 
 from tests.change.support import dump, planned, unpacked
 from tests.cli.support import run as lcm_tui

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.base.errors import LcmError
+from lcm_core.base.findings import Confidence, Finding, FixId
 from lcm_core.change.commit import commit
-from lcm_core.checks import run_checks
-from lcm_core.errors import LcmError
-from lcm_core.findings import Confidence, Finding, FixId
-from lcm_core.operations.fix import Keep, plan_fixes
+from lcm_core.checks.running import run_checks
+from lcm_core.operations.fix import Keep
+from lcm_core.operations.fixing import plan_fixes
 from lcm_core.store.database import Database
 
 from tests.change.support import REAL, context_of, dump, search_faults

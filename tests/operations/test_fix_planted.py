@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 import pytest
-from lcm_core.findings import Finding, FixId
+from lcm_core.base.findings import Finding, FixId
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.every_damage import DAMAGES

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from lcm_core.checks import CHECKS
-from lcm_core.findings import Confidence, Finding, FixId
+from lcm_core.base.findings import Confidence, Finding, FixId
+from lcm_core.checks.running import CHECKS
 
 from tests.change.support import context_of
 from tests.conftest import DatabaseFactory

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assembly import assembly_basis
+from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.times import parse_utc, sql_utc
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Plan
-from lcm_core.dag.focus import BriefState, StaleReason, Watermark
-from lcm_core.errors import LcmError, NotFoundError, RefusedError
-from lcm_core.focus_view import effect_of
+from lcm_core.change.plan import Plan, StalePlanError
+from lcm_core.engine.assembly import AssemblySettings
+from lcm_core.engine.graph import BriefState, StaleReason, Watermark
+from lcm_core.operations.assembly import assembly_basis
 from lcm_core.operations.focus import (
     BriefText,
+    effect_of,
     plan_activate_brief,
     plan_brief,
     plan_clear_brief,
@@ -29,11 +30,8 @@ from lcm_core.operations.focus import (
     read_refocus,
     read_wish,
 )
-from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.briefs import active_brief, focus_overlay, list_briefs
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.focus import focus_input, state_of
-from lcm_core.times import parse_utc, sql_utc
+from lcm_core.store.focus import active_brief, focus_input, focus_overlay, list_briefs, state_of
 
 from tests.change.support import dump, planned, reading, undo
 from tests.conftest import DatabaseFactory

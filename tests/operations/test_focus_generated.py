@@ -7,12 +7,13 @@ import random
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import LcmError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
-from lcm_core.errors import LcmError
-from lcm_core.focus_view import BriefEntry, load_briefs
 from lcm_core.operations.focus import (
+    BriefEntry,
     BriefText,
+    load_briefs,
     plan_activate_brief,
     plan_brief,
     plan_clear_brief,
@@ -20,8 +21,8 @@ from lcm_core.operations.focus import (
     plan_delete_brief,
     read_refocus,
 )
-from lcm_core.store.briefs import active_brief
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import active_brief
 
 from tests.change.support import dump, planned, reading, undo
 from tests.core.test_briefs_generated import ONE, fill

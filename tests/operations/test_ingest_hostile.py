@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine import Session
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.host_file import HostMessage, read_host_file, read_messages
-from lcm_core.ingest.jsonl import TranscriptChangedError, TranscriptError
-from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.base.jsonl import TranscriptChangedError, TranscriptError
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.appending import Session
+from lcm_host.messages import HostMessage, StoredMessage, read_host_file, read_messages, store_message
 
 from tests.databases import column, value
 from tests.operations.ingest_replay import opened
@@ -107,7 +106,7 @@ def test_a_list_that_is_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps([{"role": "user", "content": "x"}] * 9))
     assert len(read_host_file(path).on_path) == 9
-    monkeypatch.setattr("lcm_core.ingest.host_file.LIST_LIMIT", 50)
+    monkeypatch.setattr("lcm_host.messages.LIST_LIMIT", 50)
     with pytest.raises(TranscriptError, match=r"one JSON list of \d+ bytes"):
         read_host_file(path)
 
@@ -115,7 +114,7 @@ def test_a_list_that_is_too_large_to_be_held(tmp_path: Path, monkeypatch: pytest
 def test_a_line_that_is_longer_than_the_engine_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(f"{line(id='a')}\n{line(id='b', parentId='a', x='y' * 100_000)}\n{line(id='c')}\n")
-    monkeypatch.setattr("lcm_core.ingest.host_file.LINE_LIMIT", 70_000)
+    monkeypatch.setattr("lcm_host.messages.HOST_LINE_LIMIT", 70_000)
     file = read_host_file(path)
     assert ([one.node for one in file.entries], file.bad_lines) == (["a", "c"], 1)
     assert "too long (100," in file.problems[0].reason

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.engine_rules import RULES_PRESENT
-from lcm_core.ingest.host_file import host_message
-from lcm_core.ingest.identity import canonical
-from lcm_core.ingest.stored import StoredMessage, store_message
+from lcm_core.engine.identity import canonical
+from lcm_core.engine.rules import RULES_PRESENT
+from lcm_host.messages import StoredMessage, host_message, store_message
 
 from tests.operations.ingest_replay import (
     conversations,

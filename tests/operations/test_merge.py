@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import NotFoundError, RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import Plan, RowChange
+from lcm_core.change.plan import Plan, RowChange, StalePlanError
 from lcm_core.change.preview import preview_plan
-from lcm_core.checks import run_checks
-from lcm_core.errors import NotFoundError, RefusedError
+from lcm_core.checks.running import run_checks
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.store.database import Database
 

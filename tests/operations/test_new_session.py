@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.records import ConversationId
+from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.change.commit import commit
-from lcm_core.engine import Engine
-from lcm_core.operations.appending import Session
-from lcm_core.operations.new_session import plan_new_session
-from lcm_core.records import ConversationId
-from lcm_core.settings.engine import EngineSettings
-from lcm_core.settings.values import SettingSource, Sourced
+from lcm_host.appending import Session, plan_new_session
+from lcm_host.engine import Engine
 
 from tests.change.support import context_of, dump, planned, undo
 from tests.cli.support import run as run_command

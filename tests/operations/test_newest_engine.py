@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import ExitCode
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import operations
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import plan_undo_batch
-from lcm_core.errors import ExitCode
-from lcm_core.operations.conversation_file import export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.export import export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.merge import plan_merge
-from lcm_core.operations.new_session import plan_new_session
 from lcm_core.operations.prune import Criteria, TranscriptFolders, plan_archive, plan_delete, select
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
+from lcm_host.appending import plan_new_session
 
 from tests.change.support import Rows, dissolvable, dump, planned, reading, search_faults, undo, unpacked
 from tests.cli.support import run as run_command

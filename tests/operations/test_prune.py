@@ -13,26 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import CancelledError, NotFoundError, RefusedError
+from lcm_core.base.findings import Report, Severity
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import Committed, commit
-from lcm_core.change.errors import BusyError, DiskFullError, StalePlanError
-from lcm_core.change.exports import APART_BYTES
-from lcm_core.change.forgetting import forget_history, rewrite_file, scrub
-from lcm_core.change.lock_time import WORTH_SAYING
-from lcm_core.change.plan import Keeping, Plan, RowChange
-from lcm_core.change.planning import first_preview, titles_of
-from lcm_core.change.undo import plan_undo_batch
-from lcm_core.checks import run_checks
-from lcm_core.engine import Engine
-from lcm_core.errors import CancelledError, NotFoundError, RefusedError
-from lcm_core.findings import Report, Severity
-from lcm_core.operations import import_conversation as importing
+from lcm_core.change.journal import APART_BYTES
+from lcm_core.change.plan import BusyError, DiskFullError, Keeping, Plan, RowChange, StalePlanError
+from lcm_core.change.preview import WORTH_SAYING, first_preview, titles_of
+from lcm_core.change.undo import forget_history, plan_undo_batch, rewrite_file, scrub
+from lcm_core.checks.running import run_checks
+from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
-from lcm_core.operations.appending import Session
-from lcm_core.operations.cleaners import Cleaner, Cleaning
-from lcm_core.operations.conversation_file import Exported, export_conversation, read_conversation_file
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.operations.import_conversation import plan_import
+from lcm_core.operations.export import Exported, export_conversation, plan_import, read_conversation_file
 from lcm_core.operations.prune import (
+    Cleaner,
+    Cleaning,
     Criteria,
     Deletion,
     TranscriptFolders,
@@ -43,9 +39,10 @@ from lcm_core.operations.prune import (
     space_of,
 )
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.records import ConversationId
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
+from lcm_host.appending import Session
+from lcm_host.engine import Engine
 
 from tests.change.support import (
     REAL,

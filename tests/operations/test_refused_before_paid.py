@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lcm_core.change import planning
-from lcm_core.change.errors import ReadOnlyError
+from lcm_core.base.errors import LcmError
+from lcm_core.change import preview as planning
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.journal import TABLE
-from lcm_core.errors import LcmError
-from lcm_core.operations.drafting.items import ItemState
+from lcm_core.change.plan import ReadOnlyError
+from lcm_core.operations.drafting import ItemState
 from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory

@@ -6,16 +6,16 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from lcm_core.checks import run_checks
-from lcm_core.dag.markers import MARKER_LIKE
-from lcm_core.errors import NotFoundError
-from lcm_core.operations.drafting.items import ItemState
-from lcm_core.operations.drafting.rules import AcceptanceRule
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.running import run_checks
+from lcm_core.engine.markers import MARKER_LIKE
+from lcm_core.operations.drafting import ItemState
+from lcm_core.operations.drafts import AcceptanceRule
 from lcm_core.operations.repair import SURE, BadKind, conversations_of, find_repair, kind_of_text
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.summarize.cost import FREE, CallMeter
-from lcm_core.summarize.models.extractive import ExtractiveSummarizer
+from lcm_core.writers.cost import FREE, CallMeter
+from lcm_core.writers.extractive import ExtractiveSummarizer
 
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory

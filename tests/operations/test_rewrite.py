@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.tokens import Estimator, estimate_utf16, estimate_weighted
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan, RowChange, row_counts
 from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import NotUndoableError, plan_redo, plan_undo
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.operations.drafting.draft import DraftBase, earlier_digest_of, read_material
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.drafting import DraftBase, earlier_digest_of, read_material
 from lcm_core.operations.rewrite import ChangedMeanwhileError, SourceChangedError, plan_restore, plan_rewrite
 from lcm_core.operations.stale import stale_in
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store.database import Database
-from lcm_core.tokens import Estimator, estimate_utf16, estimate_weighted
 
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory

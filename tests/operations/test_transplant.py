@@ -9,10 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.change.errors import StalePlanError
-from lcm_core.change.plan import insertions
-from lcm_core.errors import RefusedError
+from lcm_core.change.plan import StalePlanError, insertions
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.transplant import DuplicatesError
 
@@ -20,15 +19,7 @@ from tests.change.host import Host
 from tests.change.oracle import Whole
 from tests.change.support import REAL, context_of, dump, planned, search_faults, undo
 from tests.databases import column, connect, run, value
-from tests.operations.copies import (
-    Row,
-    Shape,
-    below,
-    context_summaries,
-    plan,
-    rows,
-    transplant,
-)
+from tests.operations.copies import Row, Shape, below, context_summaries, plan, rows, transplant
 from tests.operations.fixing import findings_of
 from tests.support import sampled
 

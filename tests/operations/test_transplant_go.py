@@ -6,22 +6,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Splice, row_counts
-from lcm_core.errors import LcmError, NotFoundError, RefusedError
 
 from tests.change.support import context_of, dump, undo
 from tests.databases import column, connect, run, value
-from tests.operations.copies import (
-    NAMES,
-    Files,
-    Row,
-    below,
-    context_summaries,
-    plan,
-    rows,
-    transplant,
-)
+from tests.operations.copies import NAMES, Files, Row, below, context_summaries, plan, rows, transplant
 from tests.support import recorded
 
 # -- against the Go tool --------------------------------------------------------------

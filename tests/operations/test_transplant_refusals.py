@@ -7,22 +7,17 @@ import random
 from pathlib import Path
 
 import pytest
+from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.change.commit import commit
-from lcm_core.checks import Folders, run_checks
-from lcm_core.errors import LcmError, NotFoundError, RefusedError
+from lcm_core.checks.check import Folders
+from lcm_core.checks.running import run_checks
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store.database import Database
 
 from tests.change.oracle import Whole
 from tests.change.support import dump, search_faults, undo
 from tests.databases import column, run, value
-from tests.operations.copies import (
-    Shape,
-    below,
-    context_summaries,
-    plan,
-    transplant,
-)
+from tests.operations.copies import Shape, below, context_summaries, plan, transplant
 
 # -- refusals --------------------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from lcm_core.change.errors import StalePlanError
-from lcm_core.operations.compaction import run as running
-from lcm_core.operations.compaction.plans import STUCK, HostCompactsError, still_resting
-from lcm_core.operations.compaction.sweep import PassMade, PassMoved
-from lcm_core.summarize.request import SummaryRequest
+from lcm_core.change.plan import StalePlanError
+from lcm_core.operations import compact as running
+from lcm_core.operations.compact import STUCK, HostCompactsError, still_resting
+from lcm_core.operations.selection import PassMade, PassMoved
+from lcm_core.writers.request import SummaryRequest
 
 from tests.change.host import CHUNK, Host
 from tests.change.support import dump, reading

@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lcm_core.assembly import assemble_context, settings_for
-from lcm_core.past.database import Past
-from lcm_core.past.point import Point, Side
-from lcm_core.past.rebuild import Statement
-from lcm_core.records import ConversationId
-from lcm_core.settings import Options, resolve
+from lcm_core.base.records import ConversationId
+from lcm_core.base.settings import Options, resolve
+from lcm_core.base.text import safe_line
+from lcm_core.operations.assembly import assemble_context, settings_for
+from lcm_core.operations.past import Statement
+from lcm_core.operations.past_overlay import Past
+from lcm_core.operations.past_point import Point, Side
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.summaries import load_graph, texts_of
-from lcm_core.text import safe_line
 
 from tests.databases import connect
 

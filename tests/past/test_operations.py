@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
-from lcm_core.past.database import Past
-from lcm_core.past.point import Point
-from lcm_core.past.reading import operations_on
-from lcm_core.records import ConversationId
+from lcm_core.operations.past import operations_on
+from lcm_core.operations.past_overlay import Past
+from lcm_core.operations.past_point import Point
 from lcm_core.store.database import Database, Reader
 
 from tests.databases import column, connect

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.times import parse_utc
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo
-from lcm_core.engine_rules import NAMED
-from lcm_core.errors import NotFoundError
+from lcm_core.engine.rules import NAMED
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.merge import plan_merge
+from lcm_core.operations.past import Doubt
+from lcm_core.operations.past_overlay import Past
+from lcm_core.operations.past_point import Point
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.past.database import Past
-from lcm_core.past.point import Point
-from lcm_core.past.rebuild import Doubt
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
-from lcm_core.summarize.source import Rendering
-from lcm_core.times import parse_utc
+from lcm_core.writers.source import Rendering
 
 from tests.change.host import Host
 from tests.change.support import REAL, dissolvable, planned

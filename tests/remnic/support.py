@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lcm_core.remnic.importing import Looking, Running, import_into
-from lcm_core.remnic.records import Report, Step, What
-from lcm_core.remnic.source import Source
-from lcm_core.remnic.write import writing
+from lcm_remnic.importing import Looking, Running, import_into
+from lcm_remnic.records import Report, Step, What
+from lcm_remnic.source import Source
+from lcm_remnic.write import writing
 
 
 def imported(source: Path, path: Path, *sessions: str) -> Report:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import DatabaseError, FileMissingError, LcmError, RefusedError
-from lcm_core.remnic.reading import read_contents, read_session, session_names
-from lcm_core.remnic.records import What
-from lcm_core.remnic.write import create
+from lcm_core.base.errors import DatabaseError, FileMissingError, LcmError, RefusedError
+from lcm_remnic.reading import read_contents, read_session, session_names
+from lcm_remnic.records import What
+from lcm_remnic.write import create
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database

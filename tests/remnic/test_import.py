@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from lcm_core.errors import NotFoundError
-from lcm_core.remnic.records import Kind, What
+from lcm_core.base.errors import NotFoundError
+from lcm_remnic.records import Kind, What
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building, new_database

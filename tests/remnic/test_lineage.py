@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.remnic.lineage import in_order, place_summaries
-from lcm_core.remnic.source import Link, MessageKey, Outline, SourceSummary
+from lcm_remnic.source import Link, MessageKey, Outline, SourceSummary, in_order, place_summaries
 
 _NAMES = st.integers(0, 7).map(lambda number: f"sum_{number}")
 

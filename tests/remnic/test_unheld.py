@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from lcm_core.remnic.records import Report, Why
+from lcm_remnic.records import Report, Why
 
 from tests.cli.support import run as command
 from tests.conftest import DatabaseFactory

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.remnic import importing, journal
-from lcm_core.remnic.importing import Running, import_into
-from lcm_core.remnic.records import What
-from lcm_core.remnic.source import Source
-from lcm_core.remnic.undo import preview_undo, undo_import
-from lcm_core.remnic.write import RemnicWriter, writing
+from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_remnic import importing
+from lcm_remnic import write as journal
+from lcm_remnic.importing import Running, import_into
+from lcm_remnic.records import What
+from lcm_remnic.source import Source
+from lcm_remnic.write import RemnicWriter, preview_undo, undo_import, writing
 
 from tests.conftest import DatabaseFactory
 from tests.databases import building
@@ -37,8 +37,8 @@ from tests.support import ROOT
 _RUN = """
 import os, signal, sys
 from pathlib import Path
-from lcm_core.remnic import importing
-from lcm_core.remnic.journal import Journal
+from lcm_remnic import importing
+from lcm_remnic.write import Journal
 from tests.remnic.support import imported
 """
 _KILLED = f"""{_RUN}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lcm_tui.screens.context.screen import ContextScreen
-from lcm_tui.screens.conversation.screen import ConversationScreen
-from lcm_tui.screens.dag.screen import DagScreen
-from lcm_tui.screens.health.screen import HealthScreen
+from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.conversation import ConversationScreen
+from lcm_tui.screens.dag import DagScreen
+from lcm_tui.screens.health import HealthScreen
 from tests.app.support import conversation, go_to, open_app, settled
 from tests.conftest import WRITTEN, DatabaseFactory
 from tests.values.planting import VALUES, fullest, places, sprinkle

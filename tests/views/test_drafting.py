@@ -5,11 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from lcm_core.operations.drafting.draft import Draft
-from lcm_core.operations.drafting.items import BatchItem, ItemState
-from lcm_core.records import ConversationId, SummaryId
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.operations.drafting import BatchItem, Draft, ItemState
 
-from lcm_tui.views.drafting import rule_sentences, tokens_sentence
+from lcm_tui.tables.drafts import rule_sentences, tokens_sentence
 
 
 def item(name: str, state: ItemState, tokens: int, drafted: int | None) -> BatchItem:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lcm_core.records import ConversationId
+from lcm_core.base.records import ConversationId
 from lcm_core.store.database import Database
-from lcm_core.store.growth import CLOSER, SAMPLES, Growth, growth_of, growth_of_all
+from lcm_core.store.statistics import CLOSER, SAMPLES, Growth, growth_of, growth_of_all
 
-from lcm_tui.views.growth import bar_cells, bar_start, growth_line, seq_at, spark_text
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.status import bar_cells, bar_start, growth_line, seq_at, spark_text
 from tests.conftest import DatabaseFactory
 from tests.databases import run
 

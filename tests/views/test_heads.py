@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lcm_tui.panes.head import whole_lines
-from lcm_tui.widgets.bars import TitleBar
-from lcm_tui.widgets.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
+from lcm_tui.kit.bars import TitleBar
+from lcm_tui.kit.panes import whole_lines
+from lcm_tui.kit.spans import Column, Sorting, Span, heading_of, lay_out, lay_out_in_turn, text_of
 
 
 def test_a_line_of_a_head_that_is_too_long_goes_on_below_and_loses_nothing():

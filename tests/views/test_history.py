@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from lcm_core.base.records import Timestamp
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import RowCount
-from lcm_core.records import Timestamp
 
-from lcm_tui.views.history import IN_PART, HistoryLine, ListedOperation, operations_table
+from lcm_tui.tables.history import IN_PART, HistoryLine, ListedOperation, operations_table
 
 
 def operation(

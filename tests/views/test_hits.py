@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lcm_core.recall.find import Coverage, Found, Hit, Near, Span
-from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.context import ContextEntry
-from lcm_core.store.searched import DocumentKind
+from lcm_core.store.search import DocumentKind
+from lcm_recall.search import Coverage, Found, Hit, Near, Span
 
-from lcm_tui.views.context import id_cell
-from lcm_tui.views.hits import coverage_line, covered_text, hit_lines, name_of, nothing_text, snippet_spans
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.context import id_cell
+from lcm_tui.tables.search import coverage_line, covered_text, hit_lines, name_of, nothing_text, snippet_spans
 
 
 def hit(snippet: str, *spans: Span, way: tuple[str, ...] = (), in_context: bool = False) -> Hit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lcm_core.change.preview import Shifted, Tokens
 
-from lcm_tui.views.preview import effect_text
+from lcm_tui.tables.preview import effect_text
 
 
 def item(old: int | None, new: int | None, owner: int = 1) -> Shifted:

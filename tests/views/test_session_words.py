@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.host.ingestion import Ingestion
-from lcm_core.host.listing import HostSession, HotPlace, Storage
-from lcm_core.ingest.sessions import SessionProblem
-from lcm_core.records import Conversation, ConversationId
-from lcm_core.store.host_sessions import OutboxRow
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_host.ingestion import Ingestion
+from lcm_host.rows import OutboxRow
+from lcm_host.sessions import HostSession, HotPlace, Storage
+from lcm_host.transcript import SessionProblem
 
-from lcm_tui.views.host_session import session_name, session_state
-from lcm_tui.views.ingesting import Ingesting, ingestion_line, overview
-from lcm_tui.views.session_chain import chain_line
-from lcm_tui.widgets.spans import text_of
+from lcm_tui.kit.spans import text_of
+from lcm_tui.tables.conversation_rows import chain_line, session_name, session_state
+from lcm_tui.tables.status import Ingesting, ingestion_line, overview
 
 THEN = datetime(2026, 3, 6, 12, tzinfo=UTC)
 

@@ -14,18 +14,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
+from lcm_core.base.errors import RefusedError
 from lcm_core.change.connection import Fault, Writer
-from lcm_core.change.errors import Moved, StalePlanError
 from lcm_core.change.guard import Statement
-from lcm_core.change.place import Listing
+from lcm_core.change.place import ContextChange, Listing, Step
 from lcm_core.change.plan import (
     CONTEXT,
     KEYS,
     Cell,
     Cells,
     Edit,
+    Moved,
     Owner,
     Splice,
+    StalePlanError,
     Symbol,
     SymbolKind,
     Values,
@@ -33,9 +35,7 @@ from lcm_core.change.plan import (
     insertions,
     substitute,
 )
-from lcm_core.change.verify import ContextChange, Step
-from lcm_core.errors import RefusedError
-from lcm_core.store.connecting import Rows, SqlValue, as_bytes, error_name, quoted
+from lcm_core.store.opening import Rows, SqlValue, as_bytes, error_name, quoted
 
 _LAST_ID = 2**63 - 1
 #: What two writers can both want: a row that took the place of ours since it was planned.

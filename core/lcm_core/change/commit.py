@@ -20,7 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core import __version__
-from lcm_core.change import breaks, exports
+from lcm_core.base.errors import DatabaseBusyError, DatabaseError, RefusedError
+from lcm_core.base.records import Timestamp
+from lcm_core.base.times import iso_z
+from lcm_core.change import journal as exports
+from lcm_core.change import plan as breaks
 from lcm_core.change.apply import (
     ResolvedEdits,
     Write,
@@ -30,15 +34,23 @@ from lcm_core.change.apply import (
     write,
     writes_of,
 )
-from lcm_core.change.catalog import Catalog, read_catalog
-from lcm_core.change.codec import pack
-from lcm_core.change.connection import Fault, Writer, open_writer, quiet
+from lcm_core.change.connection import Catalog, Fault, Writer, open_writer, quiet, read_catalog
 from lcm_core.change.copying import Stop, never
-from lcm_core.change.errors import BusyError, Moved, ReplacedError, StalePlanError, WouldBreakError
 from lcm_core.change.guard import Guard, check_tables, check_whole
-from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack_resolution, record
-from lcm_core.change.known_schema import check_unknown
-from lcm_core.change.plan import Edit, Keeping, Plan, row_counts
+from lcm_core.change.journal import TABLE, JournalRow, Operation, journal_row, pack, pack_resolution, record
+from lcm_core.change.place import verify
+from lcm_core.change.plan import (
+    BusyError,
+    Edit,
+    Keeping,
+    Moved,
+    Plan,
+    ReplacedError,
+    StalePlanError,
+    WouldBreakError,
+    row_counts,
+)
+from lcm_core.change.schema import check_unknown
 from lcm_core.change.search_index import (
     LookedUp,
     SearchWrites,
@@ -49,11 +61,7 @@ from lcm_core.change.search_index import (
 )
 from lcm_core.change.snapshots import conversations_gone, drop_snapshots
 from lcm_core.change.surroundings import Tried, try_change
-from lcm_core.change.verify import verify
-from lcm_core.errors import DatabaseBusyError, DatabaseError, RefusedError
-from lcm_core.records import Timestamp
 from lcm_core.store.database import Database
-from lcm_core.times import iso_z
 
 #: From so many edits on more pages are kept in memory, and how many bytes of them: a copy of 360,000 rows
 #: then writes 307 MB of WAL instead of 541 MB, and holds the lock a third shorter.

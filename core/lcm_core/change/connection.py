@@ -7,28 +7,330 @@ Nothing cascades unseen (``foreign_keys`` is off, and what refers is checked by 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sqlite3
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from lcm_core.change.beside import check_beside
+import platformdirs
+
+from lcm_core.base.errors import DatabaseError, DatabaseMissingError, RefusedError, nothing_at
+from lcm_core.base.files import PROGRAM, PartialFile, make_private, sync_folder
 from lcm_core.change.copying import Stop, check_wanted
-from lcm_core.change.errors import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.change.guard import Guard
-from lcm_core.errors import DatabaseError, DatabaseMissingError, nothing_at
-from lcm_core.store.connecting import Row, SqlValue, error_name, rows_in
+from lcm_core.change.plan import BusyError, DiskFullError, ReadOnlyError
 from lcm_core.store.opening import (
+    Row,
+    SqlValue,
+    check_sidecars,
     connect_writing,
+    error_name,
+    file_state,
     lacks_locks,
     no_locks,
     real_path,
+    rows_in,
+    sidecar,
     undisturbed,
 )
-from lcm_core.store.wal import diagnose
+from lcm_core.store.schema import LISTING, Schema, listed_schema
+from lcm_core.store.wal import WalState, diagnose, examine_wal
+
+# -- processes ------------------------------------------------------------------------------------------
+# Which processes have a database open: what Linux tells in ``/proc``, and nothing on other systems.
+
+_PROC = Path("/proc")
+#: Of many processes this many are named in a sentence.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has the database open."""
+
+    pid: int
+    name: str  #: of the program, which chose it itself: foreign text; empty when it cannot be read
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.name or 'a program'} (process {self.pid})"
+
+
+def processes_with_open(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+    """The processes besides this one that have *path* or its WAL open, by number.
+
+    Descriptors of other users' processes can be read by root alone; locks, which everybody may see, are
+    looked at too. What runs outside this machine or container is not seen.
+    """
+    files: set[tuple[int, int]] = set()
+    for file in (real_path(path), sidecar(real_path(path), "-wal"), sidecar(real_path(path), "-shm")):
+        with contextlib.suppress(OSError):
+            found = file.stat()
+            files.add((found.st_dev, found.st_ino))
+    pids = {*_by_descriptor(proc, files), *_by_lock(proc, files)} - {os.getpid()}
+    return tuple(Holder(pid, _name(proc, pid)) for pid in sorted(pids))
+
+
+def open_under_other_names(path: Path, proc: Path = _PROC) -> tuple[Holder, ...]:
+    """The processes besides this one that have the file at *path* open by another of its names."""
+    location = real_path(path)
+    with contextlib.suppress(OSError):
+        found = location.stat()
+        files = {(found.st_dev, found.st_ino)}
+        names = {str(location)}
+        return tuple(
+            Holder(int(process), _name(proc, int(process)))
+            for process in _entries(proc)
+            if process.isdigit()
+            and int(process) != os.getpid()
+            and any(
+                _is_one(link, files) and os.readlink(link) not in names
+                for link in ((proc / process / "fd" / number) for number in _entries(proc / process / "fd"))
+            )
+        )
+    return ()
+
+
+def process_names(found: Iterable[Holder]) -> str:
+    """Some holders as part of a sentence."""
+    texts = [holder.text for holder in found]
+    more = len(texts) - _NAMED
+    if more > 0:
+        texts = [*texts[:_NAMED], f"{more} more"]
+    return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _by_descriptor(proc: Path, files: set[tuple[int, int]]) -> Iterator[int]:
+    for process in _entries(proc):
+        if process.isdigit() and any(
+            _is_one(proc / process / "fd" / number, files) for number in _entries(proc / process / "fd")
+        ):
+            yield int(process)
+
+
+def _is_one(link: Path, files: set[tuple[int, int]]) -> bool:
+    try:
+        if not os.readlink(link).startswith("/"):  # sockets and pipes
+            return False
+        found = link.stat()
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) in files
+
+
+def _by_lock(proc: Path, files: set[tuple[int, int]]) -> Iterator[int]:
+    """Lines such as ``1: POSIX  ADVISORY  READ 24708 fe:00:2146401 1073741826 1073742335``."""
+    try:
+        lines = (proc / "locks").read_text("ascii", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        fields = [field for field in line.split() if field != "->"]
+        with contextlib.suppress(IndexError, ValueError):
+            major, minor, inode = fields[5].split(":")
+            device = os.makedev(int(major, 16), int(minor, 16))
+            if (device, int(inode)) in files and int(fields[4]) > 0:
+                yield int(fields[4])
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _name(proc: Path, pid: int) -> str:
+    try:
+        return (proc / str(pid) / "comm").read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+# -- beside ---------------------------------------------------------------------------------------------
+# What beside a database keeps it from being changed: a WAL that SQLite ignores, and other names of the
+# file.
+#
+# Both are looked at before SQLite is let near the file for writing: the connection that closes it last
+# deletes the WAL (docs/decisions.md, "A WAL that SQLite ignores").
+
+OPTION: Final = "--allow-unread-wal"
+#: Entries of a folder that are looked at for other names of a file.
+_MOST_NAMES: Final = 10_000
+_CHUNK: Final = 8 * 1024 * 1024
+#: WALs that were examined, by file and header: a WAL that SQLite goes on with stays sound.
+_sound: set[tuple[int, int, bytes]] = set()
+#: Those of which a copy was kept: by database, the inode of the WAL and the bytes that SQLite ignored.
+_agreed: dict[Path, tuple[int, int]] = {}
+
+
+def check_beside(path: Path) -> None:
+    """Refuse to change a file whose WAL holds what SQLite ignores, or that is in use by another name; blocks.
+
+    Raises:
+        RefusedError: it is so, and the operator has not agreed to lose the WAL (`keep_wal`).
+        DatabaseError: the WAL cannot be read, or a WAL or journal is no file.
+    """
+    location = real_path(path)
+    check_sidecars(location)
+    _check_names(path, location)
+    found = unread_wal(location)
+    if found is not None and found.lost:
+        raise RefusedError(
+            f"{found.path} contains {found.lost_bytes:,} bytes that SQLite ignores, because {found.problem}. "
+            "A change would delete it with the commits in it, so nothing was changed. Copy the file with its "
+            f"-wal again, or give {OPTION}: a private copy of the WAL is kept first.",
+            code="WAL_UNREAD",
+            details={"path": str(found.path), "bytes": found.lost_bytes},
+        )
+
+
+# -- a WAL that SQLite ignores -----------------------------------------------------------------------------
+
+
+def unread_wal(path: Path) -> WalState | None:
+    """The WAL beside *path* when SQLite ignores a part of it, and no copy of it was kept; blocks.
+
+    Raises:
+        DatabaseError: it cannot be read.
+    """
+    path = real_path(path)
+    state = file_state(path)
+    if state is None or not state.wal_size:
+        return None
+    wal = sidecar(path, "-wal")
+    try:
+        key = _key(wal)
+        if key in _sound:
+            return None
+        found = examine_wal(path)
+    except OSError as error:
+        raise DatabaseError(
+            f"{wal} cannot be read ({error.strerror}). Nothing was changed; check its permissions."
+        ) from error
+    if found is None or found.is_sound:
+        if found is not None and not found.is_in_use:
+            _sound.add(key)
+        return None
+    inode, lost_bytes = _agreed.get(path, (0, 0))
+    return None if inode == state.wal_inode and found.lost_bytes <= lost_bytes else found
+
+
+def keep_wal(path: Path) -> Path | None:
+    """Copy the WAL beside *path* to a private file, and let this process change the file; the copy's path.
+
+    None: there is nothing in it that SQLite ignores. The same WAL is copied once.
+
+    Raises:
+        RefusedError: it cannot be copied.
+    """
+    location = real_path(path)
+    found = unread_wal(location)
+    if found is None:
+        return None
+    state, wal = file_state(location), sidecar(location, "-wal")
+    try:
+        folder = make_private(wals_folder())
+        kept = _copied(wal, folder)
+    except OSError as error:
+        raise RefusedError(
+            f"{wal} cannot be copied to {wals_folder()} ({error.strerror}). Nothing was changed; "
+            "free space there, or copy it yourself and move it away."
+        ) from error
+    if state is None or state != file_state(location):
+        raise RefusedError(f"{wal} was written while it was copied. Nothing was changed; try again.")
+    _agreed[location] = state.wal_inode, found.lost_bytes
+    return kept
+
+
+def wals_folder() -> Path:
+    """Where copies of WALs are kept."""
+    return Path(platformdirs.user_state_dir(PROGRAM, appauthor=False)) / "wals"
+
+
+def _key(wal: Path) -> tuple[int, int, bytes]:
+    with wal.open("rb") as file:
+        found = os.fstat(file.fileno())
+        return found.st_dev, found.st_ino, file.read(32)
+
+
+def _copied(wal: Path, folder: Path) -> Path:
+    """A copy whose name has the time and the start of its hash."""
+    partial = PartialFile.create(folder, wal.name)
+    try:
+        digest = hashlib.sha256()
+        with wal.open("rb") as source, partial.path.open("wb") as target:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+                target.write(chunk)
+            target.flush()
+            os.fsync(target.fileno())
+        mark = digest.hexdigest()[:16]
+        for there in folder.glob(f"*.{mark}"):
+            return there
+        kept = folder / f"{wal.name}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}.{mark}"
+        partial.path.rename(kept)
+        sync_folder(folder)
+        return kept
+    finally:
+        partial.close()
+
+
+# -- other names of the file -------------------------------------------------------------------------------
+
+
+def _check_names(path: Path, location: Path) -> None:
+    """Refuse a hard link of a file that is, or may be, in use by another name: SQLite's WAL has the name's.
+
+    Raises:
+        RefusedError: it is so.
+    """
+    with suppress(OSError, ValueError):
+        found = location.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
+            return
+        others = _other_names(location, found)
+        used = next((one for one in others if _has_sidecar(one)), None)
+        elsewhere = open_under_other_names(location)
+        why = f"{used}-wal or -journal is there" if used else ""
+        if elsewhere:
+            why = f"{process_names(elsewhere)} has it open by another name"
+        elif not used and not _has_sidecar(location):
+            if processes_with_open(location):
+                why = f"{process_names(processes_with_open(location))} has it open, perhaps by another name"
+            elif len(others) + 1 < found.st_nlink:
+                why = "not all of them are in its folder, and a WAL may be beside another"
+        if why:
+            raise RefusedError(
+                f"{path} is one of {found.st_nlink} names (hard links) of the same file, and {why}: SQLite "
+                "would not see what is in that WAL, and would damage the file. Nothing was changed; give "
+                "the name that the host uses, or make a copy and change that.",
+                code="FILE_HAS_OTHER_NAMES",
+            )
+
+
+def _other_names(path: Path, found: os.stat_result) -> list[Path]:
+    """Those in the same folder."""
+    others = []
+    with os.scandir(path.parent) as entries:
+        for _, entry in zip(range(_MOST_NAMES), entries, strict=False):
+            if entry.name != path.name and entry.inode() == found.st_ino:
+                others.append(Path(entry.path))
+    return others
+
+
+def _has_sidecar(path: Path) -> bool:
+    return any(sidecar(path, suffix).exists() for suffix in ("-wal", "-journal"))
+
 
 #: Parameters of one statement at most; SQLite allows 32,766 since 3.32.
 CHUNK = 30_000
@@ -355,3 +657,61 @@ Fault = Callable[[str], None]
 
 def quiet(_: str) -> None:
     """A fault hook that does nothing."""
+
+
+# -- catalog --------------------------------------------------------------------------------------------
+# What the file's schema holds, as a commit needs it: tables, their columns, and what refers to what.
+
+#: References that the engine keeps without declaring them (docs/format.md, "Tables").
+UNDECLARED = (("focus_brief_sources", "summary_id", "summaries", "summary_id"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A column whose values name rows of another table."""
+
+    table: str
+    column: str
+    target: str
+    target_column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The schema of one file."""
+
+    schema: Schema
+    references: tuple[Reference, ...]
+
+    @property
+    def tables(self) -> Mapping[str, frozenset[str]]:
+        """Columns by table; search tables and their shadows have none."""
+        return self.schema.tables
+
+    def to(self, table: str) -> tuple[Reference, ...]:
+        """What refers to a table."""
+        return tuple(one for one in self.references if one.target == table)
+
+    def of(self, table: str) -> tuple[Reference, ...]:
+        """What a table refers to."""
+        return tuple(one for one in self.references if one.table == table)
+
+
+_REFERRING = """SELECT t.name, f."from", f."table", f."to" FROM sqlite_master AS t
+    CROSS JOIN pragma_foreign_key_list(t.name) AS f
+    WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'"""
+
+
+def read_catalog(writer: Writer) -> Catalog:
+    """Read the schema."""
+    schema = listed_schema(writer.tuples(LISTING))
+    declared = (
+        Reference(table, column, target, target_column or column)
+        for table, column, target, target_column in writer.tuples(_REFERRING)
+    )
+    held = (
+        one
+        for one in (*declared, *(Reference(*one) for one in UNDECLARED))
+        if schema.has(one.table, one.column) and schema.has(one.target, one.target_column)
+    )
+    return Catalog(schema, tuple(held))

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lcm_core.errors import CancelledError, DatabaseBusyError, DatabaseQueryError
-from lcm_core.store.connecting import error_name
+from lcm_core.base.errors import CancelledError, DatabaseBusyError, DatabaseQueryError
 from lcm_core.store.opening import (
     Access,
     FileState,
     Way,
     WayInChanged,
     choose_way,
+    error_name,
     file_state,
     private_copy,
     real_path,

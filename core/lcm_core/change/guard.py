@@ -12,11 +12,11 @@ import sqlite3
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from lcm_core.errors import DatabaseError, RefusedError
-from lcm_core.store.assemblies import TABLE as ASSEMBLIES
-from lcm_core.store.connecting import Rows, error_name
+from lcm_core.base.errors import DatabaseError, RefusedError
+from lcm_core.base.text import clip, safe_line
+from lcm_core.store.listing import TABLE as ASSEMBLIES
+from lcm_core.store.opening import Rows, error_name
 from lcm_core.store.schema import BASE, JOURNAL, Schema
-from lcm_core.text import clip, safe_line
 
 #: The tables of our own, as the first row makes them (docs/format.md, "Tables of ours").
 OWN_TABLES: Final = {

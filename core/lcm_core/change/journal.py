@@ -1,46 +1,530 @@
-"""The journal of a database: what was changed by lcm-tui, kept in the same file and the same transaction.
-
-Table ``lcm_tui_operations`` is made by the first commit and never by browsing. The engine does not mind it:
-no version stores a schema number, counts tables or looks at tables that it does not know by name
-(docs/format.md, "The file itself"); its migrations, its cleaners and its search go by names, and its backups
-copy all.
-
-A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and
-neighbours). So the large part is packed before the lock is taken, or lies in an export.
-"""
+"""Plans as JSON, for the journal and for machines: lossless for every value that SQLite can hold."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
 import json
+import os
+import re
 import secrets
 import sqlite3
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
-from lcm_core.change.codec import (
-    CodecError,
-    check_committed,
-    decode_edits,
-    decode_values,
-    encode_edits,
-    encode_values,
-    inflate,
-    unpack,
-)
+import platformdirs
+
+from lcm_core.base.errors import DatabaseError, NotFoundError, RefusedError
+from lcm_core.base.files import PROGRAM, make_private, sync_folder
+from lcm_core.base.records import Timestamp
+from lcm_core.base.text import clip, safe_line
 from lcm_core.change.connection import Writer
-from lcm_core.change.errors import Moved, StalePlanError
-from lcm_core.change.exports import Export, read_export
 from lcm_core.change.guard import OWN_TABLES
-from lcm_core.change.plan import Edit, RowCount, Values, substitute
-from lcm_core.errors import DatabaseError, NotFoundError, RefusedError
-from lcm_core.records import Timestamp
-from lcm_core.store.connecting import Row, Rows, SqlValue
-from lcm_core.store.schema import JOURNAL
-from lcm_core.store.typed import GREATEST, LEAST, number, text
-from lcm_core.text import clip, safe_line
+from lcm_core.change.plan import (
+    CONTEXT,
+    KEYS,
+    Cell,
+    Cells,
+    DiskFullError,
+    Edit,
+    Item,
+    Move,
+    Moved,
+    Owner,
+    RowChange,
+    RowCount,
+    Splice,
+    StalePlanError,
+    Symbol,
+    SymbolKind,
+    Values,
+    insertion,
+    renumbering,
+    substitute,
+    touched_rows,
+)
+from lcm_core.store.opening import Row, Rows, SqlValue
+from lcm_core.store.schema import GREATEST, JOURNAL, LEAST, number, text
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+#: Packed edits have so many bytes at most, and unpacked ones: the bytes may be anybody's, and a megabyte of
+#: them can stand for a gigabyte.
+PACKED_BYTES: Final = 1 << 30
+UNPACKED_BYTES: Final = 2 << 30
+
+
+class CodecError(ValueError):
+    """A text that is no plan of ours."""
+
+
+def encode_edits(edits: Iterable[Edit]) -> list[Json]:
+    """Edits as JSON values."""
+    return [_edit(edit) for edit in edits]
+
+
+def decode_edits(values: Json) -> tuple[Edit, ...]:
+    """JSON values as edits.
+
+    Raises:
+        CodecError: they are none.
+    """
+    try:
+        return tuple(_read_edit(_object(value)) for value in _array(values))
+    except KeyError as error:
+        raise CodecError(f"not a list of edits: there is no {error}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"not a list of edits: {error}") from error
+
+
+def encode_values(values: Mapping[str, SqlValue]) -> dict[str, Json]:
+    """Named values as JSON values."""
+    return {name: encode_cell(value) for name, value in values.items()}
+
+
+def decode_values(value: Json) -> dict[str, SqlValue]:
+    """JSON values as named values.
+
+    Raises:
+        CodecError: they are none.
+    """
+    try:
+        found = {name: _read_cell(cell) for name, cell in _object(value).items()}
+    except (TypeError, ValueError) as error:
+        raise CodecError(f"no values: {error}") from error
+    return {name: cell for name, cell in found.items() if not isinstance(cell, Symbol)}
+
+
+def pack(edits: Iterable[Edit]) -> bytes:
+    """Edits as compressed JSON."""
+    text = json.dumps(encode_edits(edits), ensure_ascii=True, separators=(",", ":"))
+    return zlib.compress(text.encode("ascii"), 6)
+
+
+def inflate(packed: object, most: int = UNPACKED_BYTES) -> bytes:
+    """What compressed bytes stand for.
+
+    Raises:
+        CodecError: they are none, are cut off, or stand for more than *most* bytes.
+    """
+    if not isinstance(packed, bytes):
+        raise CodecError("compressed bytes were expected")
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(packed, most)
+    except zlib.error as error:
+        raise CodecError(f"the compressed bytes are damaged: {error}") from error
+    if stream.unconsumed_tail:
+        raise CodecError(f"they stand for more than {most:,} bytes")
+    if not stream.eof:
+        raise CodecError("the compressed bytes are cut off")
+    return found
+
+
+def unpack(packed: object) -> tuple[Edit, ...]:
+    """The edits that `pack` was given.
+
+    Raises:
+        CodecError: the bytes are damaged.
+    """
+    try:
+        return decode_edits(json.loads(inflate(packed)))
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"the recorded edits cannot be read: {error}") from error
+
+
+def _edit(edit: Edit) -> Json:
+    """An edit under one of five names: journals, machines and earlier versions know it by them."""
+    if isinstance(edit, RowChange):
+        if edit.before is None:
+            return {"edit": "insert", "table": edit.table, "row": _cells(edit.row)}
+        sides: dict[str, Json] = {"table": edit.table, "key": _cells(edit.key), "before": _cells(edit.before)}
+        if edit.after is None:
+            return {"edit": "delete", **sides}
+        return {"edit": "update", **sides, "after": _cells(edit.after)}
+    owner = encode_cell(edit.conversation_id)
+    if edit.moves:
+        moves: list[Json] = [
+            {"item": _item(move.item), "old": move.old, "new": move.new} for move in edit.moves
+        ]
+        return {"edit": "renumber", "conversationId": owner, "moves": moves}
+    return {
+        "edit": "splice",
+        "conversationId": owner,
+        "after": _item(edit.after),
+        "before": _item(edit.before),
+        "removed": [_cells(row) for row in edit.removed],
+        "inserted": [_cells(row) for row in edit.inserted],
+        "shift": edit.shift,
+        "gap": list(edit.gap),
+        "copies": list(edit.copies),
+    }
+
+
+def _cells(cells: Cells) -> Json:
+    return dict(zip(cells.columns, map(encode_cell, cells.cells), strict=True))
+
+
+def encode_cell(value: Cell) -> Json:
+    """One value: text that is not valid Unicode and blobs are tagged and in base64."""
+    if isinstance(value, str):
+        try:
+            value.isascii() or value.encode("utf-8")
+        except UnicodeEncodeError:
+            raw = value.encode("utf-8", "surrogateescape")
+            return {"$text": base64.b64encode(raw).decode("ascii")}
+        return value
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, Symbol):
+        return {"$new": value.name, "of": value.kind.value}
+    if isinstance(value, bytes):
+        return {"$blob": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return {"$real": repr(value)}
+    return value
+
+
+def _item(item: Item | None) -> Json:
+    if item is None:
+        return None
+    return {
+        "type": item.item_type,
+        "ref": encode_cell(item.ref),
+        "occurrence": item.occurrence,
+        "copies": item.copies,
+    }
+
+
+def _read_edit(value: dict[str, Json]) -> Edit:
+    match value["edit"]:
+        case "insert":
+            return insertion(_text(value["table"]), _read_cells(value["row"]))
+        case "update" | "delete" as name:
+            return RowChange(
+                _text(value["table"]),
+                _read_cells(value["key"]),
+                _read_cells(value["before"]),
+                _read_cells(value["after"]) if name == "update" else None,
+            )
+        case "splice":
+            return Splice(
+                _owner(value["conversationId"]),
+                _read_item(value["after"]),
+                _read_item(value["before"]),
+                tuple(_read_cells(row) for row in _array(value["removed"])),
+                tuple(_read_cells(row) for row in _array(value["inserted"])),
+                _integer(value["shift"]),
+                _pair(value["gap"]),
+                _counts(value["copies"]),
+            )
+        case "renumber":
+            return renumbering(
+                _owner(value["conversationId"]),
+                (_read_move(_object(move)) for move in _array(value["moves"])),
+            )
+        case other:
+            raise CodecError(f"unknown edit {other!r}")
+
+
+def _read_move(value: dict[str, Json]) -> Move:
+    item = _read_item(value["item"])
+    if item is None:
+        raise CodecError("a move without an item")
+    return Move(item, _integer(value["old"]), _integer(value["new"]))
+
+
+def _read_cells(value: Json) -> Cells:
+    return Cells.of({_text(name): _read_cell(cell) for name, cell in _object(value).items()})
+
+
+def _read_cell(value: Json) -> Cell:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int):
+        _integer(int(value))
+        return value
+    if isinstance(value, dict):
+        if "$new" in value:
+            return Symbol(_text(value["$new"]), SymbolKind(str(value["of"])))
+        if "$blob" in value:
+            return base64.b64decode(str(value["$blob"]), validate=True)
+        if "$text" in value:
+            return base64.b64decode(str(value["$text"]), validate=True).decode("utf-8", "surrogateescape")
+        if "$real" in value:
+            return float(str(value["$real"]))
+        raise CodecError("unknown tag")
+    if isinstance(value, list):
+        raise CodecError("a list is no value of a column")
+    return value
+
+
+def _read_item(value: Json) -> Item | None:
+    if value is None:
+        return None
+    found = _object(value)
+    ref = _read_cell(found["ref"])
+    if not isinstance(ref, int | str | Symbol | None):
+        raise CodecError("an item stands for an id")
+    return Item(ref, _integer(found["occurrence"]), _integer(found["copies"]))
+
+
+def _owner(value: Json) -> Owner:
+    found = _read_cell(value)
+    if not isinstance(found, int | Symbol) or isinstance(found, bool):
+        raise CodecError("a conversation was expected")
+    return found
+
+
+def _pair(value: Json) -> tuple[int | None, int | None]:
+    first, second = (None if part is None else _integer(part) for part in _array(value))
+    return first, second
+
+
+def _counts(value: Json) -> tuple[int, int]:
+    first, second = (_integer(part) for part in _array(value))
+    return first, second
+
+
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise CodecError("an object was expected")
+    return value
+
+
+def _array(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise CodecError("a list was expected")
+    return value
+
+
+def _integer(value: Json) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CodecError("a number was expected")
+    if not LEAST <= value <= GREATEST:
+        raise CodecError("a number has more than 64 bits")
+    return value
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise CodecError("a text was expected")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError as error:
+        raise CodecError("a text is not valid Unicode") from error
+    return value
+
+
+# -- what only a commit can have made --------------------------------------------------------------------
+
+
+def check_committed(edits: Iterable[Edit]) -> None:
+    """Hold edits to what every commit of ours leaves: known places, whole keys, no symbols.
+
+    Raises:
+        CodecError: nothing of ours made one of them.
+    """
+    for edit in edits:
+        if any(row.has_symbols for _, _, row in touched_rows(edit)):
+            raise CodecError("a value is not known")
+        if isinstance(edit, Splice):
+            _check_splice(edit)
+        else:
+            _check_row(edit)
+
+
+def _check_row(edit: RowChange) -> None:
+    key = edit.key.as_dict()
+    if edit.table == CONTEXT:
+        raise CodecError("items of a context change by splices only")
+    if not key or not set(KEYS.get(edit.table, ())) <= set(key) or edit.key.has_symbols:
+        raise CodecError(f"a row of {edit.table} is named by {', '.join(key) or 'nothing'}")
+    if edit.before is None:
+        return
+    if any(name in edit.before and edit.before[name] != value for name, value in key.items()):
+        raise CodecError(f"a row of {edit.table} is named by a key that it does not have")
+    if edit.after is None and not set(key) <= set(edit.before.columns):
+        raise CodecError(f"a row of {edit.table} that goes is not whole")
+    if edit.after is not None and edit.after.columns != edit.before.columns:
+        raise CodecError(f"a row of {edit.table} changes, and not all of it is known")
+
+
+def _check_splice(edit: Splice) -> None:
+    owner = edit.conversation_id
+    items = [one for one in (edit.after, edit.before, *(move.item for move in edit.moves)) if one is not None]
+    if isinstance(owner, Symbol) or any(isinstance(item.ref, Symbol) for item in items):
+        raise CodecError("a value is not known")
+    if any(not 0 <= item.occurrence < max(item.copies, 1) for item in items) or min(edit.copies) < 0:
+        raise CodecError("an item of a context is counted wrongly")
+    for row in (*edit.removed, *edit.inserted):
+        if not _ITEM.issubset(row.columns):
+            raise CodecError("an item of a context has no ordinal or no id")
+        if type(row["ordinal"]) is not int or row["conversation_id"] != owner:
+            raise CodecError(f"an item is not in the context of conversation {owner}")
+
+
+_ITEM: Final = frozenset({"conversation_id", "ordinal", "message_id", "summary_id"})
+
+
+# -- exports --------------------------------------------------------------------------------------------
+# Files that hold the edits of operations too large for the journal (docs/hostile-files.md, "Exports").
+#
+# The journal lies in the database, which anybody may have written: what it names is opened only as a
+# file of ours. Of a recorded path the name alone is used, and only if we give such names; it is looked
+# for in our own folder, opened once without following a link or waiting for a writer, and has to be a
+# private file of this user, of bounded size, that holds what was recorded.
+
+#: Packed edits of more bytes are kept outside the database.
+LIMIT_BYTES = 8 * 1024 * 1024
+#: The same for a plan that is there to save space.
+APART_BYTES = 16 * 1024
+
+_NAME: Final = re.compile(r"op_[0-9a-f]{16}\.edits")
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file with packed edits."""
+
+    path: Path  #: as it was recorded
+    sha256: str
+
+
+def export_folder() -> Path:
+    """Where exports of this user are kept."""
+    return Path(platformdirs.user_data_dir(PROGRAM, appauthor=False)) / "operations"
+
+
+def write_export(operation_id: str, packed: bytes) -> Export:
+    """Write packed edits to a file of their own that only this user can read, and make it last.
+
+    Raises:
+        DiskFullError: the folder cannot be written.
+        RefusedError: they are more than could be read again.
+    """
+    if len(packed) > PACKED_BYTES:
+        raise RefusedError(
+            f"Undoing this needs {len(packed):,} bytes, more than {PACKED_BYTES:,}. Change less "
+            "at a time; nothing was changed."
+        )
+    path = export_folder() / f"{operation_id}.edits"
+    try:
+        make_private(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except OSError as error:
+        remove_export(path)
+        raise DiskFullError(
+            "This change is too large for the journal, and what undoing it needs cannot be written to "
+            f"{path} ({error.strerror}). Nothing was changed; make room there and try again.",
+            code="EXPORT_FAILED",
+        ) from error
+    return Export(path, hashlib.sha256(packed).hexdigest())
+
+
+def read_export(export: Export) -> bytes:
+    """The packed edits.
+
+    Raises:
+        RefusedError: the file is gone, unreadable, not private, too large, or not what was written.
+    """
+    folder, name = export_folder(), export.path.name
+    if not _NAME.fullmatch(name):
+        raise RefusedError(
+            f"The data for undoing this is recorded to be in {str(export.path)!r}, which is not a file "
+            "written by lcm-tui. It is not opened, and nothing was changed."
+        )
+    try:
+        packed = _read_private(folder, name)
+    except OSError as error:
+        raise RefusedError(
+            f"What undoing this needs was kept in {folder / name}, which cannot be read ({error.strerror}). "
+            "Put the file back; nothing was changed."
+        ) from error
+    if hashlib.sha256(packed).hexdigest() != export.sha256:
+        raise RefusedError(
+            f"What undoing this needs was kept in {folder / name}, which is not as it was written. "
+            "Restore the file from a backup; nothing was changed."
+        )
+    return packed
+
+
+def remove_export(path: Path) -> None:
+    """Remove an export that nothing needs any more; of the recorded path only the name counts."""
+    if not _NAME.fullmatch(path.name):
+        return
+    with contextlib.suppress(OSError), _opened(export_folder()) as folder:
+        os.unlink(path.name, dir_fd=folder)
+
+
+def _read_private(folder: Path, name: str) -> bytes:
+    """A whole file of *folder*, which nobody can exchange between the look at it and the reading.
+
+    Raises:
+        RefusedError: it is no private file of this user, or too large.
+        OSError: it cannot be opened, a symbolic link for example.
+    """
+    with _opened(folder) as parent:
+        descriptor = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=parent
+        )
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if problem := _no_export(found):
+            raise RefusedError(
+                f"What undoing this needs was kept in {folder / name}, which {problem}. Put the file back "
+                "as it was written, for this user only (chmod 600); nothing was changed."
+            )
+        pieces, left = [], found.st_size
+        while left > 0 and (piece := file.read(min(_CHUNK, left))):
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+
+def _no_export(found: os.stat_result) -> str:
+    """Why a file cannot be an export of ours; empty when it can."""
+    if not stat.S_ISREG(found.st_mode):
+        return "is not a regular file"
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        return "others could have written or read"
+    if found.st_size > PACKED_BYTES:
+        return f"has {found.st_size:,} bytes, more than the {PACKED_BYTES:,} that are ever written"
+    return ""
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# -- journal --------------------------------------------------------------------------------------------
+# The journal of a database: what was changed by lcm-tui, kept in the same file and the same transaction.
+#
+# Table ``lcm_tui_operations`` is made by the first commit and never by browsing. The engine does not
+# mind it: no version stores a schema number, counts tables or looks at tables that it does not know by
+# name (docs/format.md, "The file itself"); its migrations, its cleaners and its search go by names, and
+# its backups copy all.
+#
+# A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and
+# neighbours). So the large part is packed before the lock is taken, or lies in an export.
 
 TABLE = JOURNAL
 #: Operations that `operations` gives at a time.
@@ -66,7 +550,7 @@ class Operation:
     batch: str | None
     rows: tuple[RowCount, ...]
     tokens: int  #: by how much the stored estimates of the contexts it changed grew
-    removed: frozenset[str]  #: keys of the findings that it removed (`lcm_core.change.breaks`)
+    removed: frozenset[str]  #: keys of the findings that it removed (`lcm_core.change.plan`)
     tool_version: str
     created_at: Timestamp
     undoes: str | None
@@ -268,7 +752,7 @@ def _operation(row: Row) -> Operation:
         text(row["title"]) or "",
         owner if isinstance(owner, int) else None,
         text(row["batch"]),
-        _counts(row["row_counts"]),
+        _journal_counts(row["row_counts"]),
         number(row["tokens"]) or 0,
         _keys(row["removed_findings"]),
         text(row["tool_version"]) or "",
@@ -279,7 +763,7 @@ def _operation(row: Row) -> Operation:
     )
 
 
-def _counts(stored: object) -> tuple[RowCount, ...]:
+def _journal_counts(stored: object) -> tuple[RowCount, ...]:
     """Rows per table; none when the text is damaged."""
     try:
         return tuple(

@@ -18,12 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.catalog import read_catalog
-from lcm_core.change.connection import Writer, open_writer
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.javascript import JsonObject, js_json
+from lcm_core.base.jsonl import BadLineError, decode_object, string
+from lcm_core.base.records import Edge, SummaryId
+from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop
 from lcm_core.change.guard import check_tables
 from lcm_core.change.reindex import fill_search_table, paged
-from lcm_core.change.schema_new import (
+from lcm_core.change.schema import (
     INDEXES,
     MIGRATION_STEPS,
     OBSOLETE_INDEXES,
@@ -33,17 +37,12 @@ from lcm_core.change.schema_new import (
     Table,
     add_search_tables,
 )
-from lcm_core.dag.graph import PlainNode, SummaryGraph
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import RefusedError
-from lcm_core.ingest.identity import identity_of
-from lcm_core.ingest.jsonl import BadLineError, decode_object, string
-from lcm_core.javascript import JsonObject, js_json
-from lcm_core.records import Edge, SummaryId
-from lcm_core.store.connecting import Row, Rows
+from lcm_core.engine.graph import PlainNode, SummaryGraph
+from lcm_core.engine.identity import identity_of
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import Row, Rows
 from lcm_core.store.schema import Schema
-from lcm_core.times import iso_z, parse_utc
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
-from lcm_core.store.connecting import SqlValue
-from lcm_core.wording import counted
+from lcm_core.base.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError, RefusedError
+from lcm_core.base.text import clip, counted, safe_line
+from lcm_core.store.opening import SqlValue
 
 #: Its rows change by `Splice`.
 CONTEXT: Final = "context_items"
@@ -245,7 +246,7 @@ class Plan:
     batch: str | None = None  #: plans that belong together
     undoes: str | None = None  #: the operation that this plan takes back
     #: keys of local findings that it may leave behind: what an undo brings back, or what an operation means
-    #: to do (`lcm_core.change.breaks`)
+    #: to do (`lcm_core.change.plan`)
     allows: frozenset[str] = field(default_factory=frozenset, repr=False)
     select: str | int | None = None  #: the summary or message that a screen selects afterwards
     keeping: Keeping = Keeping.JOURNAL
@@ -466,3 +467,215 @@ def ref_of(row: Cells) -> Ref:
     if found is None:
         found = row["message_id"]
     return found if isinstance(found, int | str | Symbol) else None
+
+
+# -- breaks ---------------------------------------------------------------------------------------------
+# The keys of local findings: what a change would break, and what an operation removed.
+#
+# A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check
+# is one of docs/engine/doctor.md. Keys are stable: the journal keeps those that an operation removed, so
+# that an undo may bring exactly those back.
+
+#: Checks of references, by the column that refers.
+_REFERENCES: Final[Mapping[tuple[str, str], str]] = {
+    ("context_items", "message_id"): "A1",
+    ("context_items", "summary_id"): "A2",
+    ("summary_messages", "message_id"): "B3",
+    ("summary_messages", "summary_id"): "B4",
+    ("summary_parents", "summary_id"): "B4",
+    ("summary_parents", "parent_summary_id"): "B4",
+    ("message_parts", "message_id"): "E13",
+    ("focus_brief_sources", "summary_id"): "G11",
+}
+
+
+#: What a key says where the same check finds different things, by check and kind.
+_OF_KIND: Final[Mapping[tuple[str, str], str]] = {
+    ("G11", "briefs"): "another focus brief of conversation {conversation} is active",
+}
+
+
+def context_key(check: str, conversation_id: int, ref: Ref) -> str:
+    """Something wrong with an item of a context."""
+    return f"{check}:{conversation_id}:{'summary' if isinstance(ref, str) else 'message'}:{ref}"
+
+
+def summary_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
+    """Something wrong with a summary."""
+    return f"{check}:{conversation_id!s}:summary:{ref!s}"
+
+
+def message_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
+    """Something wrong with a message; *ref* may be the name of a symbol, until it has its id."""
+    return f"{check}:{conversation_id!s}:message:{ref!s}"
+
+
+def briefs_key(conversation_id: SqlValue) -> str:
+    """Several focus briefs of a conversation are active."""
+    return f"G11:{conversation_id!s}:briefs:active"
+
+
+def resolved(key: str, values: Mapping[str, SqlValue]) -> str:
+    """A key with the id of a message that was planned by the name of its symbol."""
+    place, kind, name = key.partition(":message:")
+    return f"{place}{kind}{values[name]!s}" if name in values else key
+
+
+def line_key(check: str, conversation_id: SqlValue, kind: str, consumer: SqlValue, source: SqlValue) -> str:
+    """Something wrong with an ``edge`` between summaries or a ``link`` to a message."""
+    return f"{check}:{conversation_id!s}:{kind}:{consumer!s}/{source!s}"
+
+
+def reference_key(table: str, column: str, value: SqlValue, conversation_id: int | None = None) -> str:
+    """A reference without a target; *conversation_id* of a context item."""
+    check = _REFERENCES.get((table, column), "FK")
+    if conversation_id is not None:
+        return f"{check}:{conversation_id}:{'message' if column == 'message_id' else 'summary'}:{value!s}"
+    return f"{check}:-:{table}.{column}:{value!s}"
+
+
+def sentence_of(key: str) -> str:
+    """What a key says, as part of a sentence; the check's id follows it."""
+    check, _, rest = key.partition(":")
+    conversation, _, rest = rest.partition(":")
+    kind, _, ref = rest.partition(":")
+    from lcm_core.checks.running import CHECKS
+
+    known = CHECKS[check].broken if check in CHECKS else ""
+    pattern = _OF_KIND.get((check, kind)) or known or "{kind} refers to {ref}, which is missing"
+    return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"
+
+
+# -- errors ---------------------------------------------------------------------------------------------
+# Why a change was not made: one sentence for people, and what a caller can act on.
+#
+# Nothing was written when any of these is raised.
+
+#: Cells of a value in a message.
+WIDTH = 60
+#: Of many reasons this many are said in one sentence; all of them are in the exception.
+SAID = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Something that is not what it was when the plan was made."""
+
+    what: str  #: a row and perhaps a column: ``summaries sum_0123: content``
+    expected: str
+    found: str
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.what} was {self.expected}, now {self.found}"
+
+
+class StalePlanError(LcmError):
+    """The database moved on since the plan was made: plan again."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STALE
+    default_code: ClassVar[str] = "STALE_PLAN"
+
+    def __init__(self, moved: Iterable[Moved]) -> None:
+        self.moved = tuple(moved)
+        super().__init__(
+            f"The database has changed since this was planned: {listed(one.text for one in self.moved)}. "
+            "Nothing was changed; preview the change again.",
+            details={"moved": len(self.moved)},
+        )
+
+
+class BusyError(DatabaseBusyError):
+    """Another process held the lock for longer than we wait."""
+
+    def __init__(self, path: object, waited: float) -> None:
+        self.waited = waited  #: seconds
+        super().__init__(
+            f"{path} was locked by another process during the whole wait of {waited:.1f} s. Nothing "
+            "was changed; wait until it has finished, or stop it, and try again.",
+            details={"waitedSeconds": round(waited, 3)},
+        )
+
+
+class ReadOnlyError(DatabaseError):
+    """The file or its folder cannot be written."""
+
+    default_code: ClassVar[str] = "DATABASE_READ_ONLY"
+
+
+class DiskFullError(DatabaseError):
+    """There is no room for the change."""
+
+    default_code: ClassVar[str] = "DISK_FULL"
+
+
+class ReplacedError(DatabaseError):
+    """Another file lies at the path than the one that was planned on."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STALE
+    default_code: ClassVar[str] = "DATABASE_REPLACED"
+
+
+class WouldBreakError(RefusedError):
+    """The change would leave an error that was not there."""
+
+    default_code: ClassVar[str] = "WOULD_BREAK"
+
+    def __init__(self, findings: Iterable[str]) -> None:
+        self.findings = frozenset(findings)  #: keys, as `lcm_core.change.plan` makes them
+        reasons = listed(sentence_of(key) for key in sorted(self.findings))
+        super().__init__(
+            f"Refused because the change would break the database: {reasons}. Nothing was changed.",
+            details={"findings": len(self.findings)},
+        )
+
+
+def listed(reasons: Iterable[str]) -> str:
+    """Some reasons as part of a sentence, the first few of them."""
+    found = [clip(safe_line(reason), WIDTH * 4) for reason in reasons]
+    more = len(found) - SAID
+    return "; ".join(found[:SAID]) + (f"; and {more:,} more" if more > 0 else "")
+
+
+# -- what moved between a plan and its commit -----------------------------------------------------------
+
+
+def differences(name: Callable[[], str], before: Cells, now: Cells) -> Iterable[Moved]:
+    """The columns that do not hold what was recorded: by value and by type, as ``IS`` and ``typeof`` tell.
+
+    *name* says what they are columns of; mostly nobody has to know.
+    """
+    held = now.as_dict()
+    for column, expected in zip(before.columns, before.cells, strict=True):
+        if column not in held:
+            yield Moved(f"{name()}: column {column}", "there", "gone")
+        elif (found := held[column]) != expected or type(found) is not type(expected):
+            yield Moved(f"{name()}: {column}", _shown(expected), _shown(found))
+
+
+def _shown(value: Cell) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if isinstance(value, str) and len(value) > WIDTH:
+        return (
+            f"a text of {len(value):,} characters beginning with {clip(safe_line(value[:WIDTH]), WIDTH // 2)}"
+        )
+    return safe_line(value) if isinstance(value, str) else str(value)
+
+
+def row_name(table: str, key: Cells) -> str:
+    """A row by its table and key."""
+    return f"{table} {' '.join(_shown(value) for _, value in key.values)}"
+
+
+def item_name(ref: Ref) -> str:
+    """What a context item refers to."""
+    return f"{Item(ref).item_type} {ref.name if isinstance(ref, Symbol) else ref}"
+
+
+def context_name(owner: Owner) -> str:
+    """The context of a conversation, which may be one that the plan makes."""
+    return f"the context of conversation {owner.name if isinstance(owner, Symbol) else owner}"

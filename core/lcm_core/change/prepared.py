@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from lcm_core.base.errors import LcmError
+from lcm_core.base.times import parse_utc
 from lcm_core.change.journal import SEVERAL, edits_of, touching, undone_now
-from lcm_core.change.place import Listing
+from lcm_core.change.place import ContextChange, Listing
 from lcm_core.change.plan import Edit, Owner, Ref, RowChange, Splice
-from lcm_core.change.verify import ContextChange
-from lcm_core.errors import LcmError
-from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import ActiveBatch, active_batches
-from lcm_core.times import parse_utc
 
 #: Operations after the plan of a batch that are looked at, the newest first.
 MOST_OPERATIONS: Final = 200

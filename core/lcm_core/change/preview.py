@@ -5,42 +5,282 @@ Reading only, and no lock: what is previewed is what is committed, verified by t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
+from typing import Final
 
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import safe_line
 from lcm_core.change.apply import statements_of, with_new_ids
-from lcm_core.change.codec import Json, encode_edits
-from lcm_core.change.errors import StalePlanError
+from lcm_core.change.connection import check_writable
 from lcm_core.change.guard import check_tables, check_whole
-from lcm_core.change.known_schema import check_unknown
-from lcm_core.change.lock_time import lock_seconds, lock_warning
-from lcm_core.change.place import Listing
+from lcm_core.change.journal import Json, encode_edits
+from lcm_core.change.place import Listing, Step, Verified, verify
 from lcm_core.change.plan import (
+    CONTEXT,
     KEYS,
+    Cell,
     Cells,
+    Edit,
     Item,
+    Moved,
+    Owner,
     Plan,
     Ref,
     RowChange,
     RowCount,
+    Splice,
+    StalePlanError,
     Symbol,
+    SymbolKind,
     Values,
+    listed,
+    map_symbols,
     ref_of,
     row_counts,
+    substitute,
+    title_of_several,
 )
 from lcm_core.change.prepared import given_up
-from lcm_core.change.search_index import written_tables
-from lcm_core.change.sql_text import script_of
-from lcm_core.change.verify import Step, Verified, verify
-from lcm_core.context_view import Group, groups_of
-from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId
-from lcm_core.store.connecting import Rows
+from lcm_core.change.schema import check_unknown
+from lcm_core.change.search_index import (
+    MESSAGES,
+    SUMMARIES,
+    indexed_text,
+    search_entries,
+    summary_text,
+    written_tables,
+)
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.context import Weight, weights_by_id
-from lcm_core.store.database import Reader
+from lcm_core.store.context_view import Group, groups_of
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Rows, quoted
 from lcm_core.store.schema import Schema
-from lcm_core.text import safe_line
+
+# -- lock time ------------------------------------------------------------------------------------------
+# How long a host waits for the lock while a plan is written: an estimate from rows and bytes.
+#
+# The rates are a rule, so that the same plan says the same on every machine: what plain sqlite3 took for
+# rows of the engine's tables on one small server (``python -m benchmarks.lock`` prints estimate and
+# measurement). A disk that is slow in making a commit last is not in it.
+
+#: From so many seconds on a preview says it.
+WORTH_SAYING: Final = 0.1
+
+_ROW: Final = 10e-6  #: s for a row that comes, with its indexes
+#: The same where it is less: texts that come in order, links, and items of a context.
+_COMES: Final = {
+    "messages": 7e-6,
+    "summaries": 7e-6,
+    "summary_messages": 2e-6,
+    "summary_parents": 2.5e-6,
+    "context_items": 4e-6,
+}
+_GOES: Final = 4e-6  #: s for a row that goes, 2.5 where it is a link
+_CHANGES: Final = 6e-6  #: s for a row that changes
+_ORDINAL: Final = 2.5e-6  #: s for a context item that only changes its ordinal
+_BYTE: Final = 5e-9  #: s for a byte of such rows
+_SEARCH_ROW: Final = 5e-6  #: s for a row of a search table
+_WORDS: Final = 30e-9  #: s for a character of text by words
+_TRIGRAMS: Final = 100e-9  #: s for a character of text by three letters each
+_FOREIGN: Final = 10  #: times that for one that is no ASCII: of ideographs hardly three are met again
+_UNINDEXED: Final = 4  #: times as long until a text is out of a search table as until it is in it
+
+#: What is indexed of a table, by search table: s for a character.
+_SEARCH: Final = {
+    "messages": (("messages_fts", _WORDS),),
+    "summaries": (("summaries_fts", _WORDS), ("summaries_fts_cjk", _TRIGRAMS)),
+}
+
+
+def lock_seconds(steps: Iterable[Step], schema: Schema) -> float:
+    """Seconds, about, for which the lock is held while some steps are written."""
+    seconds = 0.0
+    shifted: dict[Owner, int] = {}  # ordinals of a context are written once, however many splices there are
+    for step in steps:
+        seconds += sum(_parts(step, schema))
+        if isinstance(step.edit, Splice):
+            owner = step.edit.conversation_id
+            shifted[owner] = max(shifted.get(owner, 0), len(step.shifts))
+    return seconds + _ORDINAL * sum(shifted.values())
+
+
+def lock_warning(seconds: float) -> str | None:
+    """What a preview says of it; None where nobody would notice."""
+    if seconds < WORTH_SAYING:
+        return None
+    return f"The host will wait about {seconds:,.{1 if seconds < 10 else 0}f} s while this is written"
+
+
+def row_seconds(table: str, row: Cells, schema: Schema) -> float:
+    """Seconds, about, for one row that comes, with its rows of the search tables."""
+    return _COMES.get(table, _ROW) + _bytes(row) + sum(_search(table, row, schema))
+
+
+def _parts(step: Step, schema: Schema) -> Iterator[float]:
+    edit = step.edit
+    if isinstance(edit, Splice):
+        yield from (_COMES["context_items"] for _ in (*edit.removed, *edit.inserted))
+        return
+    if edit.before is None:
+        yield row_seconds(edit.table, edit.row, schema)
+        return
+    if edit.after is None:
+        yield min(_GOES, _COMES.get(edit.table, _GOES))
+    else:
+        yield _CHANGES + _bytes(edit.after)
+        if "content" in edit.after:
+            yield from _search(edit.table, edit.after, schema)
+    if "content" in edit.before:
+        yield from (_UNINDEXED * one for one in _search(edit.table, edit.before, schema))
+
+
+def _bytes(row: Cells) -> float:
+    return _BYTE * sum(len(cell) for cell in row.cells if isinstance(cell, str | bytes))
+
+
+def _search(table: str, row: Cells, schema: Schema) -> Iterator[float]:
+    text = row.get("content")
+    length = 0
+    if isinstance(text, str):
+        ascii_only = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+        length = ascii_only + _FOREIGN * (len(text) - ascii_only)
+    yield from (_SEARCH_ROW + rate * length for name, rate in _SEARCH.get(table, ()) if schema.has(name))
+
+
+# -- sql text -------------------------------------------------------------------------------------------
+# The SQL that a verified plan stands for: statements that leave the same rows as a commit does.
+#
+# `script_of` is a whole script (docs/changes.md, "As SQL"): one transaction, search tables too, no
+# parameter left open. It fits the file as it is now; it checks no structure, and leaves nothing in the
+# history.
+
+
+def script_of(steps: Sequence[Step], values: Values, schema: Schema) -> Iterator[str]:
+    """Statements that a shell of SQLite runs; *values* of all symbols as things are now."""
+    resolved = [replace(step, edit=substitute(step.edit, values)) for step in steps]
+    yield "PRAGMA foreign_keys = OFF;"
+    yield "BEGIN IMMEDIATE;"
+    yield from sql_of(resolved)
+    yield from _sql_text_search([step.edit for step in resolved], schema)
+    yield "COMMIT;"
+
+
+def _sql_text_search(edits: Iterable[Edit], schema: Schema) -> Iterator[str]:
+    """What the search tables have to follow: of a message by its id, of a summary in one scan a table."""
+    entries = search_entries(edits)
+    if schema.has(MESSAGES):
+        gone = {**entries.gone, **dict.fromkeys(entries.come)}
+        yield from (f"DELETE FROM {MESSAGES} WHERE rowid = {literal(one)};" for one in gone)
+        rules = engine_rules(schema).search
+        for message_id, content in entries.come.items():
+            text = indexed_text(content, rules)
+            if text is not None:
+                values = f"{literal(message_id)}, {literal(text)}"
+                yield f"INSERT INTO {MESSAGES} (rowid, content) VALUES ({values});"
+    summaries = ", ".join(map(literal, {**entries.gone_summaries, **dict.fromkeys(entries.come_summaries)}))
+    for table in (name for name in SUMMARIES if summaries and schema.has(name)):
+        yield f"DELETE FROM {table} WHERE summary_id IN ({summaries});"
+        for summary_id, content in entries.come_summaries.items():
+            values = f"{literal(summary_id)}, {literal(summary_text(content))}"
+            yield f"INSERT INTO {table} (summary_id, content) VALUES ({values});"
+
+
+def sql_of(steps: Iterable[Step]) -> Iterator[str]:
+    """The rows' statements alone; what nobody knows yet is a parameter such as ``:new_1``.
+
+    Text that a script cannot hold (not valid UTF-8, with a NUL), or that a terminal would obey, stands as the
+    bytes it is made of.
+    """
+    for step in steps:
+        edit = step.edit
+        if isinstance(edit, Splice):
+            yield from _splice(edit, step)
+        elif edit.before is None:
+            yield _insert(edit.table, edit.row)
+        elif edit.after is None:
+            yield f"DELETE FROM {quoted(edit.table)} WHERE {_where(edit.key)};"
+        else:
+            columns = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in edit.after.values)
+            yield f"UPDATE {quoted(edit.table)} SET {columns} WHERE {_where(edit.key, edit.before)};"
+
+
+def _splice(edit: Splice, step: Step) -> Iterator[str]:
+    for row in edit.removed:
+        key = Cells.of({"conversation_id": edit.conversation_id, "ordinal": row["ordinal"]})
+        ref = row.without("ordinal", "conversation_id", "created_at", "item_type")
+        yield f"DELETE FROM {CONTEXT} WHERE {_where(key, ref)};"
+    for old, new in step.shifts:
+        yield (
+            f"UPDATE {CONTEXT} SET ordinal = {new} "
+            f"WHERE conversation_id = {literal(edit.conversation_id)} AND ordinal = {old};"
+        )
+    for row in edit.inserted:
+        yield _insert(CONTEXT, row)
+
+
+def _insert(table: str, row: Cells) -> str:
+    own = _GIVEN_IDS.get(table, "")
+    new = row.get(own)
+    if isinstance(new, Symbol) and new.kind is SymbolKind.ID:
+        return f"{_insertion(table, row.without(own))} -- its id is {_parameter(new.name)}"
+    return _insertion(table, row)
+
+
+#: Columns that the database itself fills where a plan leaves them open.
+_GIVEN_IDS: Final = {"messages": "message_id", "conversations": "conversation_id"}
+
+
+def _insertion(table: str, row: Cells) -> str:
+    return f"{_beginning(table, row.columns)}{', '.join(map(literal, row.cells))});"
+
+
+@lru_cache(maxsize=128)
+def _beginning(table: str, columns: tuple[str, ...]) -> str:
+    return f"INSERT INTO {quoted(table)} ({', '.join(map(quoted, columns))}) VALUES ("
+
+
+def _where(*cells: Cells) -> str:
+    return " AND ".join(
+        f"{quoted(name)} IS {literal(value)}" for each in cells for name, value in each.values
+    )
+
+
+def literal(value: Cell) -> str:
+    """A value in SQL."""
+    match value:
+        case str():
+            if _UNPRINTABLE.search(value):
+                return f"CAST(x'{value.encode('utf-8', 'surrogateescape').hex()}' AS TEXT)"
+            return "'" + value.replace("'", "''") + "'"
+        case None:
+            return "NULL"
+        case Symbol():
+            return _parameter(value.name)
+        case bytes():
+            return f"x'{value.hex()}'"
+        case float():
+            return {float("inf"): "9e999", float("-inf"): "-9e999"}.get(value, repr(value))
+        case int():
+            return str(value)
+
+
+#: Controls but tab and newline, characters that turn, hide or join what is around them, and what stands for
+#: a byte that is no UTF-8.
+_UNPRINTABLE: Final = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+
+
+def _parameter(name: str) -> str:
+    return ":" + "".join(letter if letter.isalnum() else "_" for letter in name)
+
 
 STOP_THE_HOST = (
     "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
@@ -344,3 +584,137 @@ def _number(owner: int | Symbol) -> int | str:
 
 def _plain(value: object) -> str:
     return value.name if isinstance(value, Symbol) else str(value)
+
+
+# -- planning -------------------------------------------------------------------------------------------
+# Planning for somebody who looks at it: a plan that is checked again and again, and anew when it is
+# stale.
+#
+# One plan or a batch of them. A batch is previewed as one plan, which is exact, since edits see what
+# edits before them do; it is committed plan by plan.
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Plans that belong together, and whether the planner makes others once these were committed."""
+
+    plans: tuple[Plan, ...]
+    more: bool = False
+
+
+#: Reads what an operation needs and returns its plan, or the plans of a batch.
+Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan] | Batch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What would be done, against the database as it was when this was made."""
+
+    plans: tuple[Plan, ...]
+    preview: Preview  #: of all of them
+    moved: tuple[Moved, ...] = ()  #: why it had to be planned anew; empty when it had not
+    more: bool = False  #: the rest is planned when these were committed
+
+
+async def plan_for(
+    reader: Reader, planner: Planner, held: Planned | None = None, moved: tuple[Moved, ...] = ()
+) -> Planned:
+    """Check the plans that are *held* against the database; plan when there are none or they are stale.
+
+    *moved* is why the ones before were given up.
+
+    Raises:
+        LcmError: the operation is refused.
+    """
+    if held is not None:
+        try:
+            return replace(held, preview=await preview_plan(reader, as_one_plan(held.plans)))
+        except StalePlanError as error:
+            moved = error.moved
+    batch = await batch_of(reader, planner)
+    if not batch.plans:
+        raise RefusedError("There is nothing to change.")
+    return Planned(batch.plans, await first_preview(reader, batch.plans), moved, batch.more)
+
+
+async def rehearse(database: Database, planner: Callable[[Reader], Awaitable[Plan]]) -> None:
+    """Refuse what would be refused when a plan like this one is committed: before its text is paid for.
+
+    Raises:
+        DatabaseMissingError, ReadOnlyError: the file cannot be written.
+        StalePlanError, RefusedError: as the preview of the plan.
+    """
+    await asyncio.to_thread(check_writable, database.path)
+
+    async def look(reader: Reader) -> None:
+        await preview_plan(reader, await planner(reader))
+
+    await database.read(look)
+
+
+async def batch_of(reader: Reader, planner: Planner) -> Batch:
+    """What a planner makes, whatever it returns.
+
+    Raises:
+        LcmError: the operation is refused, or the file lacks tables without which nothing is changed.
+    """
+    check_whole(reader.schema)
+    made = await planner(reader)
+    if isinstance(made, Batch):
+        return made
+    return Batch((made,) if isinstance(made, Plan) else tuple(made))
+
+
+async def first_preview(reader: Reader, plans: Sequence[Plan]) -> Preview:
+    """The preview of plans that were made within the same transaction of *reader*.
+
+    Raises:
+        RefusedError: they do not fit what is stored.
+    """
+    try:
+        return await preview_plan(reader, as_one_plan(plans))
+    except StalePlanError as error:
+        # Nothing moved, for both were read in one transaction: what is stored is not what it is taken for.
+        raise RefusedError(
+            "The contents of the database prevent this change: "
+            f"{listed(one.text for one in error.moved)}. Nothing was changed; "
+            "`lcm-tui doctor` checks the database."
+        ) from error
+
+
+def as_one_plan(plans: Sequence[Plan]) -> Plan:
+    """Several plans as one, in their order; one is itself."""
+    first = plans[0]
+    if len(plans) == 1:
+        return first
+    conversations = {plan.conversation_id for plan in plans}
+    rows = row_counts(edit for plan in plans for edit in plan.edits)
+    return Plan(
+        kind=first.kind,
+        title=title_of_several(first.kind, len(plans), conversations, rows),
+        conversation_id=first.conversation_id if len(conversations) == 1 else None,
+        edits=tuple(edit for number, plan in enumerate(plans) for edit in _renamed(plan.edits, number)),
+        warnings=tuple(dict.fromkeys(warning for plan in plans for warning in plan.warnings)),
+        batch=first.batch,
+        allows=frozenset(key for plan in plans for key in plan.allows),
+        select=first.select,
+        parts=tuple(len(plan.edits) for plan in plans),
+    )
+
+
+def titles_of(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """What several plans do. The pieces of one deletion are one line, without the counts of the first."""
+    if len(plans) == 1:
+        return (plans[0].title,)
+    found = (plan.title.rpartition(": ")[0] if plan.whole else plan.title for plan in plans)
+    return tuple(dict.fromkeys(found))
+
+
+# -- symbols are unique within a plan ----------------------------------------------------------------------
+
+
+def _renamed(edits: Iterable[Edit], number: int) -> Iterable[Edit]:
+    """The edits with symbols that no other plan of the batch has."""
+    return (
+        map_symbols(edit, lambda symbol: Symbol(f"{number}.{symbol.name}", symbol.kind)) for edit in edits
+    )

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lcm_core.change.catalog import read_catalog
-from lcm_core.change.connection import Writer, open_writer
+from lcm_core.base.errors import CancelledError, RefusedError
+from lcm_core.base.text import BLANKS
+from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.guard import check_tables
+from lcm_core.change.preview import literal
 from lcm_core.change.search_index import MESSAGES, SUMMARIES, indexed_text, is_fatal
-from lcm_core.change.sql_text import literal
-from lcm_core.engine_rules import SearchRules, engine_rules
-from lcm_core.errors import CancelledError, RefusedError
-from lcm_core.javascript import BLANKS
-from lcm_core.store.connecting import Row, Rows, SqlValue, quoted
+from lcm_core.engine.rules import SearchRules, engine_rules
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import connect_memory
+from lcm_core.store.opening import Row, Rows, SqlValue, connect_memory, quoted
 from lcm_core.store.rows import KeyRange, range_end_sql
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import is_stale

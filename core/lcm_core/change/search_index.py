@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from lcm_core.base.javascript import trimmed
+from lcm_core.base.text import BLANKS
 from lcm_core.change.apply import Write, writes_alike
-from lcm_core.change.catalog import Catalog
-from lcm_core.change.connection import Writer
+from lcm_core.change.connection import Catalog, Writer
 from lcm_core.change.plan import CONTEXT, Cell, Edit, Splice, value_of
-from lcm_core.engine_rules import SearchRules, engine_rules
-from lcm_core.javascript import BLANKS, trimmed
-from lcm_core.store.assemblies import TABLE as ASSEMBLIES
-from lcm_core.store.connecting import Row, SqlValue, error_name
+from lcm_core.engine.rules import SearchRules, engine_rules
+from lcm_core.store.listing import TABLE as ASSEMBLIES
+from lcm_core.store.opening import Row, SqlValue, error_name
 from lcm_core.store.schema import JOURNAL, Schema
 
 MESSAGES: Final = "messages_fts"

@@ -12,15 +12,14 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
 
-from lcm_core.assemble.assembler import AssemblySettings
-from lcm_core.assemble.message import Origin, OriginKind
-from lcm_core.assemble.result import Assembled, AssemblyStep
+from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.times import iso_z
 from lcm_core.change.connection import Writer, open_writer
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import Edit, deletions
-from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.assemblies import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
-from lcm_core.times import iso_z
+from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
+from lcm_core.engine.messages import Origin, OriginKind
+from lcm_core.store.listing import TABLE, Snapshot, SnapshotItem, packed_account, packed_items
 
 #: Snapshots of one conversation that are kept, unless the host says another number.
 KEPT: Final = 20

@@ -1,9 +1,7 @@
 """The checks of a database: a file for each family, and how they are run."""
 
-from lcm_core.checks.asking import Folders, Stage
-from lcm_core.checks.check import Limits
-from lcm_core.checks.messages import repetitions_of
-from lcm_core.checks.repeats import Repetition
+from lcm_core.checks.check import Folders, Limits, Stage
+from lcm_core.checks.messages import Repetition, repetitions_of
 from lcm_core.checks.running import CHECKS, STAGES, STRUCTURE, WHOLE_FILE, run_checks
 from lcm_core.checks.summaries import BROKEN_SUMMARIES, certainty_of
 

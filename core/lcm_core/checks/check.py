@@ -6,15 +6,26 @@ check and which conversation they belong to, for that is known where it is asked
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Generic, TypeVar
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-from lcm_core.findings import Check, Confidence, Finding, FixId, KeyPart, RowRef, Severity
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store.database import Reader
-from lcm_core.wording import phrase
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.errors import LcmError
+from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, Progress, RowRef, Severity
+from lcm_core.base.paths import host_databases
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.text import phrase
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
 
 BROKEN: Final = Confidence.BROKEN
 SUSPICIOUS: Final = Confidence.SUSPICIOUS
@@ -213,3 +224,253 @@ class Gathering(Generic[Seen]):
                         fault.confidence, fault.noun, owner, f"{fault.words}.", fault.fix
                     ):
                         yield finding_of(rule, one, owner)
+
+
+# -- tools ----------------------------------------------------------------------------------------------
+# What a part of a message says of a tool. Pure.
+
+#: Types of blocks that call a tool (docs/engine/ingest.md, "What a block is").
+_CALLS: Final = frozenset(
+    {
+        "toolCall",
+        "tool_use",
+        "tool-use",
+        "toolUse",
+        "functionCall",
+        "function_call",
+        "tool_call",
+        "server_tool_use",
+    }
+)
+_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output", "tool_use_result"})
+_ID_KEYS: Final = ("id", "call_id", "callId", "toolCallId", "tool_call_id", "tool_use_id", "toolUseId")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    """A part that is a tool call or a result."""
+
+    call_id: str
+    is_call: bool
+    from_metadata: bool  #: the column is empty and the metadata holds the id
+
+
+def tool_part(role: str, part_type: str, call_id: str | None, metadata: str | None) -> ToolPart | None:
+    """What a part says of a tool; None when it says nothing.
+
+    The id is the column's, else ``metadata.toolCallId``, else that of ``metadata.raw`` (0.1 kept it there).
+    """
+    if call_id:
+        return ToolPart(call_id, role == "assistant" and part_type in ("tool", "agent"), False)
+    if part_type not in ("tool", "agent") and role != "tool":
+        return None
+    known = _object(metadata)
+    raw = known.get("raw")
+    kind = str(known.get("rawType") or (raw.get("type") if isinstance(raw, dict) else ""))
+    found = known.get("toolCallId")
+    if not isinstance(found, str) and isinstance(raw, dict) and kind in _CALLS | _RESULTS:
+        found = next((raw[key] for key in _ID_KEYS if isinstance(raw.get(key), str)), None)
+    if not isinstance(found, str) or not found:
+        return None
+    return ToolPart(found, kind in _CALLS or (role == "assistant" and kind not in _RESULTS), True)
+
+
+def _object(metadata: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(metadata or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# -- asking ---------------------------------------------------------------------------------------------
+# What a run of the checks shares: what is wanted, what was found, how far it is.
+
+log = logging.getLogger(__name__)
+
+SeenRows = TypeVar("SeenRows")
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the files that a database refers to are on this machine; None: not known."""
+
+    large_files: Path | None = None
+    state: Path | None = None
+    sessions: Path | None = None  #: a sessions folder, an agent's folder or a folder of agents
+    engine: EngineSettings | None = None  #: which sessions the engine is told to leave out; None: none
+
+    @property
+    def in_host_database(self) -> bool:
+        """Whether the sessions, or some of them, are in databases of the host."""
+        return self.sessions is not None and bool(host_databases(self.sessions))
+
+    @property
+    def no_sessions(self) -> str:
+        """Why no session can be looked at; empty when one can."""
+        if self.sessions is None:
+            return "no folder of sessions is known"
+        there = self.sessions.is_dir() or self.in_host_database
+        return "" if there else "the folder of sessions does not exist"
+
+
+@dataclass(slots=True)
+class Answers:
+    """The findings of one check, as many as are kept, and why it was not asked of everything."""
+
+    findings: list[Finding] = field(default_factory=list)
+    count: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of the checks."""
+
+    database: Database
+    conversation_id: ConversationId | None
+    wanted: frozenset[str]  #: ids that can be asked
+    limits: Limits
+    folders: Folders
+    report_progress: Callable[[Progress], None] | None
+    answers: dict[str, Answers]
+    stages: int = 1
+    stage: int = 0
+    title: str = ""
+    pause: Callable[[], Awaitable[object]] | None = None  #: awaited between conversations
+    clock: asyncio.Timeout | None = None  #: of what is waited for at present
+
+    def ask(self, rules: Iterable[Rule[SeenRows]], seen: SeenRows) -> None:
+        """Ask those of some rules that are wanted of what was read."""
+        for rule in rules:
+            if rule.id in self.wanted:
+                with self.guarded((rule.id,)):
+                    self.add(list(rule.findings(seen, self.limits)))
+
+    async def ask_reading(self, rules: Iterable[ReadingRule]) -> None:
+        """Ask those of some rules that are wanted, each in a transaction of its own."""
+        for rule in rules:
+            if rule.id in self.wanted:
+                hits = await self.database.read(rule.find, self.limits)
+                self.add(finding_of(rule, one) for one in hits)
+
+    def judge(self, rule: Rule[SeenRows], seen: SeenRows, owner: ConversationId) -> list[Finding]:
+        """What a rule finds in one conversation, in the time that it has. Blocks: for a thread.
+
+        A check keeps no more than so many: a hostile file must not make more than that of one conversation.
+        """
+        where = f" in conversation {owner}"
+        found: list[Finding] = []
+        with self.guarded((rule.id,), where):
+            begun = time.monotonic()
+            for finding in islice(rule.findings(seen, self.limits, owner), self.limits.findings + 1):
+                found.append(finding)
+                if 0 < self.limits.seconds < time.monotonic() - begun:
+                    self.stop((rule.id,), self.gave_up(where))
+                    break
+        return found
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Keep what belongs to a check that was asked for and, if one was named, to the conversation."""
+        self.moved()
+        for finding in findings:
+            answers = self.answers.get(finding.check)
+            if finding.check not in self.wanted or answers is None or not self._concerns(finding):
+                continue
+            answers.count += 1
+            if len(answers.findings) < self.limits.findings:
+                answers.findings.append(finding)
+
+    def _concerns(self, finding: Finding) -> bool:
+        wanted = self.conversation_id
+        if wanted is None or finding.conversation_id == wanted:
+            return True
+        return RowRef("conversations", (wanted,)) in finding.rows
+
+    def stop(self, checks: Iterable[str], reason: str) -> None:
+        """Note why some checks were not asked of everything; the first reason stays."""
+        for check in checks:
+            if check in self.answers and not self.answers[check].reason:
+                self.answers[check].reason = reason
+
+    @contextmanager
+    def guarded(self, checks: Iterable[str], where: str = "") -> Iterator[None]:
+        """Within it an error that nobody foresaw stops these checks and no others; it is logged.
+
+        What the database or its damage is to blame for ends as a `DatabaseError` does.
+        """
+        try:
+            yield
+        except LcmError:
+            raise
+        except Exception as error:
+            log.exception("a check stopped%s", where)
+            reason = (
+                f"it stopped{where} at a value that it does not know how to read ({type(error).__name__})"
+            )
+            self.stop(self.wants(checks), reason)
+
+    @asynccontextmanager
+    async def patient(self, checks: Iterable[str], where: str = "") -> AsyncIterator[None]:
+        """`guarded`, and what gets no further for `Limits.seconds` is interrupted and stops these checks.
+
+        One may be inside another: then the inner one's time alone runs.
+        """
+        outer, clock = self.clock, asyncio.timeout(self.limits.seconds or None)
+        if outer is not None and not outer.expired():
+            outer.reschedule(None)
+        try:
+            async with clock:
+                self.clock = clock
+                with self.guarded(checks, where):
+                    yield
+        except TimeoutError:
+            self.stop(self.wants(checks), self.gave_up(where))
+        finally:
+            self.clock = outer
+            self.moved()
+
+    def gave_up(self, where: str) -> str:
+        """The reason of a check that got no further."""
+        return f"it made no progress for {self.limits.seconds:g} s{where} and gave up (check_seconds)"
+
+    def moved(self) -> None:
+        """A step was done: the time that the next one may take begins."""
+        if self.clock is not None and self.limits.seconds and not self.clock.expired():
+            self.clock.reschedule(asyncio.get_running_loop().time() + self.limits.seconds)
+
+    def wants(self, checks: Iterable[str]) -> frozenset[str]:
+        """Those of some checks that can be asked."""
+        return self.wanted & frozenset(checks)
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how far the present stage is."""
+        self.moved()
+        if self.report_progress is not None:
+            self.report_progress(Progress(self.title, done, max(total, 1), self.stage, self.stages))
+
+
+def _nothing_lacks(check: Check, schema: Schema, folders: Folders) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is read together, and the checks that are asked of it."""
+
+    title: str
+    checks: tuple[Check, ...]
+    read: Callable[[Run], Awaitable[None]]
+    #: why a check of it cannot be asked of a file with these folders; empty when it can
+    why_not: Callable[[Check, Schema, Folders], str] = _nothing_lacks
+    whole_file: bool = False  #: it reads the whole file for its own sake, and comes last
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of its checks."""
+        return ids_of(self.checks)
+
+
+def ids_of(checks: Iterable[Check]) -> frozenset[str]:
+    """The ids of some checks."""
+    return frozenset(check.id for check in checks)

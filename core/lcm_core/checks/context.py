@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from lcm_core.base.findings import FixId, RowRef
+from lcm_core.base.records import ContextItems, SummaryId, repeated
+from lcm_core.base.text import counted, phrase, some
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -21,23 +24,20 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
-from lcm_core.checks.placing import (
+from lcm_core.checks.proofs import (
     behind_newer,
     copies_outside,
     known_order,
     lost_blocks,
     lost_from_gap,
+    lost_messages,
     resets,
+    run_of,
     true_order,
     unlinked_runs,
     within,
 )
-from lcm_core.checks.proofs import lost_messages, run_of
 from lcm_core.checks.structure import Structure
-from lcm_core.context_items import ContextItems, repeated
-from lcm_core.findings import FixId, RowRef
-from lcm_core.records import SummaryId
-from lcm_core.wording import counted, phrase, some
 
 
 def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> FaultRows:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.checks.asking import Run
+from lcm_core.base.findings import CheckScope, FixId, RowRef
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted, phrase, some
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -22,14 +24,12 @@ from lcm_core.checks.check import (
     Limits,
     ReadingRule,
     Rule,
+    Run,
     finding_of,
     hit,
 )
-from lcm_core.findings import CheckScope, FixId, RowRef
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Reader
 from lcm_core.store.wal import WalState, examine_wal
-from lcm_core.wording import counted, phrase, some
 
 _MIB: Final = 1024 * 1024
 _LARGE_WAL: Final = 64 * _MIB

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lcm_core.assemble.resolve import FILE_REFERENCE
-from lcm_core.checks.asking import Folders, Run
+from lcm_core.base.findings import Check
+from lcm_core.base.paths import StoredFileState, resolve_stored
+from lcm_core.base.records import ConversationId, LargeFile
+from lcm_core.base.text import counted
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -19,20 +21,18 @@ from lcm_core.checks.check import (
     SUSPICIOUS,
     WARNING,
     FaultRows,
+    Folders,
     Hit,
     Limits,
     Rule,
+    Run,
 )
-from lcm_core.checks.summaries import known_files
-from lcm_core.checks.texts import file_ids
-from lcm_core.findings import Check
-from lcm_core.paths import StoredFileState, resolve_stored
-from lcm_core.records import ConversationId, LargeFile
+from lcm_core.checks.summaries import file_ids, known_files
+from lcm_core.engine.items import FILE_REFERENCE
 from lcm_core.store.database import Reader
-from lcm_core.store.files import list_files
+from lcm_core.store.messages import list_files
 from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
 from lcm_core.store.schema import Schema
-from lcm_core.wording import counted
 
 #: Messages by id that one transaction looks at.
 _STEP: Final = 20_000

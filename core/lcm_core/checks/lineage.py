@@ -8,6 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from lcm_core.base.findings import FixId, RowRef
+from lcm_core.base.records import Edge, SummaryId
+from lcm_core.base.text import counted, phrase, some
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -22,22 +25,23 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
-from lcm_core.checks.placing import CoverageBlock, fell_out, gaps_of, resets, within
 from lcm_core.checks.proofs import (
+    CoverageBlock,
     can_be_numbered,
     depth_of,
     false_messages,
     false_sources,
+    fell_out,
+    gaps_of,
     live_consumers,
     lost_messages,
     lost_sources,
     misnumbered,
+    resets,
+    within,
     without_edges,
 )
 from lcm_core.checks.structure import NO_LINKS, SECOND, StoredNode, Structure
-from lcm_core.findings import FixId, RowRef
-from lcm_core.records import Edge, SummaryId
-from lcm_core.wording import counted, phrase, some
 
 _RECALL_ONLY: Final = (
     "The text is complete and the model reads it; only recall from it finds nothing. An older backup has "

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
-from lcm_core.checks.asking import Run
-from lcm_core.checks.check import BROKEN, ERROR, FaultRows, Hit, Limits, Rule
-from lcm_core.findings import FixId
-from lcm_core.records import ConversationId
-from lcm_core.store.connecting import Row
+from lcm_core.base.findings import FixId
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.check import BROKEN, ERROR, FaultRows, Hit, Limits, Rule, Run
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.loose_ends import ROWS_AT_A_TIME, parts_without_message
+from lcm_core.store.opening import Row
+from lcm_core.store.ownership import ROWS_AT_A_TIME, parts_without_message
 from lcm_core.store.rows import KeyRange, key_ranges, row_count
 
 #: Each table with what its rows have lost where their summary is there.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lcm_core.base.findings import FixId
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.checks.check import (
     BROKEN,
     INFO,
@@ -23,12 +25,12 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
-from lcm_core.checks.placing import known_day
 from lcm_core.checks.proofs import (
     descendant_count_of,
     descendant_tokens_of,
     false_messages,
     false_sources,
+    known_day,
     lost_messages,
     lost_sources,
     range_of,
@@ -36,8 +38,6 @@ from lcm_core.checks.proofs import (
     sources_are_whole,
 )
 from lcm_core.checks.structure import SAME_MOMENT, SECOND, StoredNode, Structure
-from lcm_core.findings import FixId
-from lcm_core.records import ConversationId, SummaryId
 
 _QUARTER_HOUR: Final = 15 / 1_440
 #: Time zones lie between -12 and +14 hours.

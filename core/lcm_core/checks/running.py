@@ -14,6 +14,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from lcm_core.base.errors import DatabaseError, UsageError
+from lcm_core.base.findings import (
+    Check,
+    CheckResult,
+    CheckScope,
+    CheckState,
+    Confidence,
+    Finding,
+    Progress,
+    Report,
+)
+from lcm_core.base.records import ConversationId
 from lcm_core.checks import (
     context,
     database,
@@ -25,26 +37,13 @@ from lcm_core.checks import (
     search,
     state,
     summaries,
-    timeline,
 )
-from lcm_core.checks.asking import Answers, Folders, Run, Stage, ids_of
-from lcm_core.checks.check import Limits, Rule
+from lcm_core.checks import proofs as timeline
+from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
 from lcm_core.checks.messages import Messages, read_message_texts
 from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
-from lcm_core.engine_rules import engine_rules
-from lcm_core.errors import DatabaseError, UsageError
-from lcm_core.findings import (
-    Check,
-    CheckResult,
-    CheckScope,
-    CheckState,
-    Confidence,
-    Finding,
-    Progress,
-    Report,
-)
-from lcm_core.records import ConversationId
+from lcm_core.engine.rules import engine_rules
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.rows import row_count

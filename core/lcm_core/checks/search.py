@@ -12,14 +12,25 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.checks.asking import Folders, Run
-from lcm_core.checks.check import BROKEN, ERROR, SUSPICIOUS, WARNING, FaultRows, Hit, Limits, Rule, hit
-from lcm_core.errors import DatabaseError, SearchUnavailableError
-from lcm_core.findings import Check, CheckScope, FixId, RowRef
-from lcm_core.javascript import BLANKS
-from lcm_core.records import ConversationId
-from lcm_core.store.connecting import Row
+from lcm_core.base.errors import DatabaseError, SearchUnavailableError
+from lcm_core.base.findings import Check, CheckScope, FixId, RowRef
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import BLANKS
+from lcm_core.checks.check import (
+    BROKEN,
+    ERROR,
+    SUSPICIOUS,
+    WARNING,
+    FaultRows,
+    Folders,
+    Hit,
+    Limits,
+    Rule,
+    Run,
+    hit,
+)
 from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Row
 from lcm_core.store.rows import KeyRange, key_ranges, of_conversation, row_count
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import is_stale

@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Final
 
-from lcm_core.checks.asking import Folders, Run
+from lcm_core.base.findings import Check, Confidence, FixId, RowRef
+from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE, StoredFileState, resolve_transcript
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import counted, phrase
+from lcm_core.base.times import parse_utc
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -19,25 +23,21 @@ from lcm_core.checks.check import (
     SUSPICIOUS,
     WARNING,
     FaultRows,
+    Folders,
     Hit,
     Limits,
     ReadingRule,
     Rule,
+    Run,
     conversation_row,
     days_of,
     hit,
 )
-from lcm_core.findings import Check, Confidence, FixId, RowRef
-from lcm_core.paths import SESSIONS_IN_HOST_DATABASE, StoredFileState, resolve_transcript
-from lcm_core.records import Conversation, ConversationId
-from lcm_core.store.conversations import COLUMNS, conversation_of
+from lcm_core.store.conversations import COLUMNS, conversation_of, moment
 from lcm_core.store.database import Reader
-from lcm_core.store.moments import moment
 from lcm_core.store.rows import of_conversation
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE, keeps_checkpoints
-from lcm_core.times import parse_utc
-from lcm_core.wording import counted, phrase
 
 #: Messages that two conversations share by more than chance, and their share of the smaller one.
 _MIN_SHARED: Final = 20

@@ -15,20 +15,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from lcm_core.context_items import ContextItems
-from lcm_core.dag.graph import SummaryGraph
-from lcm_core.records import Conversation, ConversationId, Edge, SummaryId
-from lcm_core.store.connecting import Row, Rows
+from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId
+from lcm_core.base.tokens import MOST_PER_CHARACTER
+from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
-from lcm_core.store.conversations import conversation_of
+from lcm_core.store.conversations import conversation_of, moment
 from lcm_core.store.database import Reader
-from lcm_core.store.moments import moment
+from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import KeyRange, ids_taken, next_range
+from lcm_core.store.schema import LEAST, NO_MESSAGE
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
-from lcm_core.store.typed import LEAST, NO_MESSAGE
-from lcm_core.store.walks import NodeId, Walks
-from lcm_core.tokens import MOST_PER_CHARACTER
+from lcm_core.store.summaries import NodeId, Walks
 
 #: Two stored times this close are the same (days); the formats keep milliseconds.
 SAME_MOMENT: Final = 0.002 / 86_400

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
 
-from lcm_core.checks import texts
-from lcm_core.checks.asking import Run
+from lcm_core.base.findings import Confidence, Finding, FixId, KeyPart
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.text import BLANKS, counted
+from lcm_core.base.tokens import estimate_utf16, estimate_weighted
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -29,13 +33,14 @@ from lcm_core.checks.check import (
     Hit,
     Limits,
     Rule,
+    Run,
     TextRule,
     hit,
     summary_row,
 )
 from lcm_core.checks.metadata import TOKEN_COUNT, Miscounted
 from lcm_core.checks.structure import StoredNode, Structure
-from lcm_core.dag.markers import (
+from lcm_core.engine.markers import (
     FALLBACK_MARKER,
     MARKER_LIKE,
     TRUNCATED_MARKER,
@@ -43,13 +48,202 @@ from lcm_core.dag.markers import (
     classify,
     is_capped,
 )
-from lcm_core.findings import Confidence, Finding, FixId, KeyPart
-from lcm_core.javascript import BLANKS
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
-from lcm_core.tokens import estimate_utf16, estimate_weighted
-from lcm_core.wording import counted
+from lcm_core.store.opening import SqlValue
+
+# -- texts ----------------------------------------------------------------------------------------------
+# Texts that are no summaries without saying so, and messages that differ only in form. Pure.
+
+#: Characters of a cut copy from which it is no coincidence.
+_MIN_COPY: Final = 200
+#: A refusal or an error is short; a long text that begins like one is a summary of one.
+_MAX_REFUSAL: Final = 1_500
+#: Characters below which the beginning of a source is too common to suspect a copy.
+_MIN_OPENING: Final = 12
+
+_HEADER: Final = re.compile(r"^\[[0-9]{4}-[0-9]{2}-[0-9]{2}[^\]\n]{0,120}\][ \t]*$", re.MULTILINE)
+#: Tags, as alternatives of a pattern, between which models leave their reasoning.
+THOUGHT_TAGS: Final = "think|thinking|thought|analysis|reasoning|scratchpad|antthinking"
+_REASONING: Final = re.compile(
+    rf"\s*(?:<\s*(?:{THOUGHT_TAGS})\s*>"
+    r"|(?:(?:sure|certainly|okay|ok|of course|absolutely)[,.!]?\s+)?here(?:'s|’s|\sis)\s+"
+    r"(?:the|a|an|your|my)\s+(?:[\w-]+\s+){0,3}summar(?:y|ization)\b"
+    r"|(?:okay|alright)[,.]?\s+(?:let me|i need to|i'll|the user wants)\b)",
+    re.IGNORECASE,
+)
+_REASONING_END: Final = re.compile(rf"</\s*(?:{THOUGHT_TAGS})\s*>", re.IGNORECASE)
+_INJECTED: Final = re.compile(
+    r"</?\s*(?:active_memory_plugin|relevant-memories|relevant_memories|hindsight_memories)\b", re.IGNORECASE
+)
+_MEDIA: Final = re.compile(r"^MEDIA:\s*\S|data:[a-z0-9.+/-]{1,80};base64,", re.MULTILINE)
+_LONG_WORD: Final = 400
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]{400}")
+_REFUSAL: Final = re.compile(
+    r"\s*(?:(?:i['’]m|i am)\s+(?:sorry|unable|not able)\b"
+    r"|(?:sorry|apologies|unfortunately)[,.]?\s+(?:but\s+)?i\b"
+    r"|i\s+(?:can['’]?t|cannot|won['’]?t)\s+(?:help|assist|summari[sz]e|process|comply|do|provide|continue)\b"
+    r"|as an ai\b)",
+    re.IGNORECASE,
+)
+_ERROR: Final = re.compile(
+    r"\s*(?:error\s*:?\s*[0-9]{3}\b|[0-9]{3}\s+\{|(?:api|http|provider|llm)\s*error\b"
+    r"|request (?:timed out|failed)\b)",
+    re.IGNORECASE,
+)
+_ORDERS: Final = re.compile(
+    r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+|the\s+|your\s+)*"
+    r"(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|messages?|prompts?|rules?|context)\b"
+    r"|\byou are now (?:a|an|in)\b"
+    r"|\b(?:new|override) system (?:prompt|instructions?)\b"
+    r"|</?(?:conversation_segment|conversation_to_condense|previous_context|summary_ref)\b"
+    r"|<summary\s+id=",
+    re.IGNORECASE,
+)
+_ORDER_WORDS: Final = (
+    "ignore",
+    "disregard",
+    "forget",
+    "you are now",
+    " system ",
+    "</",
+    "<summary",
+    "<conv",
+    "<prev",
+)
+_EXPANSION: Final = re.compile(r"^[^\w\n]{0,20}expand for details\b", re.MULTILINE | re.IGNORECASE)
+_FILE_ID: Final = re.compile(r"\bfile_[a-f0-9]{16}\b", re.IGNORECASE | re.ASCII)
+
+
+class Copy(StrEnum):
+    """How a text repeats its source."""
+
+    WHOLE = "whole"  #: nothing is lost, and nothing was gained
+    CUT = "cut"  #: the beginning of the source, and no mark of the cut
+
+
+def file_ids(text: str) -> list[str]:
+    """The ids of files that a text names, as the engine finds them (docs/format.md, "Identifiers")."""
+    return list(dict.fromkeys(match.lower() for match in _FILE_ID.findall(text)))
+
+
+def squeezed(text: str) -> str:
+    """A text without the headers of a source text and with single blanks: what a copy is compared by."""
+    return " ".join(_HEADER.sub("", text).split())
+
+
+def may_be_copy(content: str, opening: str) -> bool:
+    """Whether a text begins as its source does: only then is the source worth reading."""
+    start = squeezed(opening)[:60]
+    return len(start) >= _MIN_OPENING and start in squeezed(content[:1_000])[: len(start) + 200]
+
+
+def copy_of_source(content: str, sources: Iterable[str]) -> Copy | None:
+    """Whether a text is its source or the beginning of it (docs/engine/texts.md, "Fallback")."""
+    text, source = squeezed(content), " ".join(filter(None, map(squeezed, sources)))
+    if not text or not source.startswith(text):
+        return None
+    if text == source:
+        return Copy.WHOLE
+    return Copy.CUT if len(text) >= _MIN_COPY else None
+
+
+def has_reasoning(content: str) -> bool:
+    """Whether a text begins with what a model thinks or says before the summary."""
+    return _REASONING.match(content) is not None or _REASONING_END.search(content, 0, 4_000) is not None
+
+
+def has_injected_context(content: str) -> bool:
+    """Whether a text has tags of injected memory."""
+    return _INJECTED.search(content) is not None
+
+
+def has_binary(content: str) -> bool:
+    """Whether a text has base64, a data URL or a media line."""
+    if ("MEDIA:" in content or ";base64," in content) and _MEDIA.search(content):
+        return True
+    return any(len(word) >= _LONG_WORD and _BASE64.search(word) for word in content.split())
+
+
+def is_error(content: str) -> bool:
+    """Whether a text is the JSON of an error as a whole: certainly no summary."""
+    text = content.strip()
+    if not text.startswith("{") or len(text) > 20_000:
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and ("error" in value or value.get("type") == "error")
+
+
+def is_refusal(content: str) -> bool:
+    """Whether a text reads like a refusal or a provider's complaint."""
+    if len(content) > _MAX_REFUSAL:
+        return False
+    return _REFUSAL.match(content) is not None or _ERROR.match(content) is not None
+
+
+def gives_orders(content: str) -> bool:
+    """Whether a text holds what could work as an instruction when the model reads it."""
+    lowered = content.lower()  # the pattern is slow, and hardly a text holds any of its words
+    return any(word in lowered for word in _ORDER_WORDS) and _ORDERS.search(content) is not None
+
+
+def has_expansion_hint(content: str) -> bool:
+    """Whether a text says what can be expanded (docs/engine/settings.md, "Asking a summariser")."""
+    return _EXPANSION.search(content) is not None
+
+
+def says_something(content: str) -> bool:
+    """Whether a text holds a letter or a digit."""
+    return any(character.isalnum() for character in content)
+
+
+#: What a host or a log filter puts in place of a secret.
+_REDACTED: Final = re.compile(r"\[REDACTED[^\]]{0,40}\]|\*{3,}|<redacted>", re.IGNORECASE)
+#: How the metadata begins that a host puts in front of what a user wrote.
+_DECORATION: Final = re.compile(
+    r"(?:Conversation info|Sender|Thread starter|Replied message|Forwarded message) ?"
+    r"\((?:untrusted|metadata)"
+    r"|\[[A-Z][\w .-]{1,30} [^\]\n]{1,200}\]",
+)
+_MAX_DECORATION: Final = 4_000
+_MAX_LENGTH: Final = 20_000
+_MIN_LENGTH: Final = 24
+
+
+def are_twins(one: str, other: str) -> bool:
+    """Whether two different texts say the same, but for form or what a host put in front."""
+    if one == other or max(len(one), len(other)) > _MAX_LENGTH or min(len(one), len(other)) < _MIN_LENGTH:
+        return False
+    short, long = sorted((" ".join(one.split()), " ".join(other.split())), key=len)
+    return short == long or _is_decorated(short, long) or _is_redacted(one, other) or _is_redacted(other, one)
+
+
+def _is_decorated(bare: str, decorated: str) -> bool:
+    if len(bare) < _MIN_LENGTH or not decorated.endswith(bare):
+        return False
+    front = decorated[: -len(bare)]
+    return 0 < len(front) <= _MAX_DECORATION and _DECORATION.match(front) is not None
+
+
+def _is_redacted(redacted: str, whole: str) -> bool:
+    """Whether *redacted* is *whole* with some runs of characters replaced by a mark."""
+    kept = _REDACTED.split(redacted)
+    if (
+        len(kept) < 2
+        or len("".join(kept)) < _MIN_LENGTH
+        or not (whole.startswith(kept[0]) and whole.endswith(kept[-1]))
+    ):
+        return False
+    at = 0
+    for piece in kept:
+        at = whole.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
 
 _BY_MODEL: Final = (
     "No automatic fix. Press R in the app, or run lcm-tui repair, to rewrite it (offline or with a model)."
@@ -102,7 +296,7 @@ class CheckedSummary:
     @cached_property
     def is_error(self) -> bool:
         """Whether it is the error of a provider."""
-        return self.kind is None and texts.is_error(self.content)
+        return self.kind is None and is_error(self.content)
 
     @property
     def listed(self) -> tuple[str, ...] | None:
@@ -154,7 +348,7 @@ def _empty(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     row = summary_row(text.id)
     if text.kind is BrokenKind.EMPTY:
         yield hit(BROKEN, f"Summary {text.id} has no text.", row)
-    elif text.kind is None and not texts.says_something(text.content):
+    elif text.kind is None and not says_something(text.content):
         yield hit(SUSPICIOUS, f"The text of summary {text.id} contains no words.", row)
     elif text.kind is None and text.node.tokens == 0:
         yield hit(SUSPICIOUS, f"Summary {text.id} has text but counts 0 tokens.", row)
@@ -183,7 +377,7 @@ def _quoted_marker(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
 
 
 def _reasoning(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
-    if text.kind is None and texts.has_reasoning(text.content):
+    if text.kind is None and has_reasoning(text.content):
         what = f"Summary {text.id} contains reasoning or a preamble of the model."
         yield hit(SUSPICIOUS, what, summary_row(text.id))
 
@@ -191,7 +385,7 @@ def _reasoning(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
 def _refusal(text: CheckedSummary, limits: Limits) -> Iterator[Hit]:
     if text.is_error:
         yield hit(BROKEN, f"Summary {text.id} is the error of a provider.", summary_row(text.id))
-    elif text.kind is None and texts.is_refusal(text.content):
+    elif text.kind is None and is_refusal(text.content):
         yield hit(SUSPICIOUS, f"Summary {text.id} reads like a refusal or an error.", summary_row(text.id))
 
 
@@ -218,10 +412,10 @@ def _with(
 
 _CAPPED: Final = _fault("were truncated at the hard cap")
 _DIRECTIVES: Final = _fault("lack parts that looked like instructions")
-_INJECTED: Final = _fault("contain tags of injected memory or context")
+_SUMMARIES_INJECTED: Final = _fault("contain tags of injected memory or context")
 _BINARY: Final = _fault("contain base64, data URLs or media lines")
 _LONG: Final = _fault("are more than three times as long as the target")
-_ORDERS: Final = _fault("contain text that a model could read as instructions")
+_SUMMARIES_ORDERS: Final = _fault("contain text that a model could read as instructions")
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
 #: The checks whose broken findings are the broken summaries: what the first screen counts, and what a repair
@@ -362,8 +556,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         why="Memory that the host injects belongs to one turn. In a summary it looks like part of the "
         "conversation.",
         needs=("summaries",),
-        faults=(_INJECTED,),
-        find=_with(_INJECTED, lambda text, limits: texts.has_injected_context(text.content)),
+        faults=(_SUMMARIES_INJECTED,),
+        find=_with(_SUMMARIES_INJECTED, lambda text, limits: has_injected_context(text.content)),
     ),
     TextRule(
         "C14",
@@ -373,7 +567,7 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         why="Encoded data in a summary costs tokens and carries no information.",
         needs=("summaries",),
         faults=(_BINARY,),
-        find=_with(_BINARY, lambda text, limits: texts.has_binary(text.content)),
+        find=_with(_BINARY, lambda text, limits: has_binary(text.content)),
     ),
     TextRule(
         "C15",
@@ -404,8 +598,8 @@ TEXT_CHECKS: Final[tuple[TextRule[CheckedSummary], ...]] = (
         "Does a summary read like an instruction to the model?",
         why="A summary reports what was said. Sentences that instruct the reader may come from an attacker.",
         needs=("summaries",),
-        faults=(_ORDERS,),
-        find=_with(_ORDERS, lambda text, limits: texts.gives_orders(text.content)),
+        faults=(_SUMMARIES_ORDERS,),
+        find=_with(_SUMMARIES_ORDERS, lambda text, limits: gives_orders(text.content)),
     ),
     TextRule(
         "D11",
@@ -431,7 +625,7 @@ class Summaries:
         self.structure = structure
         self.bad: set[SummaryId] = set()  #: those that are no summaries
         self.alike: dict[bytes, list[SummaryId]] = {}  #: by digest of the text
-        self.copies: dict[SummaryId, texts.Copy] = {}
+        self.copies: dict[SummaryId, Copy] = {}
         self.listed: dict[SummaryId, tuple[str, ...]] = {}  #: file ids that can be read
         self.named: dict[SummaryId, tuple[str, ...]] = {}  #: file ids in texts of summaries
         self.known_files: frozenset[str] = frozenset()  #: ids of the files that the database knows
@@ -456,21 +650,21 @@ class Summaries:
                     body.content.strip().encode("utf-8", "surrogatepass"), digest_size=16
                 ).digest()
                 self.alike.setdefault(digest, []).append(text.id)
-                if texts.may_be_copy(body.content, body.opening):
+                if may_be_copy(body.content, body.opening):
                     suspects.append(text.id)
             if "D1" in self._wanted and node.tokens >= 0:
                 estimates = (estimate_weighted(body.content), estimate_utf16(body.content))
                 if min(abs(node.tokens - one) for one in estimates) > _TOLERANCE:
                     self._miscounted.add("summaries", text.id)
             if "D12" in self._wanted and body.file_ids is not None:
-                self.named[text.id] = tuple(texts.file_ids(body.content))
+                self.named[text.id] = tuple(file_ids(body.content))
                 if (listed := text.listed) is not None:
                     self.listed[text.id] = listed
         return suspects if "C9" in self._wanted else []
 
     def compare(self, summary_id: SummaryId, content: str, sources: Iterable[str]) -> None:
         """Note whether a text is its source."""
-        copied = texts.copied(content, sources)
+        copied = copy_of_source(content, sources)
         if copied is not None:
             self.copies[summary_id] = copied
 
@@ -495,7 +689,7 @@ class Summaries:
 
 def _copies(seen: Summaries, limits: Limits) -> Iterator[Hit]:
     for summary_id, copied in seen.copies.items():
-        cut = copied is texts.Copy.CUT
+        cut = copied is Copy.CUT
         what = "the beginning of its source; the rest is lost" if cut else "a copy of its source"
         yield hit(BROKEN if cut else SUSPICIOUS, f"Summary {summary_id} is {what}.", summary_row(summary_id))
 
@@ -710,7 +904,7 @@ async def files_named(
         conversation_id,
         after,
     )
-    named = {row["message_id"]: tuple(texts.file_ids(row["content"])) for row in rows}
+    named = {row["message_id"]: tuple(file_ids(row["content"])) for row in rows}
     return {key: ids for key, ids in named.items() if ids}, rows[-1]["seq"] if len(rows) == _PAGE else None
 
 

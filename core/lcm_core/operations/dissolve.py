@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.text import some
+from lcm_core.base.times import sql_utc
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, Splice, deletion
-from lcm_core.errors import RefusedError
 from lcm_core.operations.rows import context_item, delete, delete_ended, forget, over_budget
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store import summaries as summary_store
@@ -22,8 +24,6 @@ from lcm_core.store.database import Reader
 from lcm_core.store.rows import referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 from lcm_core.store.state import batches_naming
-from lcm_core.times import sql_utc
-from lcm_core.wording import some
 
 #: What refers to a summary and is dealt with by name.
 _LINEAGE = frozenset({"context_items", "summary_messages", "summary_parents"}) | PREPARED

@@ -20,17 +20,29 @@ from enum import StrEnum
 from itertools import chain, pairwise
 from typing import Final
 
-from lcm_core.change.breaks import context_key
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId, MessageId
+from lcm_core.base.text import counted, phrase
+from lcm_core.base.times import iso_z, parse_utc, sql_utc
 from lcm_core.change.place import moves_from_zero, splice_at
-from lcm_core.change.plan import KEYS, Cells, Edit, Plan, RowChange, deletion, insertion, ref_of, renumbering
-from lcm_core.errors import RefusedError
+from lcm_core.change.plan import (
+    KEYS,
+    Cells,
+    Edit,
+    Plan,
+    RowChange,
+    context_key,
+    deletion,
+    insertion,
+    ref_of,
+    renumbering,
+)
 from lcm_core.operations.rows import in_context_order, listing_of, over_budget, update
-from lcm_core.records import ConversationId, MessageId
 from lcm_core.store import context as context_store
-from lcm_core.store.briefs import active_brief
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import SessionMember, get_conversation, records_archiving, shared_sessions
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import active_brief
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.ownership import (
     UNIQUE_COLUMNS,
     UNIQUE_ENTRIES,
@@ -40,8 +52,6 @@ from lcm_core.store.ownership import (
 )
 from lcm_core.store.rows import owned_keys, owning_tables, rows_by
 from lcm_core.store.state import CURSORS, MAINTENANCE
-from lcm_core.times import iso_z, parse_utc, sql_utc
-from lcm_core.wording import counted, phrase
 
 #: Why a conversation is archived by a rollover (docs/format.md, "conversations").
 ROLLOVER: Final = "rollover-fallback"

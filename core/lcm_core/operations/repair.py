@@ -13,18 +13,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.checks import texts
+from lcm_core.base.records import ConversationId, Summary, SummaryId
+from lcm_core.base.times import sort_key
+from lcm_core.checks import summaries as texts
 from lcm_core.checks.structure import conversation_ids
 from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
-from lcm_core.dag.graph import SummaryGraph
-from lcm_core.dag.markers import BrokenKind, classify, is_capped
-from lcm_core.operations.drafting.items import BatchItem, make_items, sources_first
+from lcm_core.engine.graph import SummaryGraph
+from lcm_core.engine.markers import BrokenKind, classify, is_capped
+from lcm_core.operations.drafting import BatchItem, make_items, sources_first
 from lcm_core.operations.rows import no_such_summary
-from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.times import sort_key
 
 #: The reason of an item that is chosen because its sources were bad.
 CONTAMINATED: Final = "contaminated"
@@ -178,7 +178,7 @@ async def _kinds(
         for body in await bodies_of(reader, wanted[start : start + BATCH]):
             kind = kind_of_text(body.content, rows[body.summary_id].model)
             if kind is None and texts.may_be_copy(body.content, body.opening):
-                copied = texts.copied(body.content, await source_texts(reader, body.summary_id))
+                copied = texts.copy_of_source(body.content, await source_texts(reader, body.summary_id))
                 kind = BadKind.COPY if copied is texts.Copy.CUT else None
             if kind is not None:
                 found[body.summary_id] = kind

@@ -10,28 +10,25 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lcm_core.change.errors import Moved, StalePlanError
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.text import BLANKS, clip, counted, phrase, safe_line
+from lcm_core.base.tokens import estimate
 from lcm_core.change.journal import edits_of, get
-from lcm_core.change.plan import Plan, Symbol
+from lcm_core.change.plan import Moved, Plan, StalePlanError, Symbol
+from lcm_core.checks.summaries import file_ids as ids_in
 from lcm_core.checks.summaries import known_files
-from lcm_core.checks.texts import file_ids as ids_in
-from lcm_core.dag.graph import SummaryGraph
-from lcm_core.engine_rules import SourceRules
-from lcm_core.errors import RefusedError
-from lcm_core.javascript import BLANKS
-from lcm_core.operations.compaction.plans import files_of_source
-from lcm_core.operations.drafting.draft import DraftBase, Material, read_material, storable
+from lcm_core.engine.graph import SummaryGraph
+from lcm_core.engine.rules import SourceRules
+from lcm_core.operations.compact import files_of_source
+from lcm_core.operations.drafting import DraftBase, Material, read_material, storable
 from lcm_core.operations.rows import no_such_summary, recorded_files, sources_of, updates
 from lcm_core.operations.stale import rewritten
-from lcm_core.records import ConversationId, SummaryId
 from lcm_core.store import summaries as summary_store
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.rows import StoredRow, columns_by
-from lcm_core.summarize.source import Rendering
-from lcm_core.text import clip, safe_line
-from lcm_core.tokens import estimate
-from lcm_core.wording import counted, phrase
+from lcm_core.writers.source import Rendering
 
 _SHOWN = 40
 

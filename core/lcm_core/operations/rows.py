@@ -7,13 +7,13 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from lcm_core.base.errors import NotFoundError, RefusedError
+from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Cell, Cells, Edit, Owner, Ref, RowChange, deletion, key_of, ref_of
-from lcm_core.errors import NotFoundError, RefusedError
-from lcm_core.records import ConversationId, SummaryId
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.context import stored_tokens
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.rows import StoredRow, columns_by
 from lcm_core.store.state import PreparedBatch
 from lcm_core.store.summaries import edges_of

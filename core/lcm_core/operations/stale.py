@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
+from lcm_core.base.records import ConversationId, Summary, SummaryId
+from lcm_core.base.times import sort_key
 from lcm_core.change.journal import Operation, all_operations, edits_of
 from lcm_core.change.plan import Cells, Edit, Splice
 from lcm_core.operations.rows import sources_of
-from lcm_core.records import ConversationId, Summary, SummaryId
 from lcm_core.store import summaries as summary_store
-from lcm_core.store.connecting import Rows
 from lcm_core.store.database import Reader
-from lcm_core.times import sort_key
+from lcm_core.store.opening import Rows
 
 #: The operations that make a text for a summary.
 MAKING: Final = frozenset({"rewrite", "repair"})

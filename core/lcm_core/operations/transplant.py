@@ -18,24 +18,23 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from lcm_core.base.errors import RefusedError
+from lcm_core.base.records import ContextItems, Conversation, ConversationId
+from lcm_core.base.text import counted, phrase
+from lcm_core.base.times import parse_utc, sort_key, sql_utc
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Plan, Splice
-from lcm_core.context_items import ContextItems
-from lcm_core.dag.markers import classify
-from lcm_core.errors import RefusedError
-from lcm_core.operations.deep_copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
+from lcm_core.engine.markers import classify
+from lcm_core.operations.copy import DeepCopy, Subtree, load_subtree, named_in, refer_text
 from lcm_core.operations.rows import context_item, over_budget
-from lcm_core.records import Conversation, ConversationId
 from lcm_core.store import context as context_store
 from lcm_core.store import conversations as conversation_store
-from lcm_core.store.briefs import active_brief
-from lcm_core.store.connecting import SqlValue
 from lcm_core.store.conversations import seq_bounds
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import active_brief
+from lcm_core.store.opening import SqlValue
 from lcm_core.store.ownership import messages_of_times
 from lcm_core.store.rows import StoredRow, rows_by
-from lcm_core.times import parse_utc, sort_key, sql_utc
-from lcm_core.wording import counted, phrase
 
 #: Of many duplicates this many are in the sentence; all of them are in the exception.
 _SAID: Final = 3

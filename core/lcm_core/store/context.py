@@ -14,27 +14,16 @@ from itertools import accumulate
 from sys import intern
 from typing import NamedTuple, TypeAlias, cast
 
-from lcm_core.assemble.rebuild import tokens_as_sent
-from lcm_core.assemble.resolve import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
-from lcm_core.context_items import ContextItems, ItemId
-from lcm_core.dag.gist import beginning
-from lcm_core.records import (
+from lcm_core.base.records import (
     ContextItem,
+    ContextItems,
     ConversationId,
+    ItemId,
     MessageId,
     SummaryId,
     Timestamp,
 )
-from lcm_core.store.connecting import Row, Rows, rows_in
-from lcm_core.store.database import Reader
-from lcm_core.store.files import files_by_id
-from lcm_core.store.messages import whole_messages
-from lcm_core.store.rows import StoredRow, range_end_sql, whole_rows
-from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import ContextMessage
-from lcm_core.store.summaries import texts_of
-from lcm_core.store.typed import NO_MESSAGE
-from lcm_core.tokens import (
+from lcm_core.base.tokens import (
     Estimator,
     TokenCheck,
     Verdict,
@@ -42,6 +31,16 @@ from lcm_core.tokens import (
     estimate_weighted,
     estimator_of,
 )
+from lcm_core.engine.blocks import tokens_as_sent
+from lcm_core.engine.items import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
+from lcm_core.engine.markers import beginning
+from lcm_core.store.database import Reader
+from lcm_core.store.messages import files_by_id, whole_messages
+from lcm_core.store.opening import Row, Rows, rows_in
+from lcm_core.store.rows import StoredRow, range_end_sql, whole_rows
+from lcm_core.store.schema import NO_MESSAGE, Schema
+from lcm_core.store.statistics import ContextMessage
+from lcm_core.store.summaries import texts_of
 
 #: Characters of an item that the list reads.
 HEAD = 300

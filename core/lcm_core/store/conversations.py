@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lcm_core.blanks import BLANKS
-from lcm_core.errors import NotFoundError
-from lcm_core.records import Conversation, ConversationId, Timestamp
-from lcm_core.store.connecting import Row
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import Conversation, ConversationId, Timestamp
+from lcm_core.base.text import BLANKS
+from lcm_core.base.times import sort_key
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import Row
 from lcm_core.store.rows import row_count
-from lcm_core.times import sort_key
 
 COLUMNS = (
     "conversation_id",
@@ -313,3 +313,34 @@ async def _member(reader: Reader, conversation: Conversation) -> SessionMember:
         bounds.first_at if bounds else None,
         bounds.last_at if bounds else None,
     )
+
+
+# -- moments --------------------------------------------------------------------------------------------
+# SQL fragments that compare stored times as times: the two formats of the engine sort wrongly as text.
+
+#: What cannot be a stored time is not handed to SQLite, which would read ``now`` as the present.
+_LOOKS_LIKE_A_TIME = "GLOB '[0-9][0-9][0-9][0-9]-*'"
+
+
+def moment(expression: str) -> str:
+    """SQL: the time that *expression* holds in days (``julianday``), 0 when it holds none.
+
+    *expression* is repeated, so it is a column or an alias, never a parameter.
+    """
+    return f"CASE WHEN {expression} {_LOOKS_LIKE_A_TIME} THEN ifnull(julianday({expression}), 0) ELSE 0 END"
+
+
+def moment_key(expression: str) -> str:
+    """SQL: the time that *expression* holds as sortable text with the stored form behind a ``|``, else NULL.
+
+    ``min`` and ``max`` of it find both ends in one scan, whatever formats are mixed; `stored_form` undoes it.
+    """
+    return (
+        f"CASE WHEN {expression} {_LOOKS_LIKE_A_TIME} "
+        f"THEN strftime('%Y-%m-%d %H:%M:%f', {expression}) || '|' || CAST({expression} AS TEXT) END"
+    )
+
+
+def stored_form(key: str | None) -> str | None:
+    """The stored time behind a `moment_key`."""
+    return None if key is None else key.partition("|")[2]

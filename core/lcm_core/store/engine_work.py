@@ -1,22 +1,24 @@
 """The rows in which the 1.x engine keeps its own state: prepared work, debt, anchors, epochs and turns.
 
 Columns are those of docs/engine/prepared.md, "Columns". Values may be anything that SQLite keeps: what is no
-number is 0, times stay as they are stored. What the rows mean is in `lcm_core.engine_work`.
+number is 0, times stay as they are stored. What the rows mean is in `lcm_core.operations.engine_work`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 
-from lcm_core.records import Conversation, ConversationId
-from lcm_core.store.connecting import Row
-from lcm_core.store.conversations import COLUMNS, conversation_of
+from lcm_core.base.records import Conversation, ConversationId, MessageId
+from lcm_core.base.times import parse_utc
+from lcm_core.store.conversations import COLUMNS, conversation_of, moment_key, stored_form
 from lcm_core.store.database import Reader
-from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.opening import Row
 from lcm_core.store.rows import of_conversation
+from lcm_core.store.schema import number
 from lcm_core.store.state import (
     CURSORS,
     ENDED_BATCHES,
@@ -28,7 +30,6 @@ from lcm_core.store.state import (
     PREPARED_NODES,
     REPLAY_KEYS,
 )
-from lcm_core.store.typed import number
 
 ANCHORS: Final = "message_transcript_anchor_trust"
 EPOCHS: Final = "conversation_transcript_epochs"
@@ -621,3 +622,87 @@ async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[Prepa
     )
     texts = {row["id"]: row["content"] or "" for row in rows}
     return [PreparedText(node, texts[name]) for name, node in with_text.items() if name in texts]
+
+
+# -- engine ends ----------------------------------------------------------------------------------------
+# Where the engine's copy of a session ends (docs/host.md, "Is it ingesting?").
+
+#: Newest messages by whose entries the end is looked for in the host's transcript.
+_ANCHORS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEnd:
+    """The end of a conversation, as the engine has stored it."""
+
+    conversation_id: ConversationId
+    message_id: MessageId | None  #: the newest; None without messages
+    at: datetime | None  #: when that was said, UTC, to the second
+    entries: frozenset[str]  #: entries of the host that the newest messages and the last turn were made from
+    committed_at: datetime | None  #: when the last turn was committed; None where turns are not recorded
+    frontier: str | None = None  #: the entry up to which a cursor follows the transcript; None: none does
+    frontier_seq: int | None = None  #: its place among the messages that the host sees, from 1
+
+
+async def engine_ends(
+    reader: Reader, conversation_ids: Iterable[ConversationId]
+) -> dict[ConversationId, EngineEnd]:
+    """The ends of conversations."""
+    return {one: await _end_of(reader, one) for one in dict.fromkeys(conversation_ids)}
+
+
+async def began_at(reader: Reader) -> datetime | None:
+    """When the engine made the first conversation of this file, UTC."""
+    created = reader.schema.select("conversations", ("created_at",), "c")
+    first = await reader.value(f"SELECT {created} FROM conversations AS c ORDER BY conversation_id LIMIT 1")
+    return parse_utc(first)
+
+
+async def _end_of(reader: Reader, conversation_id: ConversationId) -> EngineEnd:
+    created = reader.schema.select("messages", ("created_at",), "m")
+    newest = await reader.row(
+        f"SELECT m.message_id, {created} FROM messages AS m WHERE m.conversation_id = ? "
+        "ORDER BY m.seq DESC LIMIT 1",
+        conversation_id,
+    )
+    entries: list[str] = []
+    if reader.schema.has("messages", "transcript_entry_id"):
+        entries += [
+            row[0]
+            for row in await reader.rows(
+                "SELECT transcript_entry_id FROM messages WHERE conversation_id = ? "
+                f"AND transcript_entry_id IS NOT NULL ORDER BY seq DESC LIMIT {_ANCHORS}",
+                conversation_id,
+            )
+        ]
+    cursor = next(iter(await cursor_rows(reader, conversation_id) or ()), None)
+    turn = await _last_turn(reader, conversation_id)
+    if turn is not None and turn[0] is not None:
+        entries.append(turn[0])
+    return EngineEnd(
+        conversation_id,
+        None if newest is None else MessageId(newest["message_id"]),
+        None if newest is None else parse_utc(newest["created_at"]),
+        frozenset(entries),
+        None if turn is None else turn[1],
+        None if cursor is None else cursor.frontier_entry_id,
+        None if cursor is None else cursor.frontier_seq,
+    )
+
+
+async def _last_turn(
+    reader: Reader, conversation_id: ConversationId
+) -> tuple[str | None, datetime | None] | None:
+    """The last entry of the newest turn that was committed, and when."""
+    table = "turn_advancements"
+    needed = ("session_id", "session_key", "terminal_entry_id", "committed_at")
+    if not all(reader.schema.has(table, name) for name in needed):
+        return None
+    # By session first: a key goes on with other sessions.
+    row = await reader.row(
+        f"SELECT t.terminal_entry_id, t.committed_at FROM {table} AS t JOIN conversations AS c "
+        "ON t.session_id = c.session_id OR t.session_key = c.session_key "
+        "WHERE c.conversation_id = ? ORDER BY julianday(t.committed_at) DESC, t.rowid DESC LIMIT 1",
+        conversation_id,
+    )
+    return None if row is None else (row["terminal_entry_id"], parse_utc(row["committed_at"]))

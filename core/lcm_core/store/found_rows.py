@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from lcm_core.findings import KeyPart, RowRef
-from lcm_core.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.findings import KeyPart, RowRef
+from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
 from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
 from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETRY

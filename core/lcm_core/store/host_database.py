@@ -14,18 +14,20 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from lcm_core.errors import DatabaseBusyError, DatabaseError
-from lcm_core.store.connecting import Row, SqlValue, rows_in
+from lcm_core.base.errors import DatabaseBusyError, DatabaseError
 from lcm_core.store.opening import (
     TICK_NS,
     Access,
     FileState,
+    Row,
+    SqlValue,
     Way,
     WayInChanged,
     choose_way,
     file_state,
     private_copy,
     remove_copy,
+    rows_in,
 )
 from lcm_core.store.wal import diagnose
 

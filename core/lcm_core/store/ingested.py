@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.javascript import read_json
-from lcm_core.records import ConversationId, MessageId, SummaryId
-from lcm_core.store.connecting import Row
+from lcm_core.base.javascript import read_json
+from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import Row
 from lcm_core.store.rows import StoredRow, ids_taken, rows_by
 from lcm_core.store.state import BOOTSTRAP, PREPARED_NODE_MESSAGES, keeps_checkpoints
 

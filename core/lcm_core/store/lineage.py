@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lcm_core.dag.graph import SummaryGraph
-from lcm_core.records import ConversationId, Edge, Message, MessageId, Summary, SummaryId, SummaryText
+from lcm_core.base.records import ConversationId, Edge, Message, MessageId, Summary, SummaryId, SummaryText
+from lcm_core.base.text import fold, sought_as
+from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store import messages as message_store
 from lcm_core.store import summaries as store
-from lcm_core.store.connecting import CHUNK, Rows, as_text, contains_pattern, may_hold
 from lcm_core.store.database import Reader
+from lcm_core.store.opening import CHUNK, Rows, as_text, contains_pattern, may_hold
 from lcm_core.store.summaries import SummaryEntry
-from lcm_core.text import fold, sought_as
 
 #: Characters of a message that a line of a list reads.
 HEAD = 300

@@ -1,4 +1,4 @@
-"""Reads what the previous context of a summary is reconstructed from; the rule is `lcm_core.dag.previous`.
+"""Reads what the previous context of a summary is reconstructed from; the rule is `lcm_core.engine.previous`.
 
 Source: docs/engine/texts.md, "Previous context of stored summaries".
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lcm_core.dag.markers import classify
-from lcm_core.dag.previous import (
+from lcm_core.base.records import ConversationId, Summary, SummaryId, SummaryText
+from lcm_core.base.times import parse_utc, sort_key
+from lcm_core.engine.markers import classify
+from lcm_core.engine.previous import (
     Candidate,
     Making,
     PreviousContext,
@@ -19,12 +21,10 @@ from lcm_core.dag.previous import (
     not_applicable,
     reconstruct,
 )
-from lcm_core.records import ConversationId, Summary, SummaryId, SummaryText
 from lcm_core.store import summaries
-from lcm_core.store.connecting import Row
 from lcm_core.store.database import Reader
-from lcm_core.store.walks import SeqRange, seq_ranges
-from lcm_core.times import parse_utc, sort_key
+from lcm_core.store.opening import Row
+from lcm_core.store.summaries import SeqRange, seq_ranges
 
 #: Candidates that are read at least, and where the search for two that can be given gives up.
 FEWEST, MOST = 5, 400

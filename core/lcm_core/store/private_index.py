@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lcm_core.store.connecting import Connection, error_name
-from lcm_core.store.opening import FileState, connect_writing
-from lcm_core.store.searched import Document
-from lcm_core.text import fold
+from lcm_core.base.text import fold
+from lcm_core.store.opening import Connection, FileState, connect_writing, error_name
+from lcm_core.store.search import Document
 
 _FORMAT: Final = "3"
 _WAIT: Final = 1.0

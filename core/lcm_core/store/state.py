@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.assemble.cache import CacheTelemetry
-from lcm_core.engine_rules import engine_rules
-from lcm_core.records import ConversationId, Timestamp
-from lcm_core.store.connecting import Rows, SqlValue
+from lcm_core.base.records import ConversationId, Timestamp
+from lcm_core.base.text import counted
+from lcm_core.engine.rules import engine_rules
+from lcm_core.engine.wrapper import CacheTelemetry
+from lcm_core.store.conversations import moment_key, stored_form
 from lcm_core.store.database import Reader
-from lcm_core.store.moments import moment_key, stored_form
+from lcm_core.store.opening import Rows, SqlValue
 from lcm_core.store.rows import StoredRow, of_conversation, rows_by
-from lcm_core.store.schema import Schema
-from lcm_core.store.typed import number, text
-from lcm_core.wording import counted
+from lcm_core.store.schema import Schema, number, text
 
 #: A row of a state table by column, without the conversation's id; columns of other versions are absent.
 StateRow = Mapping[str, SqlValue]

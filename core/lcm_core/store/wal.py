@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from lcm_core.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
-from lcm_core.store.connecting import ReadConnection, error_name
+from lcm_core.base.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
 from lcm_core.store.opening import (
     MAGIC,
     TICK_NS,
     FileState,
+    ReadConnection,
     connect_reading,
+    error_name,
     explain,
     file_state,
     keep_open,

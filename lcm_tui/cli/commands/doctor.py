@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_core.errors import UsageError
+from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli.declaring import Option, Outcome, command
 from lcm_tui.cli.kinds import Choice, Raw, Seconds
@@ -101,7 +101,7 @@ def doctor(
         with_time = doctor.with_seconds(run, check_seconds)
         if watch is None:
             return doctor.examine(with_time, asked, fail_on or "info")
-        from lcm_tui.cli.watching import watched
+        from lcm_tui.cli.working import watched
 
         return watched(
             run,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_core.errors import UsageError
+from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command
-from lcm_tui.cli.drafting_options import BriefOptions, NoSweep
 from lcm_tui.cli.kinds import StoredText, Text
+from lcm_tui.cli.options import BriefOptions, NoSweep
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run

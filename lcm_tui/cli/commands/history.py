@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_core.errors import UsageError
+from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from lcm_core.errors import UsageError
+from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Argument, Option, command

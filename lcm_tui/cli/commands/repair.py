@@ -1,18 +1,119 @@
-"""``repair``: every summary that is none gets a text made from its true sources."""
+"""``dissolve``: condensed summaries of a context give way to what they were made from."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-from lcm_core.errors import UsageError
+from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
 from lcm_tui.cli.declaring import Option, command
-from lcm_tui.cli.drafting_options import DraftFlags
-from lcm_tui.cli.kinds import Moment, Stamp, WholeNumber, Words
+from lcm_tui.cli.kinds import Moment, Stamp, Text, Tokens, WholeNumber, Words
+from lcm_tui.cli.options import DraftFlags
 
 if TYPE_CHECKING:
+    from lcm_core.change.plan import Plan
+    from lcm_core.store.database import Reader
+
     from lcm_tui.cli.answer import Answer, Run
+
+
+Keep: TypeAlias = Annotated[
+    bool, Option("--keep", "Keep the summary in the database; only the context changes.")
+]
+Levels: TypeAlias = Annotated[
+    int, Option("--levels", "Also dissolve condensed sources, N levels down.", WholeNumber(1), "N")
+]
+
+
+@command("dissolve", examples=("dissolve sum_4c4b", "dissolve 3 --summary sum_4c4b --levels 2 --apply"))
+def dissolve(
+    run: Run,
+    *,
+    target: options.SummaryOptions,
+    keep: Keep = False,
+    levels: Levels = 1,
+    budget: options.Budget = None,
+    flags: options.SqlFlags,
+) -> Answer:
+    """Replace a condensed summary in the context with its sources (previews unless --apply)."""
+    from lcm_core.operations.dissolve import plan_dissolve
+
+    from lcm_tui.cli.changing import run_change
+    from lcm_tui.cli.selecting import owner_of, summary_beginning
+    from lcm_tui.kit.session import budget_for
+
+    named = target.selector("dissolve", needed=True)
+    if not target.summaries:
+        raise UsageError("dissolve needs --summary ID.", details={"option": "summary"})
+
+    async def plan(reader: Reader) -> Plan:
+        ids = [await summary_beginning(reader, one) for one in target.summaries]
+        owner = await owner_of(reader, named, ids)
+        against = budget_for(run.settings, budget)
+        return await plan_dissolve(reader, owner, ids, levels=levels, keep=keep, budget=against)
+
+    return run_change(run, "dissolve", plan, flags, budget=budget)
+
+
+# -- rewrite --------------------------------------------------------------------------------------------
+# ``rewrite``: other texts for summaries, drafted from their true sources.
+
+All: TypeAlias = Annotated[bool, Option("--all", "Every summary of the conversation.")]
+Stale: TypeAlias = Annotated[
+    bool, Option("--stale", "Summaries made from a text that was rewritten since, and everything above them.")
+]
+Restore: TypeAlias = Annotated[
+    str | None,
+    Option("--restore", "Restore the text of one summary from before a rewrite.", Text(), "OPERATION"),
+]
+Subtree: TypeAlias = Annotated[bool, Option("--subtree", "Also everything below, sources first.")]
+
+
+@command(
+    "rewrite",
+    examples=(
+        "rewrite sum_4c4b",
+        "rewrite 1 --depth 0 --draft drafts.json",
+        "rewrite --resume --apply",
+    ),
+)
+def rewrite(
+    run: Run,
+    *,
+    target: options.SummaryOptions,
+    depth: options.Depth = None,
+    all_: All = False,
+    stale: Stale = False,
+    subtree: Subtree = False,
+    restore: Restore = None,
+    flags: DraftFlags,
+) -> Answer:
+    """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
+    if restore is not None:
+        if target.given or depth is not None or all_ or stale or flags.resume:
+            raise UsageError(
+                "--restore cannot be combined with other selections.", details={"option": "restore"}
+            )
+        from lcm_tui.cli.drafting import restore_text
+
+        return restore_text(run, restore, flags.change)
+    free = flags.resume or flags.from_drafts is not None
+    named = target.selector("rewrite", needed=not free)
+    if sum([bool(target.summaries), depth is not None, all_, stale]) != (0 if free else 1):
+        raise UsageError(
+            "--summary, --depth, --all and --stale cannot be used with --resume or --from-drafts."
+            if free
+            else "rewrite needs one of --summary ID, --depth N, --all and --stale.",
+            details={"option": "summary"},
+        )
+    from lcm_tui.cli.drafting import Chosen, run_drafts
+
+    return run_drafts(run, "rewrite", Chosen(named, target.summaries, depth, stale, subtree).select, flags)
+
+
+# -- repair ---------------------------------------------------------------------------------------------
+# ``repair``: every summary that is none gets a text made from its true sources.
 
 #: What can be wrong with the text of a summary: `repair.BadKind`.
 BAD_KINDS: Final = Words(
@@ -20,7 +121,7 @@ BAD_KINDS: Final = Words(
     *("capped", "reasoning", "refusal", "wordless"),
 )
 
-All: TypeAlias = Annotated[bool, Option("--all", "Check every conversation.")]
+AllBroken: TypeAlias = Annotated[bool, Option("--all", "Check every conversation.")]
 BadKinds: TypeAlias = Annotated[
     tuple[str, ...] | None,
     Option(
@@ -47,7 +148,7 @@ def repair(
     run: Run,
     *,
     target: options.SummaryOptions,
-    all_: All = False,
+    all_: AllBroken = False,
     kinds: BadKinds = None,
     since: Since = None,
     limit: Most = None,
@@ -65,9 +166,112 @@ def repair(
     named = target.selector("repair", needed=not (free or all_))
     if all_ and target.given:
         raise UsageError("--all cannot be used with a conversation or --summary.", details={"option": "all"})
-    from lcm_tui.cli.drafting import run_drafts
-    from lcm_tui.cli.repair import Search
+    from lcm_tui.cli.drafting import Search, run_drafts
 
     made = None if since is None else since.moment(run.clock)
     search = Search.of(named, target.summaries, kinds, made, limit, contaminated=contaminated)
     return run_drafts(run, "repair", search.select, flags)
+
+
+# -- compact --------------------------------------------------------------------------------------------
+# ``compact``: the passes that the engine would make, forecast without a call, and made when asked.
+
+Leaf: TypeAlias = Annotated[bool, Option("--leaf", "Create one leaf, then condense as the engine does.")]
+Sweep: TypeAlias = Annotated[
+    bool, Option("--sweep", "Create leaves until only the fresh tail is raw, then condense (default).")
+]
+UntilUnder: TypeAlias = Annotated[
+    int | None,
+    Option("--until-under", "Repeat sweeps until the context has at most this size.", Tokens(), "TOKENS"),
+]
+SingleRoot: TypeAlias = Annotated[
+    bool, Option("--single-root", "Condense to one summary before the fresh tail.")
+]
+IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine itself would compact now.")]
+CurrentTurn: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--current-turn",
+        "Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
+    ),
+]
+NoFallback: TypeAlias = Annotated[
+    bool, Option("--no-fallback", "Stop if no model gave a shorter text; never truncate.")
+]
+NoSql: TypeAlias = Annotated[bool, Option("--sql", "", hidden=True)]
+
+
+@command("compact", examples=("compact 1", "compact 1 --leaf --apply", "compact 1 --until-under 40k"))
+def compact(
+    run: Run,
+    *,
+    conversation: options.NeededConversation,
+    leaf: Leaf = False,
+    sweep: Sweep = False,
+    until_under: UntilUnder = None,
+    single_root: SingleRoot = False,
+    budget: options.Budget = None,
+    tail: options.Tail = None,
+    chunk: options.Chunk = None,
+    if_due: IfDue = False,
+    current_turn: CurrentTurn = False,
+    no_fallback: NoFallback = False,
+    rules: options.RuleSet = None,
+    sql: NoSql = False,
+    model: options.ModelOptions,
+    flags: options.ChangeFlags,
+) -> Answer:
+    """Compact a conversation pass by pass, as its engine would (previews unless --apply)."""
+    if sql:
+        raise UsageError(
+            "compact has no --sql: each pass needs the text of the previous one. --apply runs the passes, "
+            "and `history undo --batch` undoes them.",
+            details={"option": "sql"},
+        )
+    if sum([leaf, sweep, until_under is not None, single_root]) > 1:
+        raise UsageError(
+            "--leaf, --sweep, --until-under and --single-root exclude each other.",
+            details={"option": "sweep"},
+        )
+    if if_due and (single_root or until_under is not None):
+        raise UsageError(
+            "--if-due requires --leaf or --sweep: the engine runs nothing else.",
+            details={"option": "if-due"},
+        )
+    if current_turn and (leaf or single_root or if_due):
+        raise UsageError(
+            "--current-turn requires a forced --sweep or --until-under: the engine does it in no other way.",
+            details={"option": "current-turn"},
+        )
+    named = conversation.selector("compact")
+    from lcm_core.operations.selection import Mode, operation_of
+
+    from lcm_tui.cli.compact import CompactWork
+    from lcm_tui.cli.drafts import modelling
+    from lcm_tui.kit.session import budget_for
+
+    asked = (
+        (leaf, Mode.LEAF),
+        (single_root, Mode.SINGLE_ROOT),
+        (until_under is not None, Mode.UNTIL_UNDER),
+        (True, Mode.SWEEP),
+    )
+    mode = next(mode for named, mode in asked if named)
+    work = CompactWork(
+        run,
+        named,
+        mode.value,
+        operation_of(mode, target=until_under, if_due=if_due),
+        modelling(run, model),
+        budget_for(run.settings, budget),
+        tail,
+        chunk,
+        no_fallback,
+        rules=rules,
+        target=until_under,
+        current_turn=current_turn,
+    )
+    shown = work.forecast()
+    if not flags.apply or not shown.forecast.passes:
+        return work.planned(shown)
+    return work.apply(shown, agreed=flags.yes)

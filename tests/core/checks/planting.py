@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lcm_core.checks import Limits, run_checks
-from lcm_core.findings import Confidence, Finding, RowRef
+from lcm_core.base.findings import Confidence, Finding, RowRef
+from lcm_core.base.tokens import estimate_weighted
+from lcm_core.checks.check import Limits
+from lcm_core.checks.running import run_checks
 from lcm_core.store.database import Database
-from lcm_core.tokens import estimate_weighted
 
 from tests.conftest import DatabaseFactory
 from tests.databases import Builder, building

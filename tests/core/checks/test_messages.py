@@ -10,9 +10,9 @@ from array import array
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.checks.repeats import Keys, Proof, find_clusters, find_replays
+from lcm_core.checks.messages import Keys, Proof, find_clusters, find_replays
 from lcm_core.checks.structure import MessageColumns
-from lcm_core.checks.texts import are_twins
+from lcm_core.checks.summaries import are_twins
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (

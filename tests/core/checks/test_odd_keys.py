@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lcm_core.checks.host import run_checks
-from lcm_core.findings import Report, RowRef
+from lcm_core.base.findings import Report, RowRef
 from lcm_core.store.database import Database
+from lcm_host.checks import run_checks
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import LIMITS

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lcm_core.checks import Folders, Limits
-from lcm_core.checks.host import CHECKS, run_checks
-from lcm_core.findings import Confidence, FixId, Report, RowRef
-from lcm_core.records import ConversationId
+from lcm_core.base.findings import Confidence, FixId, Report, RowRef
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.check import Folders, Limits
 from lcm_core.store.database import Database
+from lcm_host.checks import CHECKS, run_checks
 
 from tests.databases import building
 from tests.support import recorded

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lcm_core.checks import Folders, Limits, context, repetitions_of, running, search, summaries
-from lcm_core.checks.check import Hit, hit
-from lcm_core.checks.host import CHECKS, run_checks
+from lcm_core.base.errors import DatabaseError, NotFoundError, UsageError
+from lcm_core.base.findings import CheckState, Confidence, Progress
+from lcm_core.base.records import ConversationId
+from lcm_core.checks import context, running, search, summaries
+from lcm_core.checks.check import Folders, Hit, Limits, hit
+from lcm_core.checks.messages import repetitions_of
 from lcm_core.checks.structure import Structure
-from lcm_core.errors import DatabaseError, NotFoundError, UsageError
-from lcm_core.findings import CheckState, Confidence, Progress
-from lcm_core.records import ConversationId
 from lcm_core.store.database import Database, Reader
+from lcm_host.checks import CHECKS, run_checks
 
 from tests.core.checks.every_damage import DAMAGES
 from tests.databases import building, connect, run, value

@@ -6,19 +6,7 @@ import pytest
 from lcm_core.store.search import is_stale
 
 from tests.conftest import DatabaseFactory
-from tests.core.checks.planting import (
-    BARE,
-    LEAF,
-    Con,
-    Plant,
-    Rows,
-    message,
-    one,
-    plant,
-    plants,
-    row,
-    run,
-)
+from tests.core.checks.planting import BARE, LEAF, Con, Plant, Rows, message, one, plant, plants, row, run
 
 
 @plant("F1")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from lcm_core.base.findings import Confidence
 from lcm_core.checks.database import SPACE, Space
-from lcm_core.findings import Confidence
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (

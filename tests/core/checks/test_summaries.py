@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.checks import texts
+from lcm_core.checks import summaries as texts
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
@@ -207,10 +207,10 @@ async def test_planted_damage_is_found_and_nothing_else(
 def test_a_text_and_its_beginning_are_told_as_copies(text: str, cut: int) -> None:
     source = ["[2026-03-02 14:37 UTC | user]\n" + "word " * 60, text]
     whole_text = "\n\n".join(source)
-    assert texts.copied(whole_text, source) is texts.Copy.WHOLE
+    assert texts.copy_of_source(whole_text, source) is texts.Copy.WHOLE
     beginning = whole_text[: len(whole_text) - cut]
-    assert texts.copied(beginning, source) in (texts.Copy.WHOLE, texts.Copy.CUT, None)
-    assert texts.copied("Something else. " + whole_text, source) is None
+    assert texts.copy_of_source(beginning, source) in (texts.Copy.WHOLE, texts.Copy.CUT, None)
+    assert texts.copy_of_source("Something else. " + whole_text, source) is None
 
 
 @pytest.mark.parametrize(

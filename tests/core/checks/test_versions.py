@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lcm_core.checks import Limits
-from lcm_core.checks.host import CHECKS, run_checks
-from lcm_core.findings import Confidence, Report
+from lcm_core.base.findings import Confidence, Report
+from lcm_core.checks.check import Limits
 from lcm_core.store.database import Database
+from lcm_host.checks import CHECKS, run_checks
 
 from tests.databases import Builder, building, connect
 from tests.support import sampled, unpack_database

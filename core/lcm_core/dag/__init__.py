@@ -1,1 +1,0 @@
-"""Pure functions over records of the summary DAG; no I/O."""

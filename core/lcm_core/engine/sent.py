@@ -1,0 +1,332 @@
+"""An assembly seen from its context: what becomes of each item, and what all of it adds up to. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lcm_core.base.javascript import Json, JsonObject, stringify
+from lcm_core.base.records import LargeFile
+from lcm_core.engine import markers as gist
+from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted
+from lcm_core.engine.messages import Block, BlockKind, Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.pairing import Repair
+from lcm_core.engine.wrapper import BRIEF_END, SUMMARY_END
+
+#: A message among those that are sent: what it represents, its id, and which of several of the same it is.
+#: Stable from one assembly to the next, and for items that of the list of items, too.
+MessageKey = tuple[str, int | str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOutcome:
+    """What becomes of one item of a context."""
+
+    number: int | None  #: among the messages, from 1; None: it is not sent
+    tokens: int  #: what it weighs as it is sent, or would be; 0 when that is not known
+    step: AssemblyStep | None  #: in which it was left out; None: it is sent
+    why: str  #: for people, when it is left out
+    item: int | str | None = None  #: id of the message or summary; None: its row is gone, or was not read
+    repairs: tuple[Repair, ...] = ()
+    read: bool = True  #: False: it is so old that it cannot fit, and was not even read
+    score: float | None = None  #: the share of its words that the prompt names; None: no prompt chose it
+    unseen: bool = False  #: it is a message, and no summary that is sent covers it either
+    pasted: tuple[LargeFile, ...] = ()  #: what a user pasted is in these, and a reference is sent
+
+    @property
+    def sent(self) -> bool:
+        """Whether the model gets it."""
+        return self.number is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """An assembly, by item and by message."""
+
+    assembled: Assembled
+    fates: Mapping[int, ItemOutcome]  #: by ordinal, of the items that were read
+    keys: tuple[MessageKey, ...]  #: of the messages, in order
+    places: Mapping[MessageKey, int]  #: of the messages, from 0
+    left_out: Mapping[AssemblyStep, int]  #: items (and a focus brief) that are not sent, by step
+
+    def fate(self, ordinal: int, item: int | str | None) -> ItemOutcome | None:
+        """What becomes of an item; None when the assembly is of a context in which it was not there."""
+        found = self.fates.get(ordinal)
+        if found is not None and found.item != item and found.step is not AssemblyStep.RESOLVE:
+            return None
+        unread = self.assembled.unread
+        if found is None and unread is not None and unread.first_ordinal <= ordinal <= unread.last_ordinal:
+            why = "so much older than what fits that it was not read"
+            raw = isinstance(item, int)
+            return ItemOutcome(None, 0, AssemblyStep.BUDGET, why, read=False, unseen=raw)
+        return found
+
+    def message(self, key: MessageKey) -> SentMessage | None:
+        """A message by its key."""
+        place = self.places.get(key)
+        return None if place is None else self.assembled.messages[place]
+
+    def repairs_of(self, message: SentMessage) -> tuple[Repair, ...]:
+        """What was repaired at the item that a message represents."""
+        ordinal = message.origin.ordinal
+        if ordinal is None or message.origin.kind is not OriginKind.MESSAGE:
+            return ()
+        fate = self.fates.get(ordinal)
+        return fate.repairs if fate else ()
+
+    def pasted_in(self, message: SentMessage) -> tuple[LargeFile, ...]:
+        """The files with what a user pasted, of which a message holds references."""
+        if message.origin.kind is not OriginKind.MESSAGE or message.origin.ordinal is None:
+            return ()
+        return self.assembled.pasted.get(message.origin.ordinal, ())
+
+    def key_at(self, ordinal: int) -> MessageKey | None:
+        """The message that is sent for the item at an ordinal, else the next one behind it, else the last."""
+        if not self.keys:
+            return None
+        for key, message in zip(self.keys, self.assembled.messages, strict=True):
+            at = message.origin.ordinal
+            if at is not None and at >= ordinal:
+                return key
+        return self.keys[-1]
+
+
+def ledger_of(assembled: Assembled) -> Ledger:
+    """The ledger of an assembly."""
+    repairs: dict[int, list[Repair]] = {}
+    for repair in assembled.repairs:
+        if repair.origin.ordinal is not None:
+            repairs.setdefault(repair.origin.ordinal, []).append(repair)
+    # A focus brief is no item: it has the ordinal of the first summary that it covers.
+    items = [one for one in assembled.evicted if one.origin is None or not _is_brief(one.origin)]
+    scores = assembled.prompt_scores
+    unseen = assembled.unseen.tokens
+    fates = {
+        one.ordinal: _gone(
+            one, repairs.get(one.ordinal, ()), scores.get(one.ordinal), unseen=one.ordinal in unseen
+        )
+        for one in items
+    }
+    for at, (message, weight) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
+        origin = message.origin
+        if origin.ordinal is not None and origin.kind in (OriginKind.MESSAGE, OriginKind.SUMMARY):
+            item_repairs = tuple(repairs.get(origin.ordinal, ()))
+            item = origin.summary_id or origin.message_id
+            score = scores.get(origin.ordinal)
+            pasted = assembled.pasted.get(origin.ordinal, ())
+            fates[origin.ordinal] = ItemOutcome(
+                at, weight, None, "", item, item_repairs, score=score, pasted=pasted
+            )
+    keys = tuple(message_keys(assembled.messages))
+    places = {key: at for at, key in enumerate(keys)}
+    left_out = Counter(one.step for one in assembled.evicted)
+    if assembled.unread is not None:
+        left_out[AssemblyStep.BUDGET] += assembled.unread.items
+    return Ledger(assembled, fates, keys, places, left_out)
+
+
+def message_keys(messages: Iterable[SentMessage]) -> Iterator[MessageKey]:
+    """A key for each message: what it represents, and which of those that represent the same it is."""
+    seen: Counter[tuple[str, int | str]] = Counter()
+    for message in messages:
+        name = _named(message, message.origin)
+        yield (*name, seen[name])
+        seen[name] += 1
+
+
+def _named(message: SentMessage, origin: Origin) -> tuple[str, int | str]:
+    match origin.kind:
+        case OriginKind.MESSAGE:
+            return "message", int(origin.message_id or 0)
+        case OriginKind.SUMMARY:
+            return "summary", str(origin.summary_id)
+        case OriginKind.FOCUS_BRIEF:
+            return "brief", str(origin.brief_id)
+        case _:
+            return str(origin.kind), message.call_id or ""
+
+
+def _is_brief(origin: Origin) -> bool:
+    return origin.kind is OriginKind.FOCUS_BRIEF
+
+
+def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None, *, unseen: bool) -> ItemOutcome:
+    item = None if one.origin is None else one.origin.summary_id or one.origin.message_id
+    return ItemOutcome(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score, unseen=unseen)
+
+
+# -- export ---------------------------------------------------------------------------------------------
+# What is sent, for other programs and for people: JSON that an API call takes, and Markdown.
+
+#: What the API takes in the id of a tool call; others are written with underscores.
+_NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9_-]")
+#: Texts by another name, which that API does not take.
+_TEXTS: Final = frozenset({"input_text", "output_text"})
+_FENCE: Final = re.compile(r"`{3,}")
+
+
+def host_messages(assembled: Assembled) -> list[JsonObject]:
+    """The messages in the form in which the engine hands them to its host."""
+    return [message.document() for message in assembled.messages]
+
+
+def api_request(assembled: Assembled) -> JsonObject:
+    """``system`` and ``messages`` for a call of Anthropic's Messages API; model and length are the caller's.
+
+    Results of tools become blocks of the user; reasoning without a signature and OpenAI's own items, which
+    that API refuses, are left out.
+    """
+    turns: list[tuple[str, list[Json]]] = []
+    for message in assembled.messages:
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        blocks: list[Json] = list(_api_blocks(message))
+        if not blocks:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    messages: list[Json] = [{"role": role, "content": blocks} for role, blocks in turns]
+    return {"system": assembled.system.text, "messages": messages}
+
+
+def request_text(assembled: Assembled) -> str:
+    """`api_request` as JSON, laid out."""
+    return json.dumps(json.loads(stringify(api_request(assembled))), indent=2, ensure_ascii=False) + "\n"
+
+
+def markdown(assembled: Assembled, title: str = "") -> str:
+    """The messages for a reader: one section each, with where it came from and what it weighs."""
+    lines = [f"# {title or 'What the model sees'}", ""]
+    kept, budget = len(assembled.messages), assembled.budget
+    lines.append(
+        f"{kept:,} messages, {assembled.sent_tokens:,} of {budget:,} tokens, rules {assembled.rules}."
+    )
+    for number, (message, tokens) in enumerate(zip(assembled.messages, assembled.weights, strict=True), 1):
+        lines += ["", f"## {number}. {message.role} · {message.origin.name} · {tokens:,} tokens", ""]
+        lines += _markdown_body(message)
+    if assembled.evicted:
+        lines += ["", "## Not sent", ""]
+        lines += [f"- ordinal {one.ordinal}: {one.step}, {one.why}" for one in assembled.evicted]
+    if assembled.unread is not None:
+        unread = assembled.unread
+        lines.append(f"- ordinals {unread.first_ordinal} to {unread.last_ordinal}: budget, not read")
+    return "\n".join(lines) + "\n"
+
+
+def spoken(message: SentMessage) -> str:
+    """What a message says without its wrapper, and the tools that it calls, on one line or more."""
+    if message.origin.kind in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
+        return message.text.partition("<content>\n")[2]
+    if isinstance(message.content, str):
+        return message.content
+    words = [
+        f"{block.tool_name}({block.text})" if block.kind is BlockKind.TOOL_CALL else block.text
+        for block in message.content
+        if block.text or block.kind is BlockKind.TOOL_CALL
+    ]
+    return " ".join(words)
+
+
+def beginning(message: SentMessage) -> str:
+    """What tells a message from others in a list: of a summary or brief, what its element holds."""
+    said = spoken(message)
+    if message.origin.kind not in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
+        return said
+    return gist.beginning(said.removesuffix(SUMMARY_END).removesuffix(BRIEF_END))
+
+
+# -- the API ---------------------------------------------------------------------------------------------
+
+
+def _api_blocks(message: SentMessage) -> Iterator[JsonObject]:
+    if message.role is Role.TOOL_RESULT:
+        found: list[Json] = [one for block in message.blocks if (one := _api_block(block)) is not None]
+        result: dict[str, Json] = {
+            "type": "tool_result",
+            "tool_use_id": _api_id(message.call_id),
+            "content": found or message.text,
+        }
+        if message.is_error:
+            result["is_error"] = True
+        yield result
+    elif isinstance(message.content, str):
+        if message.content.strip():
+            yield {"type": "text", "text": message.content}
+    else:
+        for block in message.content:
+            if (one := _api_block(block)) is not None:
+                yield one
+
+
+def _api_block(block: Block) -> JsonObject | None:
+    document = block.document if isinstance(block.document, Mapping) else {}
+    match block.kind:
+        case BlockKind.TEXT:
+            return {"type": "text", "text": block.text} if block.text.strip() else None
+        case BlockKind.TOOL_CALL:
+            given = next((document[key] for key in ("arguments", "input", "args") if key in document), None)
+            arguments = given if isinstance(given, Mapping) else {}
+            return {
+                "type": "tool_use",
+                "id": _api_id(block.call_id),
+                "name": block.tool_name or "unknown",
+                "input": arguments,
+            }
+        case BlockKind.REASONING:
+            signature = document.get("thinkingSignature") or document.get("signature")
+            if document.get("type") != "thinking" or not isinstance(signature, str) or signature[:1] == "{":
+                return None
+            return {"type": "thinking", "thinking": block.text, "signature": signature}
+        case BlockKind.IMAGE:
+            return _api_image(document)
+        case _ if document.get("type") in _TEXTS or (block.kind is BlockKind.TOOL_RESULT and block.text):
+            return {"type": "text", "text": block.text} if block.text.strip() else None
+        case _:
+            return {"type": "text", "text": stringify(block.document)}
+
+
+def _api_image(document: JsonObject) -> JsonObject:
+    data, mime = document.get("data"), document.get("mimeType") or document.get("mime_type")
+    if isinstance(data, str) and isinstance(mime, str):
+        return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+    return document
+
+
+def _api_id(call_id: str | None) -> str:
+    return _NOT_IN_AN_ID.sub("_", call_id or "")
+
+
+# -- Markdown --------------------------------------------------------------------------------------------
+
+
+def _markdown_body(message: SentMessage) -> Iterator[str]:
+    if isinstance(message.content, str):
+        yield from _fenced(message.content)
+        return
+    if message.role is Role.TOOL_RESULT:
+        failed = ", an error" if message.is_error else ""
+        tool = f" ({message.tool_name})" if message.tool_name else ""
+        yield f"Result of `{message.call_id}`{tool}{failed}:"
+        yield ""
+    for at, block in enumerate(message.content):
+        if at:
+            yield ""
+        if block.kind is BlockKind.TEXT:
+            yield from _fenced(block.text)
+            continue
+        name = f" `{block.tool_name}` `{block.call_id}`" if block.kind is BlockKind.TOOL_CALL else ""
+        yield f"{block.kind}{name}:"
+        yield ""
+        yield from _fenced(block.text or stringify(block.document))
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """A text that cannot end its own fence."""
+    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    yield from (fence, text, fence)

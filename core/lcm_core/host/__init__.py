@@ -1,1 +1,0 @@
-"""The sessions of the host, of either era: what there is, and a page of what was said in one of them."""

@@ -1,1 +1,0 @@
-"""Transcripts of the host, read from disk."""

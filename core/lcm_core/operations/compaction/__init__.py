@@ -1,1 +1,0 @@
-"""Compaction as the engine does it: which passes, what each is made from, and each as a plan."""

@@ -1,0 +1,522 @@
+"""Drafts on disk: what was paid for survives a stop and a crash, in a private file of this user.
+
+One file per batch: a first line that says what it is, then a line for every item whenever it changed; the
+last one of an item holds. A line that a crash cut off is left out. The file is removed when all is decided.
+
+The file that people look at holds items and drafts in the same form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Final
+
+from lcm_core.base.errors import FileMissingError, NotFoundError, RefusedError, UsageError
+from lcm_core.base.files import make_private
+from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.jsonl import open_regular
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.change.plan import DiskFullError
+from lcm_core.operations.drafting import (
+    SETTLED,
+    BatchItem,
+    DamagedError,
+    Draft,
+    DraftBase,
+    DraftOrigin,
+    DraftSetting,
+    ItemState,
+    Material,
+    number_member,
+    objects_member,
+    retention_of,
+    text_member,
+    texts_member,
+)
+from lcm_core.writers.acceptance import (
+    DraftCaution,
+    DraftFault,
+    DraftVerdict,
+    reversal_sentence,
+    unchecked_sentence,
+)
+from lcm_core.writers.cost import NOTHING_SPENT, Spent
+from lcm_core.writers.request import Usage
+from lcm_core.writers.retention import Checked, Retention
+
+# -- items and drafts as JSON ---------------------------------------------------------------------------
+
+
+def item_to_json(item: BatchItem) -> JsonObject:
+    """An item with all its drafts."""
+    return {
+        "summaryId": item.summary_id,
+        "conversationId": item.conversation_id,
+        "depth": item.depth,
+        "tokens": item.tokens,
+        "reason": item.reason,
+        "after": list(item.after),
+        "state": item.state.value,
+        "why": item.why,
+        "chosen": item.chosen,
+        "operation": item.operation,
+        "drafts": [draft_to_json(draft) for draft in item.drafts],
+    }
+
+
+def draft_to_json(draft: Draft) -> JsonObject:
+    """A draft."""
+    return {
+        "number": draft.number,
+        "origin": draft.origin.value,
+        "text": draft.text,
+        "model": draft.model,
+        "tokens": draft.tokens,
+        "sourceTokens": draft.source_tokens,
+        "targetTokens": draft.target_tokens,
+        "faults": [fault.value for fault in draft.verdict.faults],
+        "cautions": [caution.value for caution in draft.verdict.cautions],
+        "sentences": list(draft.verdict.sentences),
+        "usage": _usage_document(draft.usage),
+        "base": draft.base.content,
+        "sourceDigest": draft.base.source_digest,
+        "madeAt": draft.made_at,
+        "previous": list(draft.previous),
+        "gone": draft.gone,
+    }
+
+
+def spent_to_json(spent: Spent) -> JsonObject:
+    """What a batch has taken."""
+    return {"calls": spent.calls, **_usage_document(spent.usage)}
+
+
+def spent_from_json(document: Mapping[str, Json]) -> Spent:
+    """What a batch has taken, as a document of it says under ``spent``; nothing when it does not.
+
+    Raises:
+        DamagedError: something is missing, or is no value of its kind.
+    """
+    spent = document.get("spent")
+    if spent is None:
+        return NOTHING_SPENT
+    if not isinstance(spent, dict):
+        raise DamagedError("spent")
+    return Spent(number_member(spent, "calls"), _usage_from(spent))
+
+
+def item_from_json(document: Mapping[str, Json]) -> BatchItem:
+    """An item as `item_to_json` wrote it.
+
+    Raises:
+        DamagedError: something is missing, or is no value of its kind.
+    """
+    summary_id = SummaryId(text_member(document, "summaryId"))
+    try:
+        state = ItemState(text_member(document, "state"))
+    except ValueError:
+        raise DamagedError("state") from None
+    return BatchItem(
+        summary_id,
+        ConversationId(number_member(document, "conversationId")),
+        number_member(document, "depth"),
+        number_member(document, "tokens"),
+        text_member(document, "reason"),
+        tuple(map(SummaryId, texts_member(document, "after"))),
+        state,
+        text_member(document, "why"),
+        tuple(draft_from_json(summary_id, one) for one in objects_member(document, "drafts")),
+        number_member(document, "chosen") if document.get("chosen") is not None else None,
+        None,
+        text_member(document, "operation") if document.get("operation") is not None else None,
+    )
+
+
+def draft_from_json(summary_id: SummaryId, document: Mapping[str, Json]) -> Draft:
+    """A draft as `draft_to_json` wrote it.
+
+    Raises:
+        DamagedError: something is missing, or is no value of its kind.
+    """
+    usage = document.get("usage")
+    if not isinstance(usage, dict):
+        raise DamagedError("usage")
+    try:
+        verdict = DraftVerdict(
+            number_member(document, "tokens"),
+            tuple(map(DraftFault, texts_member(document, "faults"))),
+            tuple(map(DraftCaution, texts_member(document, "cautions"))),
+            tuple(texts_member(document, "sentences")),
+        )
+        origin = DraftOrigin(text_member(document, "origin"))
+    except ValueError:
+        raise DamagedError("verdict") from None
+    return Draft(
+        number=number_member(document, "number"),
+        summary_id=summary_id,
+        origin=origin,
+        text=text_member(document, "text"),
+        model=text_member(document, "model"),
+        verdict=verdict,
+        source_tokens=number_member(document, "sourceTokens"),
+        target_tokens=number_member(document, "targetTokens"),
+        usage=_usage_from(usage),
+        base=DraftBase(text_member(document, "base"), text_member(document, "sourceDigest")),
+        made_at=text_member(document, "madeAt"),
+        previous=tuple(texts_member(document, "previous")),
+        gone=number_member(document, "gone"),
+    )
+
+
+def _usage_document(usage: Usage) -> JsonObject:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+        "exact": usage.is_exact,
+    }
+
+
+def _usage_from(document: Mapping[str, Json]) -> Usage:
+    cost = document.get("costUsd")
+    known = float(cost) if isinstance(cost, int | float) else None
+    exact = document.get("exact") is not False  # files from before it was noted do not say
+    return Usage(
+        number_member(document, "inputTokens"), number_member(document, "outputTokens"), known, exact
+    )
+
+
+# -- files ----------------------------------------------------------------------------------------------
+
+
+_FORMAT: Final = "lcm-tui drafts"
+_VERSION: Final = 1
+_SUFFIX: Final = ".drafts"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsHeader:
+    """What a file of drafts belongs to."""
+
+    batch: str
+    kind: str  #: ``rewrite`` or ``repair``
+    database: str
+    made_at: str  #: UTC, ISO
+    spent: Spent = NOTHING_SPENT  #: by all runs so far, so that limits hold for the batch and not for a run
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDrafts:
+    """A file of drafts as it was read."""
+
+    path: Path
+    header: DraftsHeader
+    items: tuple[BatchItem, ...]
+
+    @property
+    def open_items(self) -> int:
+        """How many are not settled."""
+        return sum(item.state not in SETTLED for item in self.items)
+
+    @property
+    def to_review(self) -> int:
+        """How many of those have a draft."""
+        return sum(item.state not in SETTLED and bool(item.drafts) for item in self.items)
+
+
+class DraftsWriter:
+    """Writes one file of drafts. One process at a time: the file is locked."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self.path = path
+        self._file = file
+
+    @classmethod
+    def create(cls, folder: Path, header: DraftsHeader, items: Iterable[BatchItem]) -> DraftsWriter:
+        """Begin a file that only this user can read.
+
+        Raises:
+            DiskFullError: it cannot be written.
+        """
+        path = folder / f"{header.batch}{_SUFFIX}"
+        try:
+            make_private(folder)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        keeper = cls(path, os.fdopen(descriptor, "ab"))
+        keeper._lock()
+        first: JsonObject = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "batch": header.batch,
+            "kind": header.kind,
+            "database": str(Path(header.database).resolve()),
+            "madeAt": header.made_at,
+            "spent": spent_to_json(header.spent),
+        }
+        keeper._write([first, *map(item_to_json, items)])
+        return keeper
+
+    @classmethod
+    def reopen(cls, kept: SavedDrafts) -> DraftsWriter:
+        """Go on with a file.
+
+        Raises:
+            RefusedError: another process works on it.
+        """
+        try:
+            file = kept.path.open("ab")
+        except OSError as error:
+            raise _unwritable(kept.path, error) from error
+        keeper = cls(kept.path, file)
+        keeper._lock()
+        file.write(b"\n")  # behind what a crash may have cut off
+        return keeper
+
+    def keep(self, item: BatchItem, spent: Spent | None = None) -> None:
+        """Note how far an item has come, and what the batch has taken; on the disk when this returns."""
+        taken: JsonObject = {} if spent is None else {"spent": spent_to_json(spent)}
+        self._write([{**item_to_json(item), **taken}])
+
+    def close(self, *, finished: bool) -> None:
+        """Close; the file of a *finished* batch is removed, for the database holds it all."""
+        self._file.close()
+        if finished:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise RefusedError(
+                f"Another lcm-tui process is using these drafts: {self.path}. Wait until it has ended.",
+                code="DRAFTS_IN_USE",
+            ) from None
+
+    def _write(self, documents: Iterable[JsonObject]) -> None:
+        try:
+            for document in documents:
+                self._file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> DiskFullError:
+    return DiskFullError(
+        f"The drafts cannot be kept in {path} ({error.strerror}), so no call is made. Free space there and "
+        "continue with --resume.",
+        code="DRAFTS_UNWRITABLE",
+        details={"path": str(path)},
+    )
+
+
+def read_saved(path: Path) -> SavedDrafts:
+    """A file of drafts.
+
+    Raises:
+        NotFoundError: it is not there.
+        RefusedError: it is no file of drafts.
+    """
+    try:
+        with open_regular(path) as file:  # a device may never end
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        raise FileMissingError(
+            "file of drafts", path, "Give the path that --draft wrote to.", code="DRAFTS_NOT_FOUND"
+        ) from None
+    except OSError as error:
+        raise NotFoundError(
+            f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"
+        ) from None
+    try:
+        header = _header(lines[0])
+    except (ValueError, DamagedError):
+        raise RefusedError(f"{path} is not a drafts file of lcm-tui.", code="DRAFTS_INVALID") from None
+    items: dict[SummaryId, BatchItem] = {}
+    for item, spent in _items(lines[1:]):
+        items[item.summary_id] = item
+        header = replace(header, spent=spent or header.spent)
+    return SavedDrafts(path, header, tuple(items.values()))
+
+
+def _header(line: bytes) -> DraftsHeader:
+    document = json.loads(line)
+    if (
+        not isinstance(document, dict)
+        or document.get("format") != _FORMAT
+        or document.get("version") != _VERSION
+    ):
+        raise DamagedError("format")
+    batch, kind, database, made_at = (
+        text_member(document, key) for key in ("batch", "kind", "database", "madeAt")
+    )
+    return DraftsHeader(batch, kind, database, made_at, spent_from_json(document))
+
+
+def _items(lines: Iterable[bytes]) -> Iterator[tuple[BatchItem, Spent | None]]:
+    """Every item as often as it was kept, with what the batch had taken then, where that was noted."""
+    for line in lines:
+        with contextlib.suppress(ValueError, DamagedError):  # a crash cut it off
+            document = json.loads(line)
+            if isinstance(document, dict):
+                yield item_from_json(document), spent_from_json(document) if "spent" in document else None
+
+
+def unfinished(folder: Path, database: Path, kind: str | None = None) -> list[SavedDrafts]:
+    """The batches on a database that were not brought to their end, the newest first."""
+    found = [
+        kept
+        for kept in _of_database(folder, database)
+        if kind in (None, kept.header.kind) and kept.open_items
+    ]
+    return sorted(found, key=lambda kept: (kept.header.made_at, kept.header.batch), reverse=True)
+
+
+def _of_database(folder: Path, database: Path) -> Iterator[SavedDrafts]:
+    there = str(database.resolve())
+    for path in sorted(folder.glob(f"batch_*{_SUFFIX}")) if folder.is_dir() else ():
+        with contextlib.suppress(NotFoundError, RefusedError):
+            kept = read_saved(path)
+            if kept.header.database == there:
+                yield kept
+
+
+def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int]) -> list[Path]:
+    """Remove the drafts of some conversations that are to leave no trace; the files that went or shrank.
+
+    A file that another process works on is left as it is, and is not among them.
+    """
+    changed = []
+    for kept in _of_database(folder, database):
+        left = [item for item in kept.items if item.conversation_id not in conversation_ids]
+        if len(left) == len(kept.items):
+            continue
+        with contextlib.suppress(RefusedError):
+            DraftsWriter.reopen(kept).close(finished=True)
+            if left:
+                DraftsWriter.create(folder, kept.header, left).close(finished=False)
+            changed.append(kept.path)
+    return changed
+
+
+# -- rules ----------------------------------------------------------------------------------------------
+# What a batch may accept by itself: a rule of that batch only, in words that are shown and kept with it.
+#
+# A rule is a choice of conditions. That the draft has no fault (the model finished, the text is smaller
+# than its source, holds no marker ...), turns no rule of the source into its opposite and is no
+# deterministic cut goes without saying: no rule can accept those. Where the rules could not be checked,
+# ``no rule lost`` refuses the draft, and the other conditions do not look at them.
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceRule:
+    """When a draft is taken without a look at it."""
+
+    nothing_invented: bool = False
+    retention: float | None = None  #: share of what matters most in the source, 0 to 1, at least
+    better_retention: bool = False  #: the present text keeps no more
+    no_caution: bool = False
+    no_rule_lost: bool = False  #: every rule of the source is in the draft, and all could be checked
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence; `parse_rule` reads it."""
+        conditions = []
+        if self.nothing_invented:
+            conditions.append("nothing is invented")
+        if self.no_rule_lost:
+            conditions.append("no rule is lost")
+        if self.retention is not None:
+            conditions.append(f"retention is at least {self.retention * 100:g} %")
+        if self.better_retention:
+            conditions.append("retention is no worse than now")
+        if self.no_caution:
+            conditions.append("there is no caution")
+        return f"accept when {' and '.join(conditions)}" if conditions else "accept every draft without fault"
+
+    def objections(self, draft: Draft, new: Retention, old: Retention | None = None) -> tuple[str, ...]:
+        """Why a draft is not taken, each a sentence; empty when it is. *old* measures the present text."""
+        return tuple(self._objections(draft, new, old))
+
+    def _objections(self, draft: Draft, new: Retention, old: Retention | None) -> Iterator[str]:
+        if draft.origin is DraftOrigin.FALLBACK:
+            yield "truncated source: no rule accepts it"
+        yield from draft.verdict.sentences[: len(draft.verdict.faults)]
+        if draft.gone:
+            yield f"{draft.gone} of its sources missing: no draft can cover them"
+        if self.no_caution:
+            yield from draft.verdict.sentences[len(draft.verdict.faults) :]
+        if new.reversed and DraftFault.REVERSED not in draft.verdict.faults:
+            yield reversal_sentence(new.reversed)
+        if self.no_rule_lost and new.rules_checked is not Checked.ALL:
+            yield unchecked_sentence(new.rules_checked)
+        if self.no_rule_lost and new.constraints_lost:
+            lost = len(new.constraints_lost)
+            rules = "1 rule" if lost == 1 else f"{lost:,} rules"
+            yield f"{rules} lost (of {new.constraints:,}): {new.constraints_lost[0].text}"
+        if self.nothing_invented and new.invented:
+            yield f"{len(new.invented)} invented: {new.invented[0].text}"
+        if self.retention is not None and new.share is not None and new.share < self.retention:
+            yield f"retention {new.share * 100:.0f} % < {self.retention * 100:g} %"
+        if self.better_retention and old is not None and (new.share or 0.0) < (old.share or 0.0):
+            yield f"retention {(new.share or 0.0) * 100:.0f} % < {(old.share or 0.0) * 100:.0f} % now"
+
+
+async def objections_to(
+    rule: AcceptanceRule, draft: Draft, material: Material, setting: DraftSetting
+) -> tuple[str, ...]:
+    """Why *rule* does not take a draft; the first words of each fit a narrow column."""
+    new = await retention_of(material, draft.text, setting)
+    old = await retention_of(material, material.base.content, setting) if rule.better_retention else None
+    return rule.objections(draft, new, old)
+
+
+_PERCENT: Final = re.compile(r"retention(?: is)?(?: at least)? ?(?:>=)? ?([0-9]+(?:\.[0-9]+)?) ?%?")
+_SPLIT: Final = re.compile(r",|\band\b")
+#: What may be written on a command line, for its help.
+EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
+#: What is offered first: a draft replaces a broken text when it is no worse, by whichever writer.
+DEFAULT: Final = "nothing invented, no rule lost, no worse"
+
+
+def parse_rule(words: str) -> AcceptanceRule:
+    """A rule from its words: ``nothing invented and retention >= 80``, ``no worse``, ``every`` ...
+
+    Raises:
+        UsageError: they are none that is known.
+    """
+    said = " ".join(words.lower().split()).rstrip(".")
+    said = re.sub(r"^accept (?:when )?", "", said)
+    if said in ("every", "every draft without fault", "sound"):
+        return AcceptanceRule()
+    invented, share, better, caution, rules = False, None, False, False, False
+    for part in (one.strip() for one in _SPLIT.split(said)):
+        percent = _PERCENT.fullmatch(part)
+        if percent is not None and float(percent[1]) <= 100:
+            share = float(percent[1]) / 100
+        elif part in ("nothing invented", "nothing is invented"):
+            invented = True
+        elif part in ("no rule lost", "no rules lost", "no rule is lost"):
+            rules = True
+        elif part in ("no worse", "retention is no worse than now"):
+            better = True
+        elif part in ("no caution", "no cautions", "there is no caution"):
+            caution = True
+        else:
+            raise UsageError(
+                f"A rule combines these conditions: {EXAMPLES}; {part!r} is not one of them.",
+                details={"option": "accept"},
+            )
+    return AcceptanceRule(invented, share, better, caution, rules)

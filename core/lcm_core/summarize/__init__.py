@@ -1,1 +1,0 @@
-"""Text in, draft out: what a summary was made from as text, who summarises it, and what is accepted."""

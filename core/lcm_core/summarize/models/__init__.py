@@ -1,1 +1,0 @@
-"""Who writes summaries: a provider each, and the extractive writer, which needs none."""

@@ -1,0 +1,946 @@
+"""An LCM engine for a Python agent: it stores what the host says, and finds its place again after a restart.
+
+Appends are committed without the journal: what a host would have written anyway is no operation
+(docs/decisions.md, "A change is a value"). Calls for one conversation run one after the other, calls for
+several side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from zoneinfo import ZoneInfo
+
+from lcm_core.base.engine_settings import EngineSettings
+from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.base.javascript import JsonObject
+from lcm_core.base.records import ConversationId
+from lcm_core.base.times import sql_utc
+from lcm_core.change.plan import StalePlanError
+from lcm_core.change.schema import create_database
+from lcm_core.change.snapshots import KEPT
+from lcm_core.engine.assembly import Assembled, AssemblyInputs, assemble
+from lcm_core.engine.blocks import live_message
+from lcm_core.engine.items import ContextMessages
+from lcm_core.engine.rules import EngineRules, IngestRules, configured, engine_rules, ingest_rules
+from lcm_core.engine.sessions import (
+    UNKNOWN_MODEL,
+    RuntimeModel,
+    is_acknowledgement,
+    matches_any,
+    names_heartbeats,
+    settings_for_session,
+)
+from lcm_core.operations.assembly import assemble_context, settings_for
+from lcm_core.operations.compact import Operation, Runner, compaction_setting, load_for_compaction
+from lcm_core.operations.selection import raw_tokens, tail_start
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.ingested import find_holding
+from lcm_core.writers.request import Summarizer, SummarizerError
+from lcm_core.writers.source import Rendering
+from lcm_recall.answer import ToolAnswer
+from lcm_recall.cue import with_cue
+from lcm_recall.grants import Grants
+from lcm_recall.queries import engine_recall
+from lcm_recall.tools import TOOLS, RecallTools
+
+from lcm_host.appending import (
+    Adoption,
+    Append,
+    CacheSnapshot,
+    Session,
+    TranscriptCheckpoint,
+    cache_snapshot,
+    commit_append,
+    plan_adoption,
+    plan_append,
+    plan_fork_mark,
+    plan_heartbeat_pruning,
+    plan_new_session,
+    plan_reset,
+    plan_rollover_archive,
+    plan_session_end,
+    plan_telemetry,
+    unread_checkpoint,
+)
+from lcm_host.backfill import (
+    ImportTally,
+    checkpoint_of,
+    hash_of,
+    last_hash,
+    stored_of,
+    transcript_pieces,
+    without_heartbeats,
+)
+from lcm_host.connection import OpenConnection, Snapshots
+from lcm_host.messages import (
+    HostFile,
+    HostMessage,
+    StoredMessage,
+    host_message,
+    message_tokens,
+    read_host_file,
+    read_messages,
+)
+from lcm_host.reconciling import (
+    Reconciled,
+    StoredSession,
+    is_up_to_date,
+    overlap_of,
+    reconcile,
+    refuse_flood,
+    stored_session,
+    without_repeated,
+)
+from lcm_host.transcript import AnchorProof, first_header
+
+if TYPE_CHECKING:
+    from lcm_core.writers.cost import Model
+
+
+# -- appends --------------------------------------------------------------------------------------------
+# What an `Engine` stores for its host: planned, committed without the journal, and again when outrun.
+
+P = ParamSpec("P")
+A = TypeVar("A", bound=Append | None)
+
+#: How often a plan that another writer has outrun is made again.
+ATTEMPTS: Final = 8
+#: How long a call waits for the lock of the file, in seconds; the engine's own (docs/engine/versions.md,
+#: "Locks").
+WAIT_SECONDS: Final = 30.0
+
+
+class Appender:
+    """Puts messages behind what a conversation holds."""
+
+    def __init__(self, database: Database, large_files: Path, clock: Callable[[], datetime]) -> None:
+        self._database = database
+        self._large_files = large_files
+        self._clock = clock
+
+    async def append(
+        self, session: Session, messages: Sequence[StoredMessage], checkpoint: TranscriptCheckpoint | None
+    ) -> Append:
+        """Plan and commit, again when somebody else appended in between.
+
+        Raises:
+            StalePlanError: others keep appending.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        return await self._committed(self._plan, session, messages, checkpoint)
+
+    async def adopt(self, session: Session, adoptions: Sequence[Adoption]) -> None:
+        """Give stored rows the ids of the transcript's entries that they are. Raises as `append`."""
+        await self._committed(plan_adoption, session, adoptions)
+
+    async def prune(self, session: Session, after: int, rules: IngestRules) -> None:
+        """Delete the host's idle turns that end behind the seq *after*. Raises as `append`."""
+        await self._committed(plan_heartbeat_pruning, session, after, polls=rules.preserve_heartbeat_poll)
+
+    async def archive(self, session: Session) -> None:
+        """Put the conversation of a session's key aside. Raises as `append`."""
+        await self._committed(plan_rollover_archive, session, self._clock())
+
+    async def mark_fork(self, session: Session) -> None:
+        """Note that a conversation was begun from a fork. Raises as `append`."""
+        await self._committed(plan_fork_mark, session)
+
+    async def end(self, session: Session, reason: str, following: Session | None) -> Append | None:
+        """Do what the end of a session does to its conversation. Raises as `append`."""
+        return await self._committed(plan_session_end, session, reason, following, now=self._clock())
+
+    async def reset(self, session: Session) -> Append | None:
+        """Put a conversation aside and begin another one. Raises as `append`."""
+        return await self._committed(plan_reset, session, now=self._clock())
+
+    async def note_cache(
+        self, session: Session, snapshot: CacheSnapshot, rendering: Rendering, model: RuntimeModel
+    ) -> None:
+        """Note what a turn saw of the provider's cache. Raises as `append`."""
+        await self._committed(self._plan_telemetry, session, snapshot, rendering, model)
+
+    async def _plan_telemetry(
+        self,
+        reader: Reader,
+        session: Session,
+        snapshot: CacheSnapshot,
+        rendering: Rendering,
+        model: RuntimeModel,
+    ) -> Append | None:
+        holding = await find_holding(reader, session.session_id, session.session_key)
+        if holding is None:
+            return None
+        owner = holding.conversation_id
+        context = (await load_for_compaction(reader, owner, rendering)).context
+        tail = rendering.rules.tail
+        raw = raw_tokens(context, tail_start(context, tail.fresh_tail_count, tail))
+        return await plan_telemetry(reader, owner, snapshot, raw, now=self._clock(), model=model)
+
+    async def prune_context(self, session: Session, retain_depth: int) -> None:
+        """Prune the context of a session as `/new` does. Raises as `append`."""
+        await self._committed(self._plan_pruning, session, retain_depth)
+
+    async def _plan_pruning(self, reader: Reader, session: Session, retain_depth: int) -> Append | None:
+        holding = await find_holding(reader, session.session_id, session.session_key)
+        if holding is None:
+            return None
+        plan = await plan_new_session(reader, holding.conversation_id, retain_depth, now=self._clock())
+        return Append(plan, holding.conversation_id, (), 0, 0)
+
+    async def _committed(
+        self, plan: Callable[Concatenate[Reader, P], Awaitable[A]], /, *given: P.args, **named: P.kwargs
+    ) -> A:
+        """Plan and commit, again while other writers are quicker.
+
+        Raises:
+            StalePlanError: they were quicker `ATTEMPTS` times.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            append = await self._database.read(plan, *given, **named)
+            if append is None or not append.plan:
+                return append
+            try:
+                await self._commit(append)
+            except StalePlanError:
+                if attempt == ATTEMPTS:
+                    raise
+                await self._database.refresh()
+            else:
+                return append
+        raise AssertionError("unreachable")
+
+    async def _plan(
+        self,
+        reader: Reader,
+        session: Session,
+        messages: Sequence[StoredMessage],
+        checkpoint: TranscriptCheckpoint | None,
+    ) -> Append:
+        return await plan_append(
+            reader,
+            session,
+            messages,
+            now=self._clock(),
+            large_files=self._large_files,
+            checkpoint=checkpoint,
+            whole_rows=False,
+        )
+
+    async def _commit(self, append: Append) -> None:
+        """Commit in a thread; it runs to its end also when the caller is cancelled."""
+        work = asyncio.ensure_future(
+            asyncio.to_thread(
+                commit_append,
+                self._database.path,
+                append,
+                self._large_files,
+                journal=False,
+                wait=WAIT_SECONDS,
+            )
+        )
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait((work,))
+            raise
+        await self._database.refresh()
+
+
+# -- transcripts ----------------------------------------------------------------------------------------
+# Transcripts into conversations, as the engine does it at a session's start and after its turns.
+#
+# Source: docs/engine/ingest.md, from First import on.
+
+#: Tokens of a message for each byte of its line, at most.
+_TOKENS_PER_BYTE: Final = 2
+
+UP_TO_DATE: Final = "already bootstrapped"
+RECONCILED: Final = "reconciled missing session messages"
+FORK_BOUNDED: Final = "fork-bounded bootstrap import"
+NOTHING_THERE: Final = "no leaf-path messages in session"
+EXCLUDED: Final = "session excluded by pattern"
+STATELESS: Final = "stateless session"
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrapped:
+    """What became of a transcript at the start of a session."""
+
+    conversation_id: ConversationId | None
+    imported: int
+    left_out: int  #: older messages that are not stored: they would follow newer ones, or exceed the budget
+    bad_lines: int
+    proof: AnchorProof  #: by what the place was found
+    engine_reason: str | None  #: what the engine says of it
+    reason: str | None = None  #: why nothing was imported although something is new
+
+    @property
+    def bootstrapped(self) -> bool:
+        """What the engine answers: whether anything was imported."""
+        return self.imported > 0
+
+
+class Transcripts:
+    """Brings conversations up to the transcripts of their sessions."""
+
+    def __init__(self, database: Database, appender: Appender) -> None:
+        self._database = database
+        self._appender = appender
+
+    async def bootstrap(self, session: Session, path: Path, rules: IngestRules) -> Bootstrapped:
+        """Bring a conversation up to its transcript, or begin it with its newest messages."""
+        stored_before = await self._database.read(stored_session, session)
+        if await asyncio.to_thread(_is_read, stored_before, path):
+            if await asyncio.to_thread(_is_fork, path):
+                await self._appender.mark_fork(session)
+            return Bootstrapped(stored_before.conversation_id, 0, 0, 0, AnchorProof.EMPTY, UP_TO_DATE)
+        file = await asyncio.to_thread(read_host_file, path)
+        if not stored_before.is_empty and await asyncio.to_thread(_is_left_behind, stored_before, session):
+            found = await self._database.read(reconcile, session, file, stored_before)
+            if found.proof is AnchorProof.NONE:
+                await self._appender.archive(session)
+                stored_before = await self._database.read(stored_session, session)
+        if stored_before.is_empty:
+            return await self._first(session, file, rules)
+        found, imported = await self.catch_up(session, file, stored_before, rules)
+        return Bootstrapped(
+            stored_before.conversation_id,
+            imported,
+            found.left_out,
+            file.bad_lines,
+            found.proof,
+            RECONCILED if imported else UP_TO_DATE,
+            found.reason,
+        )
+
+    async def _first(self, session: Session, file: HostFile, rules: IngestRules) -> Bootstrapped:
+        kept = await asyncio.to_thread(_within_budget, file, rules)
+        left_out = len(file.on_path) - kept.count
+        is_fork = file.header is not None and bool(file.header.parent_session)
+        bounded = bool(left_out) and is_fork
+        tally = ImportTally()
+        whole = checkpoint_of(file, bounded=bounded, first_hash=kept.last_hash)
+        stored = kept.stored if kept.stored is not None else stored_of(kept.hosts(file), rules, tally)
+        conversation_id = await self._import(session, file, stored, tally, whole)
+        if rules.prune_heartbeat_ok and tally.stored:
+            await self._appender.prune(session, 0, rules)
+        done = FORK_BOUNDED if bounded else None
+        return Bootstrapped(
+            conversation_id,
+            tally.stored,
+            left_out,
+            file.bad_lines,
+            AnchorProof.EMPTY,
+            done if tally.stored else NOTHING_THERE,
+        )
+
+    async def catch_up(
+        self,
+        session: Session,
+        file: HostFile,
+        stored_before: StoredSession,
+        rules: IngestRules,
+        *,
+        bootstraps: bool = True,
+    ) -> tuple[Reconciled, int]:
+        """Store what a transcript has and a conversation with messages lacks; say how many messages."""
+        found = await self._database.read(reconcile, session, file, stored_before)
+        if found.adopted:
+            await self._appender.adopt(session, found.adopted)
+        if not found.new and not found.moves_on:
+            return found, 0
+        tally = ImportTally()
+        hosts = read_messages(file, found.new)
+        stored = stored_of(hosts, rules, tally)
+        if not rules.preserve_heartbeat_poll:
+            stored = without_heartbeats(stored, tally)
+        whole = checkpoint_of(file, bootstraps=bootstraps) if found.moves_on else None
+        await self._import(session, file, stored, tally, whole)
+        before = stored_before.newest.seq if stored_before.newest is not None else 0
+        if rules.prune_heartbeat_ok and tally.stored:
+            await self._appender.prune(session, before, rules)
+        return found, tally.stored
+
+    async def refresh(self, session: Session, file: HostFile) -> None:
+        """Note that a transcript was read to its end, and that its conversation ends where it does."""
+        await self._appender.append(session, (), checkpoint_of(file, bootstraps=False))
+
+    async def _import(
+        self,
+        session: Session,
+        file: HostFile,
+        stored: Iterable[tuple[HostMessage, StoredMessage]],
+        tally: ImportTally,
+        whole: TranscriptCheckpoint | None,
+    ) -> ConversationId | None:
+        """Store messages piece by piece; while one is stored the next one is read."""
+        conversation_id, done_all = None, False
+        waiting = transcript_pieces(stored, tally)
+        piece = await asyncio.to_thread(next, waiting, None)
+        known = 0
+        while piece is not None:
+            checkpoint = whole
+            if piece.offset is not None and whole is not None:
+                checkpoint = checkpoint_of(file, piece.offset, bounded=whole.bounded)
+            done, following = await asyncio.gather(
+                self._appender.append(session, piece.messages, checkpoint),
+                asyncio.to_thread(next, waiting, None),
+                return_exceptions=True,  # so that both have ended when one fails
+            )
+            if isinstance(done, BaseException):
+                raise done
+            if isinstance(following, BaseException):
+                raise following
+            known += done.known
+            conversation_id, done_all = done.conversation_id, piece.offset is None
+            piece = following
+        tally.stored -= known
+        if whole is not None and not done_all:
+            conversation_id = (await self._appender.append(session, (), whole)).conversation_id
+        return conversation_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a first import keeps."""
+
+    count: int  #: of messages, those that are not stored among them
+    last_hash: str | None
+    stored: tuple[tuple[HostMessage, StoredMessage], ...] | None  #: None: all of them, not read yet
+
+    def hosts(self, file: HostFile) -> Iterator[HostMessage]:
+        """All messages of the file, where all are kept."""
+        return read_messages(file, file.messages)
+
+
+def _within_budget(file: HostFile, rules: IngestRules) -> _Kept:
+    """The newest messages whose tokens fit, in their order; blocks."""
+    messages = file.messages
+    if sum(one.size for one in messages) * _TOKENS_PER_BYTE <= rules.bootstrap_max_tokens:
+        return _Kept(len(messages), last_hash(file), None)
+    room, count = rules.bootstrap_max_tokens, 0
+    kept: list[tuple[HostMessage, StoredMessage]] = []
+    last: str | None = None
+    for host in read_messages(file, messages[::-1]):
+        found = next(stored_of([host], rules, ImportTally()), None)
+        tokens = found[1].whole_tokens if found is not None else message_tokens(host.message)
+        if tokens > room:
+            break
+        last = hash_of(host.message) if not count else last
+        room, count = room - tokens, count + 1
+        if found is not None:
+            kept.append(found)
+    return _Kept(count, last, tuple(reversed(kept)))
+
+
+def _is_read(stored_before: StoredSession, path: Path) -> bool:
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return is_up_to_date(stored_before, path, found.st_size, found.st_mtime_ns // 10**6)
+
+
+def _is_fork(path: Path) -> bool:
+    """Whether a transcript begins by naming the one that it was forked from."""
+    try:
+        header = first_header(path)
+    except OSError:
+        return False
+    return header is not None and bool(header.parent_session)
+
+
+def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
+    """Whether the host continues under another session id, and the file of the former one is gone."""
+    if stored_before.holding is None or stored_before.holding.row.get("session_id") == session.session_id:
+        return False
+    state = stored_before.holding.checkpoint
+    path = state.get("session_file_path") if state is not None else None
+    return isinstance(path, str) and bool(path) and not Path(path).exists()
+
+
+__all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of messages that a host handed over."""
+
+    conversation_id: ConversationId | None  #: None: the session is not stored
+    stored: int
+    known: int  #: they were there already
+    skipped: int  #: the engine stores none such
+
+
+_NOT_STORED: Final = Ingested(None, 0, 0, 0)
+
+
+class Engine:
+    """One database, open for a host. Use as an asynchronous context manager, or `close` it."""
+
+    def __init__(
+        self,
+        database: Database,
+        large_files: Path,
+        settings: EngineSettings,
+        clock: Callable[[], datetime],
+        snapshots: int = KEPT,
+        model: Model | None = None,
+    ) -> None:
+        self.database = database
+        self._presence = OpenConnection(database.path)
+        self._snapshots = Snapshots(database, snapshots)
+        self._appender = Appender(database, large_files, clock)
+        self._transcripts = Transcripts(database, self._appender)
+        recalling = engine_recall(settings, large_files, database.path.parent)
+        self._recall = RecallTools(database, recalling, model=model)
+        self._settings = settings
+        name = settings.timezone.value
+        self._zone = None if name is None else ZoneInfo(name)
+        self._clock = clock
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        large_files: Path,
+        settings: EngineSettings | None = None,
+        create: bool = True,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        snapshots: int = KEPT,
+        model: Model | None = None,
+    ) -> Self:
+        """Open a database; a missing one is made with the present schema if *create* says so.
+
+        One that an engine before 0.15.2 wrote is read, and stores no messages before it is migrated.
+
+        *snapshots* are kept of each conversation's newest assemblies; 0: none, and what was kept stays.
+        *model* answers ``lcm_expand_query``; its maker closes it. None: no model is called.
+
+        Raises:
+            DatabaseError: it cannot be opened, or not made.
+        """
+        if create and not await asyncio.to_thread(path.exists):
+            await asyncio.to_thread(create_database, path)
+        database = await Database.open(path)
+        engine = cls(database, large_files, settings or EngineSettings(), clock, snapshots, model)
+        try:
+            await asyncio.to_thread(engine._presence.begin)
+            await engine.database.refresh()
+        except BaseException:
+            await engine.close()
+            raise
+        return engine
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the file; calls that still run end first."""
+        async with contextlib.AsyncExitStack() as last:
+            last.push_async_callback(asyncio.to_thread, self._presence.end)
+            last.push_async_callback(self.database.close)
+            for lock in list(self._locks.values()):
+                async with lock:
+                    pass
+            await self.noted()
+
+    # -- what a host says --------------------------------------------------------------------------------
+
+    async def ingest(self, session: Session, message: JsonObject, *, entry_id: str | None = None) -> Ingested:
+        """Store one message of the host behind the others, with the present as its time.
+
+        Raises:
+            RefusedError: an engine before 0.15.2 wrote the file: it is to be migrated first.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        if not self._is_stored(session):
+            return _NOT_STORED
+        async with self._turn(session):
+            return await self._store(session, [host_message(message, entry_id=entry_id, timed=False)])
+
+    async def ingest_batch(
+        self,
+        session: Session,
+        messages: Sequence[JsonObject],
+        *,
+        entry_ids: Sequence[str | None] | None = None,
+    ) -> Ingested:
+        """Store messages behind the others in one commit, each with its own time.
+
+        Those with a known entry or event are left out, and those that repeat a stored message block by block.
+
+        Raises:
+            UsageError: there is not one entry id for every message.
+            RefusedError: as `ingest`; or they look like a replay of what is stored.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        ids = [None] * len(messages) if entry_ids is None else entry_ids
+        if len(ids) != len(messages):
+            raise UsageError(
+                f"There are {len(ids):,} entry ids for {len(messages):,} messages: give one each."
+            )
+        if not self._is_stored(session) or not messages:
+            return _NOT_STORED
+        hosts = [host_message(one, entry_id=entry_id) for one, entry_id in zip(messages, ids, strict=True)]
+        async with self._turn(session):
+            return await self._store(session, hosts)
+
+    async def after_turn(
+        self,
+        session: Session,
+        messages: Sequence[JsonObject],
+        pre_prompt_message_count: int = 0,
+        *,
+        transcript: Path | None = None,
+        is_heartbeat: bool = False,
+        prompt_cache: JsonObject | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
+    ) -> Ingested:
+        """Store what a turn added to the host's *messages*: those from *pre_prompt_message_count* on.
+
+        What the session's *transcript* has is stored first, with its own ids; of the turn only what is behind
+        that. Nothing is stored when it cannot be shown where the transcript goes on, or when the turn
+        *is_heartbeat*: one of the host's own timer (unless preserveHeartbeatPoll is set). *prompt_cache* is
+        what the host knows of the provider's
+        cache after the turn, and *model* what answered: both are noted (docs/engine/sessions.md, "What a turn
+        notes"), nothing without the first.
+
+        Raises as `ingest_batch`; TranscriptError when the transcript cannot be read.
+        """
+        added = list(messages)[max(0, pre_prompt_message_count) :]
+        if not self._is_stored(session) or not added:
+            return _NOT_STORED
+        rules = self._ingest_rules()
+        if is_heartbeat and not rules.preserve_heartbeat_poll:
+            return _NOT_STORED
+        hosts = [host_message(one) for one in added]
+        async with self._turn(session):
+            done = await self._after_turn(session, hosts, transcript)
+            if prompt_cache is not None:
+                seen = cache_snapshot(prompt_cache)
+                rendering = Rendering(self._rules(), self._zone)
+                await self._appender.note_cache(session, seen, rendering, model)
+        return done
+
+    async def bootstrap(self, session: Session, transcript: Path) -> Bootstrapped:
+        """Bring a session's conversation up to its transcript; a second call stores nothing.
+
+        A conversation without messages gets the newest ones that fit into the budget (bootstrapMaxTokens).
+
+        Raises:
+            RefusedError: as `ingest`.
+            TranscriptError: the transcript cannot be read.
+            LcmError: the database or the large-files folder cannot be written.
+        """
+        excluded = self._exclusion(session)
+        if excluded is not None:
+            return Bootstrapped(None, 0, 0, 0, AnchorProof.NONE, excluded, "the session is not stored")
+        async with self._turn(session):
+            return await self._transcripts.bootstrap(session, transcript, self._ingest_rules())
+
+    # -- when a session is reset or ends -------------------------------------------------------------------
+
+    async def new_session(self, session: Session) -> None:
+        """`/new`: the context of the same conversation loses all that is not deep enough.
+
+        Source: docs/engine/sessions.md, "Events". How deep, the setting newSessionRetainDepth says.
+
+        Raises:
+            LcmError: the database cannot be written.
+        """
+        if self._is_stored(session):
+            async with self._turn(session):
+                await self._appender.prune_context(session, self._settings.new_session_retain_depth.value)
+
+    async def reset(self, session: Session) -> int | None:
+        """`/reset`: put the conversation aside and begin another one; its id, None where nothing was done.
+
+        Raises as `new_session`.
+        """
+        if not self._is_stored(session):
+            return None
+        async with self._turn(session):
+            done = await self._appender.reset(session)
+        return None if done is None else done.conversation_id
+
+    async def end_session(
+        self, session: Session, reason: str, *, following: Session | None = None
+    ) -> int | None:
+        """A session has ended for a *reason* of the host, which goes on with *following*.
+
+        The conversation that was begun, or put aside when none was; None where nothing was done. Raises as
+        `new_session`.
+        """
+        if not self._is_stored(session):
+            return None
+        async with self._turn(session):
+            done = await self._appender.end(session, reason, following)
+        return None if done is None else done.conversation_id
+
+    # -- what the model sees -----------------------------------------------------------------------------
+
+    async def assemble(
+        self,
+        session: Session,
+        *,
+        budget: int,
+        prompt: str | None = None,
+        live: Sequence[JsonObject] | None = None,
+        can_compact: bool = True,
+        delivers_prompt: bool = False,
+        zone: tzinfo | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
+    ) -> Assembled:
+        """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
+
+        *delivers_prompt*: the host sends *prompt* by itself, behind these messages, so that they may end with
+        the assistant.
+
+        Where *prompt* names an identifier that they do not hold, what history says of it may stand before
+        them (docs/engine/recall.md, "Recall cue").
+
+        They are sent of a session that nothing is stored of, and when the host says that it cannot compact
+        now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *model* is
+        as for `compact`. *zone* is that of all times (None: that of the settings, else this machine's). A
+        snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
+
+        Raises:
+            NotFoundError: nothing is stored of this session, and the host holds nothing either.
+            LcmError: the database cannot be read.
+        """
+        settings = settings_for(
+            settings_for_session(self._settings, session.session_key, model), budget, prompt
+        )
+        settings = replace(settings, host_delivers_turn=delivers_prompt and prompt is not None)
+        held = None if live is None else tuple(map(live_message, live))
+        try:
+            conversation_id = await self._conversation(session)
+        except NotFoundError:
+            if not held:
+                raise
+            return await asyncio.to_thread(
+                assemble, ContextMessages(()), settings, self._rules(), AssemblyInputs(live=held)
+            )
+        now, zone = self._clock(), zone or self._zone
+
+        async def load(reader: Reader) -> tuple[Assembled, Assembled]:
+            plain = await assemble_context(
+                reader,
+                conversation_id,
+                settings,
+                zone=zone,
+                live=held,
+                can_compact=can_compact,
+                now=now,
+            )
+            rules = engine_rules(reader.schema)
+            return plain, await with_cue(reader, conversation_id, plain, prompt, rules, now)
+
+        plain, assembled = await self.database.read(load)
+        self._snapshots.keep(plain, conversation_id, settings, zone=zone, now=now)  # rows are noted, no text
+        return assembled
+
+    @property
+    def snapshot_problem(self) -> str | None:
+        """Why the last assembly left no snapshot."""
+        return self._snapshots.problem
+
+    async def noted(self) -> None:
+        """Wait until the snapshots of all assemblies so far are kept, or `snapshot_problem` says why not."""
+        await self._snapshots.settled()
+
+    async def compact(
+        self,
+        session: Session,
+        summarizer: Summarizer,
+        *,
+        budget: int,
+        operation: Operation[T] | None = None,
+        force: bool = False,
+        zone: tzinfo | None = None,
+        model: RuntimeModel = UNKNOWN_MODEL,
+        overflowed: bool = False,
+    ) -> Runner[T]:
+        """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
+
+        *model* is the one that the session runs on: the operator's thresholds may depend on it. *overflowed*:
+        the model refused the context as too long, and all of the host's transcript is stored; then the
+        operation is forced, and from 1.1 on takes finished tool calls of the current turn too
+        (docs/engine/compaction.md, "Current turn").
+
+        Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
+        The runner says what was made; its ``batch`` is what takes it back. From 1.1 on a summariser that
+        fails after a committed pass raises nothing: ``failed`` has its error (docs/engine/compaction.md,
+        "What is answered"). *zone* as for `assemble`.
+
+        Raises:
+            NotFoundError: nothing is stored of this session.
+            SummarizerError: no answer came back; what was committed stays.
+            LcmError: the database cannot be written.
+        """
+        conversation_id = await self._conversation(session)
+        setting = compaction_setting(
+            self.database.schema,
+            self._settings,
+            zone or self._zone,
+            budget,
+            session_key=session.session_key,
+            model=model,
+        )
+        setting = replace(setting, current_turn=overflowed)
+        passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force or overflowed))
+        runner: Runner[T] = Runner(
+            self.database, conversation_id, setting, summarizer, passes, now=self._clock
+        )
+        async with self._turn(session, "compact"):
+            try:
+                async for _ in runner.steps():
+                    pass
+            except SummarizerError as error:
+                if not (runner.made and setting.rendering.rules.compaction.reports_stored):
+                    raise
+                runner.failed = error
+            finally:
+                await runner.note()
+        return runner
+
+    # -- what the model asks for -------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> Grants:
+        """What sub-agents may expand, while this engine is open (docs/engine/recall.md, "Grants").
+
+        ``grants.create(issuer, conversations, session=key)`` gives one to the session of that key.
+        """
+        return self._recall.grants
+
+    async def call_tool(self, session: Session, name: str, parameters: JsonObject) -> ToolAnswer:
+        """What ``lcm_grep``, ``lcm_describe``, ``lcm_expand`` or ``lcm_expand_query`` answers to a session.
+
+        What a tool refuses is an answer too, with ``error`` in its details. A session whose key is that of a
+        sub-agent may only what it was granted. `RECALL_TOOLS` declares the four for a model.
+
+        Raises:
+            UsageError: there is no such tool.
+            LcmError: the database cannot be read.
+        """
+        if name not in TOOLS:
+            raise UsageError(f"There is no tool {name}; there are {', '.join(TOOLS)}.")
+        return await self._recall.call(name, parameters, session.session_key, session.session_id)
+
+    async def _conversation(self, session: Session) -> ConversationId:
+        holding = await self.database.read(find_holding, session.session_id, session.session_key)
+        if holding is None:
+            raise NotFoundError(
+                f"Nothing is stored of session {session.session_key or session.session_id}: bootstrap it, or "
+                "hand its messages over first.",
+                code="CONVERSATION_NOT_FOUND",
+            )
+        return holding.conversation_id
+
+    # -- how it is stored --------------------------------------------------------------------------------
+
+    async def _store(self, session: Session, hosts: Sequence[HostMessage]) -> Ingested:
+        stored = [message for _, message in stored_of(hosts, self._ingest_rules(), ImportTally())]
+        skipped = len(hosts) - len(stored)
+        if not stored:
+            return Ingested(None, 0, 0, skipped)
+        fresh = await self.database.read(without_repeated, session, stored)
+        done = await self._admit(session, fresh)
+        known = len(stored) - len(fresh)
+        return Ingested(done.conversation_id, done.stored, done.known + known, skipped)
+
+    async def _admit(self, session: Session, fresh: Sequence[StoredMessage]) -> Append:
+        """Store messages unless they look like a replay."""
+        limits = self._settings
+        await self.database.read(
+            refuse_flood,
+            session,
+            fresh,
+            now=sql_utc(self._clock()),
+            users=limits.replay_flood_threshold_external.value,
+            others=limits.replay_flood_threshold_internal.value,
+        )
+        return await self._appender.append(session, fresh, None)
+
+    async def _after_turn(
+        self, session: Session, hosts: Sequence[HostMessage], transcript: Path | None
+    ) -> Ingested:
+        rules = self._ingest_rules()
+        stored_before = await self.database.read(stored_session, session)
+        there = transcript is not None and await asyncio.to_thread(transcript.exists)
+        file = await asyncio.to_thread(read_host_file, transcript) if there and transcript else None
+        imported = 0
+        if file is not None and not stored_before.is_empty:
+            found, imported = await self._transcripts.catch_up(
+                session, file, stored_before, rules, bootstraps=False
+            )
+            if not found.moves_on:
+                return Ingested(stored_before.conversation_id, imported, 0, len(hosts))
+        stored = [message for _, message in stored_of(hosts, rules, ImportTally())]
+        held = await self.database.read(overlap_of, session, stored)
+        done = await self._admit(session, stored[held:])
+        if file is not None:
+            await self._transcripts.refresh(session, file)
+        elif transcript is not None and not stored_before.is_empty and stored_before.has_no_checkpoint:
+            await self._appender.append(session, (), unread_checkpoint(transcript))
+        await self._prune_after(session, stored, stored_before, rules)
+        skipped = len(hosts) - len(stored)
+        return Ingested(done.conversation_id, done.stored + imported, done.known + held, skipped)
+
+    async def _prune_after(
+        self,
+        session: Session,
+        stored: Sequence[StoredMessage],
+        stored_before: StoredSession,
+        rules: IngestRules,
+    ) -> None:
+        """Delete a turn of the host's timer again once it has ended (docs/engine/ingest.md, "Heartbeats")."""
+        named = not rules.preserve_heartbeat_poll and any(names_heartbeats(one.content) for one in stored)
+        ended = any(is_acknowledgement(one.role, one.content) for one in stored)
+        if (named and ended) or (rules.prune_heartbeat_ok and ended):
+            newest = stored_before.newest
+            await self._appender.prune(session, newest.seq if newest else 0, rules)
+
+    def _rules(self) -> EngineRules:
+        return configured(engine_rules(self.database.schema), self._settings)
+
+    def _ingest_rules(self) -> IngestRules:
+        return ingest_rules(self.database.schema, self._settings)
+
+    def _is_stored(self, session: Session) -> bool:
+        """Whether the operator wants sessions like this one stored."""
+        return self._exclusion(session) is None
+
+    def _exclusion(self, session: Session) -> str | None:
+        """Why sessions like this one are not stored."""
+        settings, name = self._settings, session.session_key or session.session_id
+        if matches_any(settings.ignore_session_patterns.value, name):
+            return EXCLUDED
+        stateless = matches_any(settings.stateless_session_patterns.value, name)
+        return STATELESS if stateless and settings.skip_stateless_sessions.value else None
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, session: Session, kind: str = "append") -> AsyncIterator[None]:
+        """Wait until no other call of its kind runs for the conversation: a model may take minutes."""
+        name = f"{kind}:{session.session_key or session.session_id}"
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            yield

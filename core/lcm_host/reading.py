@@ -1,0 +1,407 @@
+"""A session opened to be looked through: how much there is of it, and any run of its entries.
+
+Rows of the host's table are read a run at a time. A file is indexed where it lies. What is packed is unpacked
+once, into a private file that goes again, and indexed there: its beginning can only be reached through all
+of it (docs/host.md, "Looking through a session").
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from lcm_core.base.javascript import JsonObject
+from lcm_core.base.jsonl import (
+    BadLineError,
+    Cancelled,
+    LineProblem,
+    RawLine,
+    TranscriptChangedError,
+    check_cancelled,
+    decode_object,
+    never_cancelled,
+    read_moment,
+    string,
+)
+from lcm_core.store.host_database import HostRows, read_host
+from lcm_core.store.opening import FileState, file_state
+
+from lcm_host.rows import EventRow, entry_counts, hot_state, marker_count
+from lcm_host.sessions import FilePlace, HostSession, HotPlace, Source, from_stream, navigation_of, value_of
+from lcm_host.transcript import (
+    LEAF,
+    TranscriptEntry,
+    TranscriptIndex,
+    TranscriptScan,
+    index_transcript,
+    read_entries,
+    read_entry,
+    refresh_index,
+    unread_entry,
+)
+from lcm_host.transcripts import ActivePath, active_path, path_events, path_of
+
+# -- writing --------------------------------------------------------------------------------------------
+# A session of the host written out as a transcript, a few entries at a time (docs/host.md, "What an
+# import takes").
+#
+# At most `_BYTES` of entries are held, or one entry where that is larger, whatever the session holds.
+
+#: What ends a line for a reader of the whole file, and stands in JSON only where an escape may.
+_LINE_ENDS: Final = (
+    (b"\n", b" "),
+    (b"\r", b" "),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+#: Entries, and bytes of them, that are read in one transaction.
+_STEP: Final = 500
+_BYTES: Final = 8 * 1024 * 1024
+#: How often a session is begun anew whose history its host rewrites meanwhile.
+_ATTEMPTS: Final = 3
+
+
+def write_transcript(
+    session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
+) -> int:
+    """Write what the host sees of a session as a transcript, a header first; how many entries were bad.
+
+    It is read in pieces, whatever it holds. Bad entries are left out. *target* may be written more than
+    once, from where it stands. Raises as `lcm_host.transcripts.read_page`.
+    """
+    begin = target.tell()
+    place = session.place
+    if not isinstance(place, HotPlace):
+        return from_stream(session, _write_lines, session.session_id, target, begin, cancelled)
+    for _ in range(_ATTEMPTS):
+        _begin(target, begin, session.session_id)
+        try:
+            return _write_rows(session.session_id, place, target, cancelled)
+        except TranscriptChangedError:
+            continue
+    raise _rewritten(session.session_id)
+
+
+def write_lines(
+    session: HostSession, target: BinaryIO, *, cancelled: Cancelled = never_cancelled
+) -> tuple[LineProblem, ...]:
+    """Write every entry of a session that lies in an archive or a file, on its path or not, as it is.
+
+    Returns what is wrong with the archive besides. Raises as `write_transcript`.
+    """
+    return from_stream(session, _copy_lines, target, target.tell(), cancelled)
+
+
+def _begin(target: BinaryIO, begin: int, session_id: str) -> None:
+    target.seek(begin)
+    target.truncate()
+    header = {"type": "session", "version": 3, "id": session_id}
+    target.write(json.dumps(header).encode() + b"\n")
+
+
+def _write_rows(session_id: str, place: HotPlace, target: BinaryIO, cancelled: Cancelled) -> int:
+    path = read_host(place.database, active_path, session_id)
+    at, bad = 0, 0
+    previous: str | None = None
+    while at < len(path):
+        found = read_host(place.database, _some_rows, path, at)
+        if not found:
+            raise _rewritten(session_id)
+        for row in found:
+            check_cancelled(cancelled)
+            try:
+                value = value_of(row)[0]
+            except BadLineError:
+                bad += 1
+                continue
+            previous = _write_entry(target, value, previous)
+        at += len(found)
+    return bad
+
+
+def _some_rows(rows: HostRows, path: ActivePath, at: int) -> list[EventRow]:
+    """The next entries of a path, as many as may be held."""
+    if not path.is_still(hot_state(rows, path.session_id)):
+        raise _rewritten(path.session_id)
+    found: list[EventRow] = []
+    held = 0
+    for row in path_events(rows, path, at, min(at + _STEP, len(path))):
+        found.append(row)
+        held += len(row.json or b"") + (row.size or 0)
+        if held >= _BYTES:
+            break
+    return found
+
+
+def _rewritten(session_id: str) -> TranscriptChangedError:
+    return TranscriptChangedError(
+        f"Session {session_id} was rewritten by its host while it was read: try again."
+    )
+
+
+def _write_lines(source: Source, session_id: str, target: BinaryIO, begin: int, cancelled: Cancelled) -> int:
+    """Entries come in the order of the path, which is that of the file unless somebody made it up."""
+    _begin(target, begin, session_id)
+    scan = TranscriptScan()
+    for line in source.lines(cancelled):
+        scan.take(line)
+    wanted = {scan.place_of(number) for number in path_of(source, scan)[0]}
+    lines = {line for line, _ in wanted}
+    previous: str | None = None
+    bad = 0
+    for line in source.lines(cancelled):
+        for part in scan.parts(line) if line.number in lines else ():
+            if (part.number, part.offset) not in wanted:
+                continue
+            try:
+                value = decode_object(part.data)
+            except BadLineError:
+                bad += 1
+                continue
+            previous = _write_entry(target, value, previous)
+    return bad
+
+
+def _write_entry(target: BinaryIO, value: JsonObject, previous: str | None) -> str | None:
+    """Write an entry behind the one before it on the path; its id."""
+    entry = {**value, "parentId": previous}
+    try:
+        data = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half a pair, or bytes that are no text
+        data = json.dumps(entry, separators=(",", ":")).encode()
+    for end, instead in _LINE_ENDS:
+        data = data.replace(end, instead)
+    target.write(data + b"\n")
+    return string(value.get("id")) or previous
+
+
+def _copy_lines(
+    source: Source, target: BinaryIO, begin: int, cancelled: Cancelled
+) -> tuple[LineProblem, ...]:
+    target.seek(begin)
+    target.truncate()
+    for line in source.lines(cancelled):
+        target.write(line.data.replace(b"\n", b" ") + b"\n")
+    return tuple(source.problems)
+
+
+class OpenSession(Protocol):
+    """What is shown of a session; a position counts along the path that its host sees, from 0.
+
+    Equal values have equal entries.
+    """
+
+    @property
+    def place_word(self) -> str:
+        """What the number of an entry counts: ``line`` of a file, ``entry`` of a table."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes; None where nobody counted them."""
+
+    @property
+    def abandoned(self) -> int:
+        """Entries that the host does not see."""
+
+    @property
+    def bad(self) -> int:
+        """Lines that are no entry; those of a table are entries with a problem."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is wrong with the place that it lies in."""
+
+    def __len__(self) -> int:
+        """Entries on the path."""
+
+    def entries(
+        self,
+        start: int,
+        stop: int,
+        *,
+        text_limit: int | None = None,
+        cancelled: Cancelled = never_cancelled,
+    ) -> list[TranscriptEntry]:
+        """The entries at positions *start* to *stop*, those that exist; texts of *text_limit* code points."""
+
+    def refreshed(self, *, cancelled: Cancelled = never_cancelled) -> OpenSession:
+        """The session as it is now; an equal value when nothing changed."""
+
+    def close(self) -> None:
+        """Remove what was unpacked for it."""
+
+
+def open_session(session: HostSession, *, cancelled: Cancelled = never_cancelled) -> OpenSession:
+    """Open a session, wherever it lies; blocks, for a packed one as long as unpacking takes.
+
+    Raises:
+        NotFoundError: it is not there any more; list again.
+        TranscriptError: an archive or file cannot be read; the sentence says why and what to do.
+        DatabaseError: the same of the host's database.
+        CancelledError: the caller stopped it.
+    """
+    place = session.place
+    if isinstance(place, HotPlace):
+        return _table(place.database, session.session_id)
+    if isinstance(place, FilePlace) and place.path.suffix != ".zst":
+        return _File(index_transcript(place.path, cancelled=cancelled))
+    return _unpacked(session, cancelled)
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _File:
+    """A transcript that is read where it lies."""
+
+    index: TranscriptIndex
+    scratch: tempfile.TemporaryDirectory[str] | None = None  #: the folder of what was unpacked
+    remarks: tuple[str, ...] = ()
+    place_word: str = "line"
+
+    @property
+    def size(self) -> int | None:
+        return self.index.stamp.size
+
+    @property
+    def abandoned(self) -> int:
+        return self.index.abandoned - len(self.index.scan.markers)
+
+    @property
+    def bad(self) -> int:
+        return self.index.bad_lines
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def entries(
+        self,
+        start: int,
+        stop: int,
+        *,
+        text_limit: int | None = None,
+        cancelled: Cancelled = never_cancelled,
+    ) -> list[TranscriptEntry]:
+        return read_entries(self.index, start, stop, text_limit=text_limit, cancelled=cancelled)
+
+    def refreshed(self, *, cancelled: Cancelled = never_cancelled) -> OpenSession:
+        if self.scratch is not None:
+            return self
+        index = refresh_index(self.index, cancelled=cancelled)
+        return self if index is self.index else _File(index)
+
+    def close(self) -> None:
+        if self.scratch is not None:
+            self.scratch.cleanup()
+
+
+def _unpacked(session: HostSession, cancelled: Cancelled) -> _File:
+    scratch = tempfile.TemporaryDirectory(prefix="lcm-tui-")
+    try:
+        path = Path(scratch.name) / "session.jsonl"
+        with path.open("xb") as target:
+            problems = write_lines(session, target, cancelled=cancelled)
+        remarks = tuple(one.reason for one in problems)
+        return _File(index_transcript(path, cancelled=cancelled), scratch, remarks)
+    except BaseException:
+        scratch.cleanup()
+        raise
+
+
+# -- the host's table --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A session whose entries are read from the host's table, a run at a time."""
+
+    database: Path
+    path: ActivePath
+    abandoned: int
+    file: FileState | None = field(compare=False)  #: of the database when this was read
+    place_word: str = "entry"
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int | None:
+        return None
+
+    @property
+    def bad(self) -> int:
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+    def entries(
+        self,
+        start: int,
+        stop: int,
+        *,
+        text_limit: int | None = None,
+        cancelled: Cancelled = never_cancelled,
+    ) -> list[TranscriptEntry]:
+        bounds = max(0, start), min(stop, len(self))
+        return read_host(self.database, _entries, self.path, *bounds, text_limit, cancelled)
+
+    def refreshed(self, *, cancelled: Cancelled = never_cancelled) -> OpenSession:
+        check_cancelled(cancelled)
+        now = file_state(self.database)
+        if self.file is not None and now == self.file and not self.file.may_hide_a_write:
+            return self
+        state = read_host(self.database, hot_state, self.path.session_id)
+        if state == self.path.state and state.last_seq is not None:
+            return replace(self, file=now)
+        return _table(self.database, self.path.session_id)
+
+    def close(self) -> None:
+        """Nothing of it is kept open."""
+
+
+def _table(database: Path, session_id: str) -> _Table:
+    file = file_state(database)
+    path, abandoned = read_host(database, _opened, session_id)
+    return _Table(database, replace(path, scan=None), abandoned, file)
+
+
+def _opened(rows: HostRows, session_id: str) -> tuple[ActivePath, int]:
+    path = active_path(rows, session_id)
+    held = entry_counts(rows, [session_id])[session_id] - marker_count(rows, session_id, LEAF)
+    return path, max(0, held - len(path))
+
+
+def _entries(
+    rows: HostRows, path: ActivePath, start: int, stop: int, text_limit: int | None, cancelled: Cancelled
+) -> list[TranscriptEntry]:
+    if not path.is_still(hot_state(rows, path.session_id)):
+        raise TranscriptChangedError(
+            f"Session {path.session_id} was rewritten by its host since it was opened: reload it."
+        )
+    return list(_each(rows, path, start, stop, text_limit, cancelled))
+
+
+def _each(
+    rows: HostRows, path: ActivePath, start: int, stop: int, text_limit: int | None, cancelled: Cancelled
+) -> Iterator[TranscriptEntry]:
+    """One after the other, so that no more than one is held whole."""
+    for row in path_events(rows, path, start, stop):
+        check_cancelled(cancelled)
+        entry = _entry(row, text_limit)
+        yield entry if entry.moment is not None else replace(entry, moment=read_moment(row.created_ms))
+
+
+def _entry(row: EventRow, text_limit: int | None) -> TranscriptEntry:
+    held = len(row.json) if row.json is not None else row.size or 0
+    line = RawLine(row.seq, 0, held, b"", False, ended=True)
+    try:
+        value, problem = value_of(row)
+    except BadLineError as error:
+        return unread_entry(line, navigation_of(row), on_path=True, reason=str(error))
+    if problem is not None:
+        return unread_entry(line, value, on_path=True, reason=problem)
+    return read_entry(line, value, on_path=True, text_limit=text_limit)

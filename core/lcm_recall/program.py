@@ -1,0 +1,136 @@
+"""The memory as programs ask it: functions over an open `LcmDatabase` (docs/python.md, "Searching")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lcm_core.api.database import LcmDatabase
+from lcm_core.base.errors import UsageError
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.store.database import Reader
+from lcm_core.store.opening import Rows
+from lcm_core.store.schema import Schema
+from lcm_core.store.search import Filter
+from lcm_core.writers.cost import Model
+
+from lcm_recall.ask import Asked, AskLimits, Inquiry
+from lcm_recall.queries import RecallSettings, engine_recall
+from lcm_recall.read import Level, Page, Verdict, level_of, levels_below, read_below, read_level
+from lcm_recall.read import verify as look_up
+from lcm_recall.search import Found
+from lcm_recall.search import search as find
+from lcm_recall.terms import parse
+
+
+async def search(
+    memory: LcmDatabase,
+    query: str,
+    *,
+    conversations: Collection[ConversationId] | None = None,
+    limit: int = 20,
+    offset: int = 0,
+) -> Found:
+    """Search messages with their tool calls, summaries, focus briefs and large files.
+
+    A hit contains every word of *query* (docs/recall.md, "Queries"); the result says what was searched.
+    *conversations*: only these; None: all. A page has *limit* hits and begins with hit *offset*.
+
+    Raises:
+        UsageError: the query is empty or too long, *limit* is less than 1, or *offset* less than 0.
+    """
+    if limit < 1 or offset < 0:
+        raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
+    asked, settings = parse(query), _settings(memory)
+    wanted = Filter(None if conversations is None else tuple(conversations))
+
+    async def load(reader: Reader) -> Found:
+        return await reader.run(find, reader.schema, asked, wanted, settings, limit=limit, offset=offset)
+
+    return await memory.database.read(load)
+
+
+async def expand(
+    memory: LcmDatabase,
+    name: str,
+    *,
+    tokens: int = 4_000,
+    cursor: str | None = None,
+    level: int | None = None,
+    conversations: Collection[ConversationId] | None = None,
+) -> Page:
+    """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
+
+    *cursor*: from the previous page. *level*: only the texts of this level of a summary, as `levels`
+    numbers them; None: all of them. *conversations*: read only these; None: all.
+
+    Raises:
+        NotFoundError: the id or the level does not exist.
+        UsageError: the cursor is not valid.
+    """
+    settings = _settings(memory)
+
+    def read(rows: Rows, schema: Schema) -> Page:
+        if level is not None:
+            found = level_of(levels_below(rows, schema, name, conversations), level, name)
+            return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
+        return read_below(rows, schema, name, settings, tokens=tokens, cursor=cursor, within=conversations)
+
+    async def load(reader: Reader) -> Page:
+        return await reader.run(read, reader.schema)
+
+    return await memory.database.read(load)
+
+
+async def levels(
+    memory: LcmDatabase, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
+) -> tuple[Level, ...]:
+    """The levels below a summary, without texts (docs/recall.md, "Level by level").
+
+    Level 0 is the summary itself. *conversations*: rows of others count as missing; None: all count.
+
+    Raises:
+        NotFoundError: the summary does not exist.
+    """
+
+    async def load(reader: Reader) -> tuple[Level, ...]:
+        return await reader.run(levels_below, reader.schema, summary_id, conversations)
+
+    return await memory.database.read(load)
+
+
+async def verify(memory: LcmDatabase, citation: str) -> Verdict:
+    """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
+
+    Raises:
+        UsageError: it is not a citation.
+    """
+    settings = _settings(memory)
+
+    async def load(reader: Reader) -> Verdict:
+        return (await reader.run(look_up, reader.schema, citation, settings))[0]
+
+    return await memory.database.read(load)
+
+
+async def ask(
+    memory: LcmDatabase,
+    question: str,
+    model: Model | None = None,
+    *,
+    conversations: Collection[ConversationId] | None = None,
+    limits: AskLimits | None = None,
+) -> Asked:
+    """The evidence for a question, and the answer of a *model* from it; None: no model is called.
+
+    The model receives passages of the database and may request more, within *conversations* (None: all)
+    and *limits*. Its citations are checked. If it gives no answer, ``failed`` of the result says why, and
+    the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
+    """
+    within = None if conversations is None else tuple(conversations)
+    inquiry = Inquiry(memory.database, _settings(memory), question, limits or AskLimits(), within)
+    await inquiry.gather(for_model=model is not None)
+    return inquiry.evidence if model is None else await inquiry.ask(model)
+
+
+def _settings(memory: LcmDatabase) -> RecallSettings:
+    return engine_recall(memory.settings, memory.large_files, memory.path.parent)

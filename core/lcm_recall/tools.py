@@ -1,0 +1,335 @@
+"""The engine's four tools by their names, as an agent calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.times import with_z
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Rows
+from lcm_core.store.search import Document, RecalledRows
+from lcm_prompts import recall_block
+
+from lcm_recall.answer import ToolAnswer
+from lcm_recall.delegation import Delegate, Delegations, QueryPlan, Task, answer_query, plan_query
+from lcm_recall.engine_tools import describe, expand, grep
+from lcm_recall.grants import Caller, Grants
+from lcm_recall.queries import RecallSettings
+from lcm_recall.read import Level, Passage, Verdict, cite, evidence_reply
+from lcm_recall.search import Found, Hit
+
+if TYPE_CHECKING:
+    from lcm_core.writers.cost import Model
+
+    from lcm_recall.ask import Asked
+
+
+T = TypeVar("T")
+
+EXPAND_QUERY: Final = "lcm_expand_query"
+_Tool = Callable[[RecalledRows, JsonObject, Caller, RecallSettings], ToolAnswer]
+_READING: Final[Mapping[str, _Tool]] = {
+    "lcm_grep": grep,
+    "lcm_describe": describe,
+    "lcm_expand": lambda rows, given, caller, _: expand(rows, given, caller),
+}
+TOOLS: Final = (*_READING, EXPAND_QUERY)
+
+
+class RecallTools:
+    """The tools over one database, with the grants and the questions of this process.
+
+    A *model*, which somebody named, answers the questions of ``lcm_expand_query``, also those for which the
+    host's settings name another; without one the evidence itself does, and nobody is asked.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: RecallSettings,
+        *,
+        grants: Grants | None = None,
+        model: Model | None = None,
+    ) -> None:
+        self.grants = grants or Grants()
+        self._database = database
+        # No other model than the one that was named: nothing is asked again "without" the host's choice.
+        self._settings = replace(settings, expansion_provider="", expansion_model="")
+        self._delegations = Delegations(self.grants)
+        self._delegate = self._evidence if model is None else self._asking(model)
+
+    async def call(
+        self, name: str, given: JsonObject, session_key: str | None = None, session_id: str | None = None
+    ) -> ToolAnswer:
+        """The answer of one of `TOOLS` to a session; what a tool refuses is an answer, too.
+
+        Each reads in one transaction; none is open while a question is answered.
+
+        Raises:
+            KeyError: there is no tool of this name.
+            DatabaseError: the file cannot be read.
+        """
+        caller = Caller(session_key, session_id, self.grants)
+        tool = None if name == EXPAND_QUERY else _READING[name]
+
+        def ask(rows: RecalledRows) -> ToolAnswer | QueryPlan:
+            if tool is None:
+                return plan_query(rows, given, caller, self._settings)
+            return tool(rows, given, caller, self._settings)
+
+        found = await self._read(ask)
+        if isinstance(found, ToolAnswer):
+            return found
+        return await answer_query(found, caller, self._settings, self._delegations, self._delegate)
+
+    def _asking(self, model: Model) -> Delegate:
+        from lcm_recall.ask import ModelDelegate
+
+        return ModelDelegate(self._database, self._settings, model)
+
+    async def _evidence(self, task: Task) -> str:
+        return await self._read(lambda rows: evidence_reply(rows, task))
+
+    async def _read(self, ask: Callable[[RecalledRows], T]) -> T:
+        async def load(reader: Reader) -> T:
+            def asked(rows: Rows) -> T:
+                return ask(RecalledRows(rows, reader.schema))
+
+            return await reader.run(asked)
+
+        return await self._database.read(load)
+
+
+# -- declared -------------------------------------------------------------------------------------------
+# What a host tells its model of the four tools, and of the memory as a whole.
+#
+# Source: docs/engine/recall.md, "lcm_grep" to "lcm_expand_query".
+
+#: What stands in a host's system prompt, whatever is stored: a constant, so that caches of prompts stay warm.
+RECALL_BLOCK: Final = recall_block()
+
+
+@dataclass(frozen=True, slots=True)
+class RecallTool:
+    """A tool of the engine, as it is offered to a model."""
+
+    name: str
+    description: str
+    parameters: JsonObject  #: as JSON schema
+
+
+def _text(words: str, *only: str) -> JsonObject:
+    return {"type": "string", "description": words, **({"enum": list(only)} if only else {})}
+
+
+def _number(words: str) -> JsonObject:
+    return {"type": "number", "description": words}
+
+
+def _flag(words: str) -> JsonObject:
+    return {"type": "boolean", "description": words}
+
+
+def _texts(words: str) -> JsonObject:
+    return {"type": "array", "items": {"type": "string"}, "description": words}
+
+
+_SCOPE: Final[JsonObject] = {
+    "conversationId": _number("Only this conversation; without it the one of the session, with its family."),
+    "allConversations": _flag("Every conversation, when this one does not have it."),
+}
+
+
+def _tool(name: str, description: str, needed: tuple[str, ...], parameters: JsonObject) -> RecallTool:
+    properties: dict[str, Json] = {**parameters, **_SCOPE}
+    return RecallTool(
+        name, description, {"type": "object", "properties": properties, "required": list(needed)}
+    )
+
+
+RECALL_TOOLS: Final = (
+    _tool(
+        "lcm_grep",
+        "Find where something was said: in messages, summaries or files that were stored.",
+        ("pattern",),
+        {
+            "pattern": _text("Words that must all occur and phrases in quotes, or a regular expression."),
+            "mode": _text("How the pattern is read; regex by default.", "regex", "full_text"),
+            "scope": _text("Where to look; both by default.", "messages", "summaries", "both", "files"),
+            "limit": _number("Hits of messages and of summaries each; 50 by default."),
+            "since": _text("Not before this time, in ISO."),
+            "before": _text("Before this time, in ISO."),
+            "sort": _text("Order of words that are found.", "recency", "relevance", "hybrid"),
+            "fileIds": _texts("Only these files, with the scope files."),
+        },
+    ),
+    _tool(
+        "lcm_describe",
+        "Show one summary or file by its id, and what expanding it would cost.",
+        ("id",),
+        {
+            "id": _text("sum_... or file_..."),
+            "tokenCap": _number("What its costs are measured against."),
+            "expandFile": _flag("The text of a file, too."),
+            "expandFileMaxBytes": _number("How much of it; 32,768 bytes by default."),
+            "startLine": _number("From this line of that text."),
+            "endLine": _number("To this line."),
+        },
+    ),
+    _tool(
+        "lcm_expand",
+        "For sub-agents with a grant: go from summaries down to what they were made from.",
+        (),
+        {
+            "summaryIds": _texts("Where to begin."),
+            "query": _text("Or: the summaries in which these words are."),
+            "maxDepth": _number("Levels; 3 by default."),
+            "tokenCap": _number("Tokens at most; never more than the grant has left."),
+            "includeMessages": _flag("The messages below leaves, too."),
+        },
+    ),
+    _tool(
+        "lcm_expand_query",
+        "Have a question answered from what lies below summaries.",
+        ("prompt",),
+        {
+            "prompt": _text("The question."),
+            "summaryIds": _texts("Where to begin."),
+            "query": _text("Or: the summaries in which these words are."),
+            "maxTokens": _number("Tokens of the answer; 2,000 by default."),
+            "tokenCap": _number("Tokens of all that is read for it."),
+            "timeoutMs": _number("Milliseconds in all, at most 600,000."),
+        },
+    ),
+)
+
+
+# -- documents ------------------------------------------------------------------------------------------
+# What was found and read, as JSON: the same of the command line and of the server for agents.
+#
+# All texts are as they are stored: who shows them makes them safe.
+
+
+def found_document(query: str, scope: str, found: Found) -> dict[str, Json]:
+    """A page of hits."""
+    coverage = found.coverage
+    return {
+        "query": query,
+        "scope": scope,
+        "total": found.total,
+        "atLeast": found.at_least,
+        "hits": [_hit_document(hit) for hit in found.hits],
+        "coverage": {
+            "full": coverage.is_full,
+            "searched": {str(kind): count for kind, count in coverage.searched},
+            "notSearched": list(coverage.not_searched),
+            "notRanked": list(coverage.not_ranked),
+            "elapsedMs": round(coverage.seconds * 1000),
+        },
+        "near": [
+            {
+                "term": one.term,
+                "found": one.found,
+                "atLeast": one.at_least,
+                "spellings": list(one.spellings),
+            }
+            for one in found.near
+        ],
+        "nextCursor": None if found.next is None else str(found.next),
+    }
+
+
+def _hit_document(hit: Hit) -> dict[str, Json]:
+    return {
+        "id": hit.citation,
+        "kind": str(hit.kind),
+        "conversationId": hit.conversation_id,
+        "label": hit.label,
+        "at": with_z(hit.at),
+        "place": hit.place,
+        "snippet": hit.snippet,
+        "spans": [{"start": span.start, "end": span.end} for span in hit.spans],
+        "foundBy": dict(hit.found_by),
+        "otherSpelling": not hit.spelled,
+        "coveredBy": hit.way[-1] if hit.way else None,
+        "way": list(hit.way),
+        "inContext": hit.in_context,
+    }
+
+
+def described_document(name: str, verdict: Verdict, document: Document) -> dict[str, Json]:
+    """One thing with its texts; *name* is its id or a citation."""
+    return {
+        "id": name.partition("@")[0],
+        "citation": cite(document),
+        "verdict": str(verdict),
+        "kind": str(document.kind),
+        "conversationId": document.conversation_id,
+        "label": document.label,
+        "at": with_z(document.at),
+        "texts": [{"place": place, "text": text} for place, text in document.texts],
+    }
+
+
+def passage_document(one: Passage) -> dict[str, Json]:
+    """A piece of text that was read."""
+    return {
+        "citation": one.citation,
+        "kind": str(one.kind),
+        "conversationId": one.conversation_id,
+        "label": one.label,
+        "at": with_z(one.at),
+        "level": one.level,
+        "tokens": one.tokens,
+        "start": one.start,
+        "complete": one.complete,
+        **({"repeats": True} if one.repeats else {}),
+        **({} if one.spelled else {"otherSpelling": True}),
+        "text": one.text,
+    }
+
+
+def levels_document(levels: Sequence[Level]) -> list[Json]:
+    """The levels below a summary; tokens as stored."""
+    return [
+        {
+            "level": one.number,
+            "summaries": list(one.summaries),
+            "messages": list(one.messages),
+            "missing": one.missing,
+            "tokens": one.tokens,
+            "tokensToHere": total,
+        }
+        for one, total in zip(levels, accumulate(one.tokens for one in levels), strict=True)
+    ]
+
+
+def asked_document(scope: str, asked: Asked) -> dict[str, Json]:
+    """A question with its answer, and the evidence beside it: what the answer cites first."""
+    usage = asked.usage
+    return {
+        "question": asked.question,
+        "scope": scope,
+        "answer": asked.answer,
+        "model": asked.model,
+        "citations": list(asked.citations),
+        "dropped": [{"citation": one.citation, "why": one.why} for one in asked.dropped],
+        "cut": asked.is_cut,
+        "calls": asked.calls,
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "costUsd": usage.cost_usd,
+            "exact": usage.is_exact,
+        },
+        "tokens": asked.tokens,
+        "evidence": [
+            {**passage_document(one), "cited": one.citation in asked.citations} for one in asked.cited_first
+        ],
+        "gaps": list(asked.gaps),
+        "notFound": list(asked.unfound),
+    }

@@ -1,0 +1,489 @@
+"""What a lossless-claw database holds of one session: its outline, then messages and summaries in batches.
+
+Loads over `Rows`, every value as it is stored: each is one short read transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from lcm_core.base.times import sort_key
+from lcm_core.change.journal import encode_cell
+from lcm_core.change.plan import Cells
+from lcm_core.engine.markers import classify
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.opening import Row, Rows, SqlValue, quoted
+from lcm_core.store.schema import Schema, number, text
+
+from lcm_remnic.records import OURS, Json, Origin, SessionId, is_place, parsed_object, payload_of, written
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: A row as it is stored, by column.
+Stored = Mapping[str, SqlValue]
+#: Columns of a summary that a node has; the others are kept in the record.
+_TEXT: Final = "content"
+
+
+class Source:
+    """An open lossless-claw database, asked by functions; each question is one read transaction and blocks.
+
+    Not for a thread in which an event loop runs.
+    """
+
+    def __init__(self, path: Path, busy_seconds: float = 5.0) -> None:
+        self.path = path
+        self._busy_seconds = busy_seconds
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Source:
+        try:
+            self._database = self._runner.run(Database.open(self.path, busy_seconds=self._busy_seconds))
+        except BaseException:
+            self._runner.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._runner:
+            self._runner.run(self._database.__aexit__(kind, error, trace))
+
+    def read(self, load: Callable[Concatenate[Rows, Schema, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run *load* over one state of the file; raises as `Database.read`."""
+
+        async def one(reader: Reader) -> T:
+            return await reader.run(load, reader.schema, *args, **kwargs)
+
+        found: list[T] = []
+
+        async def kept() -> None:
+            found.append(await self._database.read(one))
+
+        self._runner.run(kept())  # not as its result: what ends a loop writes that out
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConversation:
+    """A conversation as it is stored."""
+
+    conversation_id: int
+    session: SessionId
+    row: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class MessageKey:
+    """A message without its text."""
+
+    message_id: int
+    conversation_id: int
+    seq: int
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """A summary without its text."""
+
+    summary_id: str
+    conversation_id: int
+    depth: int
+    row: Stored  #: every column but the text
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A row of ``summary_messages`` or ``summary_parents``: what a summary was made from."""
+
+    summary_id: str
+    target: int | str  #: a message, or a source summary
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Everything of some conversations but the texts."""
+
+    messages: tuple[MessageKey, ...]
+    summaries: tuple[SourceSummary, ...]
+    links: tuple[Link, ...]
+    edges: tuple[Link, ...]
+    context: tuple[Stored, ...]  #: rows of ``context_items`` in order
+    unreadable: tuple[int, ...]  #: messages whose seq is no number, or is that of another, too
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """A message with its parts, as they are stored."""
+
+    row: Stored
+    parts: tuple[Stored, ...]
+
+
+def load_conversations(rows: Rows, schema: Schema) -> tuple[SourceConversation, ...]:
+    """All conversations, in the order of their ids."""
+    found = rows.rows(f"SELECT {_all(schema, 'conversations')} FROM conversations ORDER BY conversation_id")
+    return tuple(
+        SourceConversation(row["conversation_id"], session_of(row), _stored(row))
+        for row in found
+        if isinstance(row["conversation_id"], int)
+    )
+
+
+def session_of(row: Stored | Row) -> SessionId:
+    """How Remnic calls the session of a conversation."""
+    return SessionId((text(row["session_id"]) or "").strip() or str(row["conversation_id"]))
+
+
+def count_messages(rows: Rows, _: Schema, conversations: Sequence[int]) -> int:
+    """How many messages some conversations have."""
+    sql = "SELECT count(*) AS n FROM messages WHERE conversation_id IN (?*)"
+    return sum(row["n"] for row in rows.rows_in(sql, conversations))
+
+
+def load_outline(rows: Rows, schema: Schema, conversations: Sequence[int]) -> Outline:
+    """Ids, places and links of some conversations."""
+    messages, unreadable = _messages(rows, schema, conversations)
+    summaries = tuple(
+        SourceSummary(row["summary_id"], row["conversation_id"], number(row["depth"]) or 0, _stored(row))
+        for row in _of(rows, schema, "summaries", conversations, but=_TEXT)
+        if isinstance(row["summary_id"], str)
+    )
+    ids = [one.summary_id for one in summaries]
+    context = sorted(
+        (_stored(row) for row in _of(rows, schema, "context_items", conversations)),
+        key=lambda row: (number(row["conversation_id"]) or 0, number(row["ordinal"]) or 0),
+    )
+    return Outline(
+        messages,
+        summaries,
+        _links(rows, schema, "summary_messages", "message_id", ids),
+        _links(rows, schema, "summary_parents", "parent_summary_id", ids),
+        tuple(context),
+        unreadable,
+    )
+
+
+def load_messages(rows: Rows, schema: Schema, message_ids: Sequence[int]) -> dict[int, SourceMessage]:
+    """Some messages with their parts, by id."""
+    found = rows.rows_in(
+        f"SELECT {_all(schema, 'messages')} FROM messages WHERE message_id IN (?*)", message_ids
+    )
+    parts: dict[int, list[Stored]] = {}
+    if schema.has("message_parts"):
+        columns = _all(schema, "message_parts")
+        for row in rows.rows_in(
+            f"SELECT {columns} FROM message_parts WHERE message_id IN (?*) ORDER BY ordinal, part_id",
+            message_ids,
+        ):
+            parts.setdefault(row["message_id"], []).append(_stored(row))
+    return {
+        row["message_id"]: SourceMessage(_stored(row), tuple(parts.get(row["message_id"], ())))
+        for row in found
+    }
+
+
+def load_texts(rows: Rows, _: Schema, summary_ids: Sequence[str]) -> dict[str, SqlValue]:
+    """What some summaries say."""
+    sql = "SELECT summary_id, content FROM summaries WHERE summary_id IN (?*)"
+    return {row["summary_id"]: row["content"] for row in rows.rows_in(sql, summary_ids)}
+
+
+def _messages(
+    rows: Rows, schema: Schema, conversations: Sequence[int]
+) -> tuple[tuple[MessageKey, ...], tuple[int, ...]]:
+    found: dict[tuple[int, int], MessageKey] = {}
+    unreadable: list[int] = []
+    created = "created_at" if schema.has("messages", "created_at") else "NULL"
+    for row in rows.rows_in(
+        f"SELECT message_id, conversation_id, seq, {created} AS created_at FROM messages "
+        "WHERE conversation_id IN (?*) ORDER BY message_id",
+        conversations,
+    ):
+        key = row["conversation_id"], row["seq"]
+        if not is_place(row["seq"]) or key in found:
+            unreadable.append(row["message_id"])
+            continue
+        found[key] = MessageKey(row["message_id"], *key, text(row["created_at"]) or "")
+    return tuple(found.values()), tuple(unreadable)
+
+
+def _links(rows: Rows, schema: Schema, table: str, column: str, summaries: Sequence[str]) -> tuple[Link, ...]:
+    if not schema.has(table):
+        return ()
+    found = rows.rows_in(
+        f"SELECT summary_id, {column} AS target, ordinal FROM {table} WHERE summary_id IN (?*)", summaries
+    )
+    links = [
+        Link(row["summary_id"], row["target"], number(row["ordinal"]) or 0)
+        for row in found
+        if isinstance(row["target"], int | str)
+    ]
+    return tuple(sorted(links, key=lambda link: (link.summary_id, link.ordinal, str(link.target))))
+
+
+def _of(rows: Rows, schema: Schema, table: str, conversations: Sequence[int], but: str = "") -> list[Row]:
+    if not schema.has(table, "conversation_id"):
+        return []
+    columns = _all(schema, table, but)
+    return rows.rows_in(f"SELECT {columns} FROM {table} WHERE conversation_id IN (?*)", conversations)
+
+
+def _all(schema: Schema, table: str, but: str = "") -> str:
+    return ", ".join(quoted(name) for name in sorted(schema.tables[table] - {but}))
+
+
+def _stored(row: Row) -> Stored:
+    return dict(zip(row.keys(), row, strict=True))
+
+
+# -- lineage --------------------------------------------------------------------------------------------
+# Order of turns, ranges and upward links of nodes: pure (docs/remnic.md, "Order" and "Nodes").
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a summary belongs among the turns of its session."""
+
+    summary: SourceSummary
+    start: int  #: the first turn below it
+    end: int  #: the last one
+    parent: str | None  #: the summary that used it
+    collapsed: int  #: further ones that did
+
+
+def in_order(messages: Iterable[MessageKey]) -> list[MessageKey]:
+    """The messages of a session as its turns: by time, then conversation, then seq.
+
+    Within a conversation the seq decides: a message counts as at least as late as those before it.
+    """
+    latest: dict[int, datetime] = {}
+    keyed: list[tuple[datetime, int, int, MessageKey]] = []
+    for one in sorted(messages, key=lambda one: (one.conversation_id, one.seq)):
+        moment = sort_key(one.created_at)
+        before = latest.get(one.conversation_id)
+        moment = moment if before is None or moment > before else before
+        latest[one.conversation_id] = moment
+        keyed.append((moment, one.conversation_id, one.seq, one))
+    keyed.sort(key=lambda item: item[:3])
+    return [item[3] for item in keyed]
+
+
+def place_summaries(outline: Outline, turns: Mapping[int, int]) -> tuple[list[Placed], list[str]]:
+    """The summaries below which is a turn, the deepest first, and the ids of the others.
+
+    *turns*: the turn of each message by its id. Whatever the links say, no parent leads back.
+    """
+    ranges = _ranges(outline, turns)
+    known = {one.summary_id: one for one in outline.summaries if one.summary_id in ranges}
+    users: dict[str, list[tuple[int, int, str]]] = {}
+    for edge in outline.edges:
+        user, source = known.get(edge.summary_id), known.get(str(edge.target))
+        if user is not None and source is not None and user.depth > source.depth:
+            users.setdefault(source.summary_id, []).append((user.depth, edge.ordinal, user.summary_id))
+    placed = []
+    for summary in sorted(known.values(), key=lambda one: (-one.depth, one.summary_id)):
+        above = sorted(users.get(summary.summary_id, ()))
+        start, end = ranges[summary.summary_id]
+        parent = above[0][2] if above else None
+        placed.append(Placed(summary, start, end, parent, max(0, len(above) - 1)))
+    return placed, sorted(one.summary_id for one in outline.summaries if one.summary_id not in ranges)
+
+
+def _ranges(outline: Outline, turns: Mapping[int, int]) -> dict[str, tuple[int, int]]:
+    """First and last turn below each summary, through every summary that it was made from."""
+    ids = {one.summary_id for one in outline.summaries}
+    found: dict[str, tuple[int, int]] = {}
+    for link in outline.links:
+        turn = turns.get(link.target) if isinstance(link.target, int) else None
+        if turn is not None and link.summary_id in ids:
+            found[link.summary_id] = _joined(found.get(link.summary_id), (turn, turn))
+    users = _users(outline.edges, ids)
+    waiting = list(found)
+    while waiting:  # a range only ever grows, so this ends in a circle too
+        source = waiting.pop()
+        for user in users.get(source, ()):
+            joined = _joined(found.get(user), found[source])
+            if joined != found.get(user):
+                found[user] = joined
+                waiting.append(user)
+    return found
+
+
+def _users(edges: Sequence[Link], ids: set[str]) -> dict[str, list[str]]:
+    users: dict[str, list[str]] = {}
+    for edge in edges:
+        if edge.summary_id in ids and edge.target in ids:
+            users.setdefault(str(edge.target), []).append(edge.summary_id)
+    return users
+
+
+def _joined(one: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, int]:
+    return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
+
+
+# -- wanted ---------------------------------------------------------------------------------------------
+# The rows that Remnic is to have for what the source holds: pure (docs/remnic.md, "Turns" and "Nodes").
+
+SOURCE: Final = "lossless-claw"
+#: Level of a text that no model wrote: the deterministic cut.
+CUT: Final = 2
+_RECORD_VERSION: Final = 1
+#: Columns of a message that a turn has.
+_TURN: Final = frozenset({"conversation_id", "seq", "role", "content", "token_count", "created_at"})
+#: Columns of a summary that every record of it has in another place.
+_NODE: Final = frozenset({"summary_id", "conversation_id"})
+
+
+def origin_of(key: MessageKey) -> Origin:
+    """Which message it is, for Remnic."""
+    return Origin(str(key.conversation_id), key.seq)
+
+
+def turn_of(message: SourceMessage, conversation: SourceConversation) -> Cells:
+    """A turn but for its session and place."""
+    row = message.row
+    return Cells.of(
+        {
+            "role": text(row["role"]) or "",
+            "content": text(row["content"]) or "",
+            "token_count": number(row.get("token_count")) or 0,
+            "created_at": text(row.get("created_at")) or "",
+            "metadata": written(metadata_of(row, conversation)),
+        }
+    )
+
+
+def metadata_of(row: Stored, conversation: SourceConversation) -> dict[str, Json]:
+    """What a turn says about its message: what Remnic's importer writes, and what it has no place for."""
+    ours: dict[str, Json] = {
+        name: _json(value) for name, value in sorted(row.items()) if value is not None and name not in _TURN
+    }
+    return {
+        "conversation_id": conversation.conversation_id,
+        "identity_hash": _text(row.get("identity_hash")),
+        "source": SOURCE,
+        "source_seq": number(row["seq"]) or 0,
+        "title": _text(conversation.row.get("title")),
+        OURS: ours,
+    }
+
+
+def parts_of(message: SourceMessage) -> dict[int, Cells]:
+    """The parts of a turn by ordinal, but for the turn's id."""
+    role = text(message.row["role"]) or ""
+    created = text(message.row.get("created_at")) or ""
+    found: dict[int, Cells] = {}
+    for place, part in enumerate(message.parts):
+        ordinal = number(part.get("ordinal"))
+        kind, payload, tool, path = payload_of(part, role)
+        found.setdefault(
+            place if ordinal is None else ordinal,
+            Cells.of(
+                {
+                    "kind": kind,
+                    "payload": written(payload),
+                    "tool_name": tool,
+                    "file_path": path,
+                    "created_at": created,
+                }
+            ),
+        )
+    return found
+
+
+def node_of(placed: Placed, session: str, content: SqlValue) -> Cells:
+    """A node but for its id."""
+    row, said = placed.summary.row, text(content) or ""
+    made = row.get("latest_at") or row.get("earliest_at") or row.get("created_at")
+    return Cells.of(
+        {
+            "session_id": session,
+            "depth": placed.summary.depth,
+            "parent_id": placed.parent,
+            "summary_text": said,
+            "token_count": number(row.get("token_count")) or 0,
+            "msg_start": placed.start,
+            "msg_end": placed.end,
+            "escalation": CUT if classify(said, text(row.get("model"))) else 0,
+            "created_at": text(made) or "",
+        }
+    )
+
+
+def record_key(session: str, conversation_id: int | str) -> str:
+    """The key under which Remnic's table of settings has what it has no column for."""
+    return f"lcm-tui:conversation:{conversation_id}:{session}"
+
+
+def gone_summaries(stored: SqlValue, known: Collection[str]) -> list[str]:
+    """The summaries of a stored record that are not among those of the source any more."""
+    held = parsed_object(stored)
+    summaries, gone = held.get("summaries"), held.get("gone")
+    earlier = {*(summaries if isinstance(summaries, dict) else ()), *(gone if isinstance(gone, list) else ())}
+    return sorted(one for one in earlier if isinstance(one, str) and one not in known)
+
+
+def record_of(conversation: SourceConversation, outline: Outline, gone: Sequence[str] = ()) -> str:
+    """A conversation's columns, its summaries' columns and links, and its context, as JSON."""
+    owner = conversation.conversation_id
+    mine = [one for one in outline.summaries if one.conversation_id == owner]
+    links, edges = _by_summary(outline.links), _by_summary(outline.edges)
+    summaries: dict[str, Json] = {
+        one.summary_id: _summary(one, links.get(one.summary_id, []), edges.get(one.summary_id, []))
+        for one in mine
+    }
+    context: list[Json] = [
+        _columns(row, frozenset({"conversation_id"}))
+        for row in outline.context
+        if row["conversation_id"] == owner
+    ]
+    record: dict[str, Json] = {
+        "version": _RECORD_VERSION,
+        "conversation": _columns(conversation.row, frozenset()),
+        "summaries": summaries,
+        "context": context,
+        **({"gone": list(gone)} if gone else {}),
+    }
+    return written(record)
+
+
+def _summary(summary: SourceSummary, links: list[Link], edges: list[Link]) -> Json:
+    return {
+        "row": _columns(summary.row, _NODE),
+        "messages": [[_json(link.target), link.ordinal] for link in links],
+        "sources": [[_json(link.target), link.ordinal] for link in edges],
+    }
+
+
+def _by_summary(links: Iterable[Link]) -> dict[str, list[Link]]:
+    found: dict[str, list[Link]] = {}
+    for link in links:
+        found.setdefault(link.summary_id, []).append(link)
+    return found
+
+
+def _columns(row: Stored, but: frozenset[str]) -> dict[str, Json]:
+    return {
+        name: _json(value) for name, value in sorted(row.items()) if name not in but and value is not None
+    }
+
+
+def _json(value: SqlValue) -> Json:
+    cell = encode_cell(value)
+    return dict(cell) if isinstance(cell, dict) else cell if not isinstance(cell, list) else list(cell)
+
+
+def _text(value: SqlValue) -> str | None:
+    found = text(value)
+    return None if found is None else found.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,741 @@
+"""Who writes summaries: the options that every command with a model takes, and what they choose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from lcm_core.base.errors import (
+    CancelledError,
+    FileMissingError,
+    LcmError,
+    NotFoundError,
+    RefusedError,
+    UsageError,
+)
+from lcm_core.base.jsonl import open_regular
+from lcm_core.base.records import SummaryId
+from lcm_core.base.setting_values import Json, JsonObject
+from lcm_core.base.settings import SummarySettings
+from lcm_core.base.text import counted
+from lcm_core.base.tokens import Estimator
+from lcm_core.change.backup import make_backup
+from lcm_core.change.commit import commit_plan
+from lcm_core.change.plan import Plan
+from lcm_core.change.preview import as_one_plan, preview_plan
+from lcm_core.operations.batch import Batch, BatchOptions
+from lcm_core.operations.drafting import (
+    MANUAL,
+    SETTLED,
+    BatchItem,
+    DamagedError,
+    Draft,
+    DraftOrigin,
+    DraftSetting,
+    ItemState,
+    Material,
+    storable,
+    text_below,
+    text_member,
+)
+from lcm_core.operations.drafts import AcceptanceRule, item_from_json, item_to_json
+from lcm_core.operations.rewrite import plan_rewrite
+from lcm_core.operations.stale import Stale, stale_in
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
+from lcm_core.writers.acceptance import judge_text
+from lcm_core.writers.cost import CallLoad, Price, Spent
+from lcm_core.writers.request import NO_USAGE, ProviderUnavailableError, Usage
+from lcm_core.writers.retention import Checked, Retention, measure, read_retention_source
+from lcm_core.writers.writer import SummaryWriter
+
+from lcm_tui.cli import answer as answers
+from lcm_tui.cli import changing
+from lcm_tui.cli.answer import Answer, Run
+from lcm_tui.cli.documents import Document
+from lcm_tui.cli.options import ModelOptions, SqlFlags
+from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.flows.drafts import Modelling, choose_writer
+from lcm_tui.tables import drafts as drafts_view
+from lcm_tui.tables.blocks import Note, OutputBlock
+from lcm_tui.tables.drafts import DraftForecast
+
+
+def model_document(model: Modelling) -> Document:
+    """Who writes, for programs."""
+    choice, price = model.chosen.choice, model.chosen.price
+    return {
+        "provider": choice.provider.name,
+        "model": choice.model,
+        "baseUrl": choice.base_url or None,
+        "key": model.key,
+        "headers": [] if model.chosen.headers is None else list(model.chosen.headers.names),
+        "price": None if price is None else _price_document(price),
+        "promptNotes": list(model.prompt_notes),
+    }
+
+
+def modelling(run: Run, flags: ModelOptions, prompts: Path | None = None) -> Modelling:
+    """Choose who is asked by options, environment and config. Nothing is sent.
+
+    *prompts*: a folder of prompts, or one file; None: those beside our config.
+
+    Raises:
+        UsageError: an option does not fit.
+        ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
+    """
+    return choose_writer(
+        run.settings,
+        flagged(run, flags),
+        key_variable=flags.api_key_env,
+        key_file=flags.api_key_file,
+        prompts=prompts,
+    )
+
+
+def flagged(run: Run, flags: ModelOptions) -> SummarySettings:
+    """Environment and config under the options."""
+    return run.settings.summary.with_flags(
+        provider=flags.provider,
+        model=flags.model,
+        base_url=flags.base_url,
+        max_calls=flags.max_calls,
+        max_cost=flags.max_cost,
+    )
+
+
+def _price_document(price: Price) -> Document:
+    return {
+        "inputUsdPerMillion": price.input,
+        "outputUsdPerMillion": price.output,
+        "aboveInputTokens": price.above,
+        "inputUsdPerMillionAbove": None if price.above is None else price.input_above,
+        "outputUsdPerMillionAbove": None if price.above is None else price.output_above,
+        "source": price.source or None,
+        "readOn": None if price.read_on is None else price.read_on.isoformat(),
+    }
+
+
+# -- drafts file ----------------------------------------------------------------------------------------
+# The file of drafts that people look at: ``--draft`` writes it, ``--from-drafts`` reads it.
+
+_FORMAT: Final = "lcm-tui drafts for review"
+_VERSION: Final = 1
+_HOW: Final = (
+    "Set take to true for what is to be committed; text may be edited, or be that of another draft. "
+    "Then: lcm-tui {command} --from-drafts {path} --apply"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """A file of drafts as it came back."""
+
+    batch: str
+    command: str
+    items: tuple[BatchItem, ...]  #: the text that is to be taken is the chosen draft
+    taken: frozenset[SummaryId]  #: those that are to be committed
+
+
+def write_drafts(
+    path: Path,
+    command: str,
+    batch: str,
+    items: Iterable[BatchItem],
+    taken: frozenset[SummaryId],
+    described: Mapping[str, Json],
+    retention: Mapping[SummaryId, JsonObject | None],
+) -> None:
+    """Write drafts for somebody to look at, into a new file that only this user can read.
+
+    *retention*: what the proposed drafts keep, lose and invent.
+
+    Raises:
+        RefusedError: there is a file already, or it cannot be written.
+    """
+    document: Document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "how": _HOW.format(command=command, path=path),
+        "command": command,
+        "batch": batch,
+        **described,
+        "items": [_item(item, item.summary_id in taken, retention.get(item.summary_id)) for item in items],
+    }
+    text = json.dumps(document, indent=2)
+    refuse_existing(path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise RefusedError(f"The drafts cannot be written to {path} ({error.strerror}).") from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse to write over a file.
+
+    Raises:
+        RefusedError: there is one, or no folder for it.
+    """
+    if path.exists():
+        raise RefusedError(f"{path} already exists: name another file for the drafts.")
+    if not path.parent.is_dir():
+        raise FileMissingError(
+            "folder", path.parent, "Create it, or use another path.", code="FOLDER_NOT_FOUND"
+        )
+
+
+def _item(item: BatchItem, take: bool, retention: JsonObject | None) -> JsonObject:
+    draft = item.draft
+    return {
+        "summaryId": item.summary_id,
+        "conversationId": item.conversation_id,
+        "reason": item.reason or None,
+        "why": item.why or None,
+        "take": take,
+        "text": None if draft is None else draft.text,
+        "retention": retention,
+        "item": item_to_json(item),
+    }
+
+
+def read_drafts(path: Path, command: str) -> Reviewed:
+    """Read a file of drafts, with what somebody has changed in it.
+
+    Raises:
+        NotFoundError: it is not there.
+        UsageError: it is no such file, or of another command.
+    """
+    try:
+        with open_regular(path) as file:  # a device may never end
+            document = json.loads(file.read())
+    except FileNotFoundError:
+        raise FileMissingError(
+            "file of drafts", path, "Give the path that --draft wrote to.", code="DRAFTS_NOT_FOUND"
+        ) from None
+    except OSError as error:
+        raise NotFoundError(
+            f"The drafts {path} cannot be read ({error.strerror}).", code="DRAFTS_NOT_FOUND"
+        ) from None
+    except (ValueError, RecursionError):
+        raise _invalid(path, "it is not JSON") from None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise _invalid(path, "it was not written by --draft")
+    if document.get("version") != _VERSION:
+        raise _invalid(path, "another version of lcm-tui wrote it")
+    try:
+        batch, made_by = text_member(document, "batch"), text_member(document, "command")
+        if not isinstance(document["items"], list):
+            raise DamagedError("items")
+        pairs = [_read(one) for one in document["items"]]
+    except (DamagedError, KeyError, TypeError, AttributeError) as error:
+        raise _invalid(path, f"{error} is missing or damaged") from None
+    if made_by != command:
+        raise UsageError(
+            f"{path} contains drafts of {made_by}: lcm-tui {made_by} --from-drafts applies them."
+        )
+    taken = frozenset(item.summary_id for item, take in pairs if take)
+    return Reviewed(batch, made_by, tuple(item for item, _ in pairs), taken)
+
+
+def _invalid(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} is not a drafts file ({why}).", details={"option": "from-drafts"})
+
+
+def _read(document: dict[str, Json]) -> tuple[BatchItem, bool]:
+    held, name = document["item"], document["summaryId"]
+    if not isinstance(held, dict):
+        raise DamagedError("item")
+    item = item_from_json(held)
+    if item.summary_id != name:
+        raise DamagedError(f"summaryId of {item.summary_id}")
+    text, take = document["text"], document["take"]
+    if not isinstance(take, bool):
+        raise DamagedError(f"take of {name} (true or false)")
+    if not isinstance(text, str | None) or (take and text is None):
+        raise DamagedError(f"text of {name}")
+    take = take and item.state not in (ItemState.COMMITTED, ItemState.SKIPPED)
+    if text is None or not item.drafts:
+        return item, False
+    text = storable(text)
+    same = next((draft.number for draft in item.drafts if draft.text == text), None)
+    if same is not None:
+        return replace(item, chosen=same), take
+    edited = _edited(item.draft or item.drafts[-1], text, len(item.drafts) + 1)
+    return replace(item, drafts=(*item.drafts, edited), chosen=edited.number), take
+
+
+def _edited(draft: Draft, text: str, number: int) -> Draft:
+    """What somebody wrote in the file; it is judged without its source, which the commit compares."""
+    verdict = judge_text(
+        text,
+        source="x" * 4 * max(draft.source_tokens, 1),
+        target_tokens=draft.target_tokens,
+        estimator=Estimator.WEIGHTED,
+    )
+    return replace(
+        draft,
+        number=number,
+        origin=DraftOrigin.MANUAL,
+        text=text,
+        model=MANUAL,
+        verdict=verdict,
+        usage=NO_USAGE,
+    )
+
+
+# -- drafting report ------------------------------------------------------------------------------------
+# Drafts for programs: what would be asked, and what came of it.
+
+
+def draft_forecast_document(one: DraftForecast) -> Document:
+    """What would be sent for one summary."""
+    previous = one.material.previous
+    document: Document = {
+        **item_document(one.item),
+        "sourceTokens": one.source_tokens,
+        "targetTokens": one.request.target_tokens,
+        "sources": [
+            *(message.message.message_id for message in one.material.source.messages),
+            *(summary.summary.summary_id for summary in one.material.source.summaries),
+        ],
+        "gone": list(one.material.source.gone),
+        "brokenSources": list(one.broken_sources),
+        "previous": [node.summary_id for node in previous.nodes],
+        "previousSkipped": [
+            {"summaryId": skipped.summary_id, "reason": skipped.reason}
+            for skipped in previous.passed_over
+            if "broken" in skipped.reason
+        ],
+        "inputTokens": one.forecast.once.input_tokens,
+        "outputTokens": one.forecast.once.output_tokens,
+    }
+    if one.prompt is not None:
+        document["prompt"] = {
+            "template": one.prompt.template.name,
+            "system": one.prompt.system,
+            "user": one.prompt.user,
+        }
+    return document
+
+
+def item_document(item: BatchItem) -> Document:
+    """An item without the texts of its drafts."""
+    return {
+        "summaryId": item.summary_id,
+        "conversationId": item.conversation_id,
+        "depth": item.depth,
+        "tokens": item.tokens,
+        "reason": item.reason or None,
+        "after": list(item.after),
+    }
+
+
+def outcome_document(item: BatchItem) -> Document:
+    """What came of an item."""
+    return {
+        **item_document(item),
+        "state": item.state.value,
+        "why": item.why or None,
+        "operationId": item.operation,
+        "chosen": item.chosen,
+        "drafts": [draft_document(draft) for draft in item.drafts],
+        "threeWay": _three_way(item),
+    }
+
+
+def _three_way(item: BatchItem) -> Document | None:
+    """What the draft was made over, what stands there now and the draft, where the first two differ."""
+    if item.theirs is None or item.draft is None:
+        return None
+    return {"base": item.draft.base.content, "theirs": item.theirs, "ours": item.draft.text}
+
+
+def draft_document(draft: Draft) -> Document:
+    """A draft and what was found of it."""
+    return {
+        "number": draft.number,
+        "origin": draft.origin.value,
+        "model": draft.model,
+        "tokens": draft.tokens,
+        "targetTokens": draft.target_tokens,
+        "sourceTokens": draft.source_tokens,
+        "accepted": draft.may_be_taken,
+        "findings": list(draft.verdict.sentences),
+        "previous": list(draft.previous),
+        "usage": usage_document(draft.usage),
+        "text": draft.text,
+    }
+
+
+def usage_document(usage: Usage) -> Document:
+    """What something cost; ``exact`` is false where the provider did not say, and the most is counted."""
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "costUsd": usage.cost_usd,
+        "exact": usage.is_exact,
+    }
+
+
+def spent_document(spent: Spent) -> Document:
+    """What a batch has taken in all its runs."""
+    return {"calls": spent.calls, **usage_document(spent.usage)}
+
+
+def load_document(load: CallLoad) -> Document:
+    """Calls and what they take."""
+    return {
+        "calls": load.calls,
+        "inputTokens": load.input_tokens,
+        "outputTokens": load.output_tokens,
+        "costUsd": load.cost_usd,
+    }
+
+
+# -- drafting outcome -----------------------------------------------------------------------------------
+# What came of drafts, for people and for programs.
+
+STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a command is about, with what it has to say besides."""
+
+    items: Sequence[BatchItem]
+    data: Document = field(default_factory=dict)
+    blocks: Sequence[OutputBlock] = ()
+    nothing: str = "Nothing to rewrite."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run left behind."""
+
+    items: tuple[BatchItem, ...] = ()
+    data: Document = field(default_factory=dict)
+    blocks: list[OutputBlock] = field(default_factory=list)
+    failed: LcmError | None = None
+    file: Path | None = None  #: where the drafts were written for review
+    kept: bool = False  #: what is not decided can be gone on with
+
+
+async def tell(
+    run: Run,
+    command: str,
+    batch: Batch,
+    writer: SummaryWriter,
+    model: Modelling,
+    rule: AcceptanceRule | None,
+    outcome: Outcome,
+) -> None:
+    """Say what came of a batch."""
+    items = outcome.items = batch.items
+    committed = [item for item in items if item.state is ItemState.COMMITTED]
+    undo = run.undo_of_batch(batch.id) if committed else ""
+    stale = await _stale(batch, committed)
+    progress = batch.progress()
+    outcome.data = {
+        **outcome.data,
+        "applied": bool(committed) and batch.finished,
+        "batch": batch.id,
+        "writer": model_document(model),
+        "rule": None if rule is None else rule.words,
+        "usage": usage_document(progress.usage),
+        "spent": spent_document(writer.meter.budget.spent),
+        "counts": {state.value: progress.counts.get(state, 0) for state in ItemState},
+        "undo": undo or None,
+        "items": [outcome_document(item) for item in items],
+        "stale": [{"summaryId": one.summary_id, "sources": list(one.sources)} for _, one in stale],
+    }
+    outcome.blocks = drafts_view.outcome_blocks(items, progress, writer.meter.budget.spent, undo)
+    if stale:
+        number = counted(len(stale), "summary was", "summaries were")
+        owners = dict.fromkeys(owner for owner, _ in stale)
+        lines = " ; ".join(f"`{run.line('rewrite', str(owner), '--stale')}`" for owner in owners)
+        outcome.blocks.append(Note(f"{number} made from texts that were rewritten since: {lines}."))
+    if outcome.file is not None:
+        take = run.line(command, "--from-drafts", str(outcome.file), "--apply")
+        words = f"Drafts are in {outcome.file}: set take to true for the drafts to apply, then `{take}`."
+        outcome.blocks.append(Note(f"{words} Nothing was changed."))
+
+
+async def _stale(batch: Batch, committed: Sequence[BatchItem]) -> list[tuple[int, Stale]]:
+    owners = dict.fromkeys(item.conversation_id for item in committed)
+    return [(owner, one) for owner in owners for one in await batch.database.read(stale_in, owner)]
+
+
+def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) -> Answer:
+    """The answer of a command; exit code 10 when only part of it was done.
+
+    Raises:
+        LcmError: what ended the run, when nothing at all came of it.
+    """
+    failed, items = outcome.failed, outcome.items
+    if failed is not None and not any(item.drafts or item.state in SETTLED for item in items):
+        raise failed
+    kept = " The drafts are saved: --resume continues." if outcome.kept else ""
+    if isinstance(failed, ProviderUnavailableError):
+        failed = CancelledError(f"{failed.message}{kept}", code=failed.code, details=failed.details)
+    left = sum(item.state not in SETTLED for item in items)
+    if failed is None and outcome.file is None and left:
+        failed = CancelledError(
+            f"{left:,} of {len(items):,} summaries were not applied; the reason is listed.{kept}",
+            code="BATCH_IN_PART",
+        )
+    if failed is None and outcome.file is not None:
+        without = sum(not item.drafts for item in items)
+        if without:
+            failed = CancelledError(
+                f"{without:,} of {len(items):,} summaries have no draft; the reason is listed.",
+                code="BATCH_IN_PART",
+            )
+    blocks = [*selection.blocks, *outcome.blocks]
+    if failed is not None:
+        blocks.append(Note(failed.message))
+    return run.answer(command, {**selection.data, **outcome.data}, blocks).in_part(failed)
+
+
+# -- drafts taken ---------------------------------------------------------------------------------------
+# ``--from-drafts``: takes the drafts of a file that somebody has looked at.
+
+Settings = Callable[[Schema], DraftSetting]
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes drafts from a file."""
+
+    run: Run
+    command: str
+    path: Path
+    rule: AcceptanceRule | None  #: takes drafts that nobody marked, too
+    model: Modelling
+    flags: SqlFlags
+
+    def do(self, setting: Settings) -> Answer:
+        """Show what would be taken, or take it."""
+        reviewed = read_drafts(self.path, self.command)
+        items = [
+            replace(item, state=ItemState.REVIEW)
+            for item in reviewed.items
+            if item.summary_id in reviewed.taken or (self.rule is not None and item.draft is not None)
+        ]
+        if not items:
+            note = Note(f"No draft in {self.path} is marked: set take to true, or use --accept RULE.")
+            data: Document = {"items": [], "applied": False, "file": str(self.path)}
+            return self.run.answer(self.command, data, [note])
+        if self.flags.sql:
+            with interruptible():
+                script = asyncio.run(self._script(items, reviewed, setting))
+            told = self._forecast(items, reviewed)
+            data = {**told.data, "sql": list(script)}
+            return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
+        if not self.flags.apply:
+            return self._forecast(items, reviewed)
+        ask_before_change(f"Apply {counted(len(items), 'draft')}?", yes=self.flags.yes)
+        outcome = Outcome(data={"file": str(self.path)})
+        with interruptible() as stopped:
+            asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
+        return answer_of(self.run, self.command, Selection(items), outcome)
+
+    def _forecast(self, items: Sequence[BatchItem], reviewed: Reviewed) -> Answer:
+        documents = [{**outcome_document(one), "take": one.summary_id in reviewed.taken} for one in items]
+        data: Document = {"file": str(self.path), "applied": False, "items": documents}
+        number = counted(len(items), "draft")
+        note = Note(f"{number} would be applied; nothing was changed, --apply applies them.")
+        return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
+
+    async def _script(
+        self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings
+    ) -> tuple[str, ...]:
+        """The SQL of the drafts that would be taken, as one transaction.
+
+        Raises:
+            LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
+        """
+        async with await Database.open(
+            self.run.settings.database.value, busy_seconds=answers.BUSY_SECONDS
+        ) as database:
+            writer = self.model.open()
+            how = setting(database.schema)
+            batch = Batch(database, items, how, writer, BatchOptions(self.command), batch_id=reviewed.batch)
+            try:
+                taken = [
+                    item
+                    for item in batch.items
+                    if item.draft is not None
+                    and (
+                        item.summary_id in reviewed.taken
+                        or self.rule is None
+                        or not await batch.objections(item.summary_id, self.rule)
+                    )
+                ]
+                plans = await self._in_turn(database, taken, how)
+                return await database.read(self._sql_of, plans)
+            finally:
+                await writer.aclose()
+
+    async def _in_turn(
+        self, database: Database, items: Sequence[BatchItem], setting: DraftSetting
+    ) -> list[Plan]:
+        """The plan of each draft, planned on what those before it leave.
+
+        Several are made on a private copy of the file in which each is committed in its turn.
+        """
+        if len(items) < 2:
+            return [await database.read(self._plan, item, setting) for item in items]
+        plans: list[Plan] = []
+        with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
+            copy = Path(folder) / "copy.db"
+            await asyncio.to_thread(make_backup, database.path, copy)
+            async with await Database.open(copy) as after:
+                for item in items:
+                    plan = await after.read(self._plan, item, setting)
+                    if plan:
+                        await commit_plan(after, plan)
+                        plans.append(plan)
+        return plans
+
+    async def _sql_of(self, reader: Reader, plans: Sequence[Plan]) -> tuple[str, ...]:
+        """Their script: a batch is joined as for a preview, where edits see what edits before them do."""
+        changing_something = [plan for plan in plans if plan]
+        return (
+            tuple((await preview_plan(reader, as_one_plan(changing_something))).sql())
+            if changing_something
+            else ()
+        )
+
+    async def _plan(self, reader: Reader, item: BatchItem, setting: DraftSetting) -> Plan:
+        assert item.draft is not None
+        return await plan_rewrite(
+            reader,
+            item.conversation_id,
+            item.summary_id,
+            item.draft.text,
+            model=item.draft.model,
+            rendering=setting.rendering,
+            base=item.draft.base,
+            kind=self.command,
+        )
+
+    async def _take(
+        self,
+        items: Sequence[BatchItem],
+        reviewed: Reviewed,
+        setting: Settings,
+        outcome: Outcome,
+        stopped: Callable[[], bool],
+    ) -> None:
+        path = self.run.settings.database.value
+        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+            writer = self.model.open()
+            how = BatchOptions(self.command)
+            batch = Batch(database, items, setting(database.schema), writer, how, batch_id=reviewed.batch)
+            for item in batch.items:
+                if stopped():
+                    outcome.failed = CancelledError("Cancelled. Applied drafts stay.")
+                    break
+                await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
+            await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
+            await writer.aclose()
+
+    async def _take_one(self, batch: Batch, item: BatchItem, *, marked: bool) -> None:
+        """Commit one draft; what is against it is said of the item, and the next one is tried."""
+        if not marked and self.rule is not None:
+            objections = await batch.objections(item.summary_id, self.rule)
+            if objections:
+                batch.skip(item.summary_id, " ".join(objections))
+                return
+        with contextlib.suppress(LcmError):
+            await batch.take(item.summary_id)
+
+
+# -- drafting retention ---------------------------------------------------------------------------------
+# What drafts keep, lose and invent, for programs and for the file that people look at.
+
+#: Of what is lost, the most frequent and most recent first.
+_MOST: Final = 20
+
+
+async def measured(batch: Batch, item: BatchItem) -> Document | None:
+    """The present text and the proposed draft against their source, and against the messages below.
+
+    None: there is no draft. ``ofMessages`` is None for a leaf, and where too many messages lie below.
+    """
+    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    if draft is None:
+        return None
+    material = await batch.material(item.summary_id)
+    messages = await messages_below(batch, material)
+    direct = await _both(batch, material, material.source.text, draft.text)
+    below = await _both(batch, material, messages, draft.text) if messages else None
+    return {**direct, "ofMessages": below}
+
+
+async def messages_below(batch: Batch, material: Material) -> str | None:
+    """The messages below a condensed summary as a source text; None: a leaf, or there are too many."""
+    if not material.source.summaries:
+        return None
+    return await batch.database.read(text_below, material.summary, batch.setting.rendering)
+
+
+async def retention_in(batch: Batch, material: Material, source: str, text: str) -> Retention:
+    """What a text keeps of a source text; worked out off the event loop."""
+    estimator = batch.setting.rendering.rules.estimator
+
+    def work() -> Retention:
+        return measure(
+            read_retention_source(source, previous=material.previous.text, estimator=estimator), text
+        )
+
+    return await asyncio.to_thread(work)
+
+
+async def _both(batch: Batch, material: Material, source: str, text: str) -> Document:
+    now = await retention_in(batch, material, source, material.base.content)
+    draft = await retention_in(batch, material, source, text)
+    return {"sourceTokens": draft.source_tokens, "now": _document(now), "draft": _document(draft)}
+
+
+def _document(kept: Retention) -> Document:
+    return {
+        "share": None if kept.share is None else round(kept.share, 4),
+        "compression": None if kept.compression is None else round(kept.compression, 2),
+        "classes": {
+            str(one.kind): {"kept": one.kept, "inSource": one.in_source, "invented": one.invented}
+            for one in kept.classes
+        },
+        "invented": [one.text for one in kept.invented],
+        "peopleChecked": kept.people_checked,
+        "lost": [one.text for one in kept.lost[:_MOST]],
+        **_rules(kept),
+        "fileLine": kept.files.stated,
+        "timesCovered": None if kept.times.share is None else round(kept.times.share, 4),
+        "closingLine": kept.closing is not None,
+        "copied": round(kept.copied, 4),
+    }
+
+
+def _rules(kept: Retention) -> Document:
+    """What became of the rules; None for each where they could not be checked."""
+    if kept.rules_checked is Checked.NONE:
+        return {"rulesChecked": "none", "rules": None, "rulesLost": None, "rulesReversed": None}
+    return {
+        "rulesChecked": str(kept.rules_checked),
+        "rules": kept.constraints,
+        "rulesLost": [one.text for one in kept.constraints_lost],
+        "rulesReversed": [
+            {"rule": one.rule.text, "draft": one.draft.text, "was": str(one.was), "now": str(one.now)}
+            for one in kept.reversed
+        ],
+    }

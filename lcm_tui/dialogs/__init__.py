@@ -1,1 +1,0 @@
-"""Questions and texts over a screen."""

@@ -1,0 +1,1 @@
+"""lcm_tui.flows"""

@@ -1,0 +1,623 @@
+"""Importing a session that only the host knows: its rows, and its files with them."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from lcm_core.base.errors import LcmError, RefusedError
+from lcm_core.base.findings import Finding, FixId
+from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.settings import Settings
+from lcm_core.change.backup import Backup, default_target, make_backup
+from lcm_core.change.commit import Committed
+from lcm_core.change.journal import Operation, new_batch_id
+from lcm_core.change.plan import Plan
+from lcm_core.change.preview import Batch
+from lcm_core.change.reindex import resync
+from lcm_core.change.undo import (
+    NotUndoableError,
+    Scrubbed,
+    named,
+    plan_redo,
+    plan_redo_batch,
+    plan_undo,
+    plan_undo_batch,
+    plan_undo_with_later,
+    scrub,
+)
+from lcm_core.checks.check import Limits
+from lcm_core.engine.rules import ingest_rules
+from lcm_core.operations.dissolve import plan_dissolve
+from lcm_core.operations.engine_work import LABEL, plan_close_debt
+from lcm_core.operations.export import (
+    Exported,
+    Traces,
+    default_folder,
+    export_conversation,
+    forget_traces,
+    forgetting_means,
+)
+from lcm_core.operations.fix import Keep
+from lcm_core.operations.fixing import Fixes, plan_fixes
+from lcm_core.operations.merge import plan_merge
+from lcm_core.operations.prune import plan_archive, plan_delete
+from lcm_core.operations.transplant import plan_transplant
+from lcm_core.store.conversations import get_conversation
+from lcm_core.store.database import Database, Reader
+from lcm_host.backfill import (
+    Backfill,
+    BackfillFiles,
+    Backfilling,
+    WrittenSession,
+    plain_file,
+    session_of,
+    written_out,
+)
+from lcm_host.messages import read_host_file
+from lcm_host.sessions import HostSession
+from lcm_host.transcript import SessionState
+
+from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Surroundings, Then
+from lcm_tui.tables.history import HistoryLine
+
+
+class _Importing(Surroundings):
+    """The payloads of a session, which lie beside the database, and what was written out of it."""
+
+    def __init__(self, files: BackfillFiles, written: _WrittenOut) -> None:
+        self._files = files
+        self._written = written
+
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """Write the payloads of a part."""
+        del database, stopped
+        await asyncio.to_thread(self._files.write, plan)
+
+    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+        """Where it is now."""
+        del database
+        numbers = {one.operation.conversation_id for one in done if one.operation is not None}
+        return [Notice("", f"The session is conversation {number} now.") for number in numbers]
+
+    async def left(self, database: Database) -> None:
+        """Take back the files whose rows were not committed."""
+        await self._files.take_back(database)
+        await asyncio.to_thread(self._written.remove)
+
+
+class _WrittenOut:
+    """A session that lies in no plain file, as one in a private folder; the preview takes it away again."""
+
+    def __init__(self, session: HostSession) -> None:
+        self._session = session
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def write(self) -> WrittenSession:
+        """The session as it is now; blocks."""
+        disk = plain_file(self._session)
+        if disk is not None:
+            return WrittenSession(disk)
+        self.remove()
+        self._folder = tempfile.TemporaryDirectory(prefix="lcm-tui-")
+        return written_out(self._session, Path(self._folder.name))
+
+    def remove(self) -> None:
+        """Remove what was written."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+
+def importing(session: HostSession, settings: Settings) -> Change:
+    """Import what is left of a session of the host."""
+    files, written = BackfillFiles(settings.large_files_dir.value), _WrittenOut(session)
+    is_noted = plain_file(session) is not None
+
+    work: Backfilling | None = None
+
+    async def plan(reader: Reader) -> Batch:
+        nonlocal work
+        if work is None or not await work.goes_on(reader):
+            rules = ingest_rules(reader.schema, settings.engine)
+            now = await asyncio.to_thread(written.write)
+            work = Backfilling(
+                session_of(now.disk),
+                await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True),
+                rules,
+                files.folder,
+                archived=now.disk.state is not SessionState.LIVE,
+                is_noted=is_noted,
+                remarks=now.remarks,
+            )
+        shown = await work.plan(reader)
+        if (reason := _refusal(shown)) and not shown.goes_on:
+            raise RefusedError(reason)
+        files.expect(shown.appends)
+        plans = tuple(append.plan for append in shown.appends)
+        if shown.goes_on:
+            return Batch(plans, shown.more)
+        warnings = (*shown.warnings, *_rest_of(shown))
+        return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
+
+    title = f"Import session {session.session_key or session.session_id}"
+    return Change(plan, title, around=_Importing(files, written))
+
+
+def _rest_of(shown: Backfill) -> tuple[str, ...]:
+    """What is said of a large session, of which only the first parts are planned here."""
+    if not shown.more:
+        return ()
+    return (
+        f"this shows the first {len(shown.appends):,} of {shown.parts:,} parts; all of them are applied: "
+        f"{shown.tally.stored:,} messages, {shown.tally.tokens:,} tokens",
+    )
+
+
+def _refusal(shown: Backfill) -> str:
+    """Why there is nothing to preview; empty when there is."""
+    if shown.doubtful:
+        return (
+            f"Conversation {shown.conversation_id} does not match this transcript: where its messages "
+            "belong is unknown."
+        )
+    if shown.appends:
+        return ""
+    if shown.is_new:
+        return "The transcript has no messages to store: there is nothing to import."
+    return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
+
+
+# -- archive --------------------------------------------------------------------------------------------
+# Archiving conversations.
+
+ABOUT_ARCHIVING: Final = """
+Archiving marks conversations as ended, as the host does at a reset. No data is deleted; the host starts a new
+conversation at the session's next message.
+"""
+
+
+def archiving(conversations: Sequence[ConversationId], then: Then | None = None) -> Change:
+    """Archive those of *conversations* that are not yet."""
+    wanted = tuple(conversations)
+
+    async def plan(reader: Reader) -> Plan:
+        made = await plan_archive(reader, wanted)
+        if not made:
+            raise RefusedError("All of them are already archived.")
+        return made
+
+    return Change(plan, f"Archive {named_conversations(wanted)}", ABOUT_ARCHIVING, then=then)
+
+
+def named_conversations(conversations: Sequence[ConversationId]) -> str:
+    """Which conversations, in a title."""
+    if len(conversations) == 1:
+        return f"conversation {conversations[0]}"
+    return f"{len(conversations):,} conversations"
+
+
+# -- close debt -----------------------------------------------------------------------------------------
+# Closing the debt of a conversation that has ended, behind a backup as the engine's doctor does it.
+
+ABOUT_CLOSING_DEBT: Final = """
+Compaction that is due in an ended conversation never runs: its debt record stays forever. Closing the debt
+marks the record as closed by the operator; no message or summary changes. The database is backed up first,
+and the change is refused if the engine has changed the record meanwhile. U, then u undoes it.
+"""
+
+
+class _Backed(Surroundings):
+    """The copy that is made before the change."""
+
+    def __init__(self) -> None:
+        self._made: Backup | None = None
+
+    @property
+    def wants_backup(self) -> bool:
+        """None is offered: one is made."""
+        return False
+
+    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
+        """Copy the file."""
+        del plans
+        self._made = self._made or await asyncio.to_thread(
+            lambda: make_backup(database.path, default_target(database.path, label=LABEL))
+        )
+
+    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+        """Where the copy is."""
+        del database, done
+        return () if self._made is None else (Notice("Backup made before", str(self._made.path)),)
+
+
+def closing_debt(conversation: Conversation) -> Change:
+    """Close the debt of a conversation."""
+    owner = conversation.conversation_id
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_close_debt(reader, owner)
+
+    title = f"Close the debt of conversation {conversation.called}"
+    return Change(plan, title, ABOUT_CLOSING_DEBT, around=_Backed())
+
+
+# -- delete ---------------------------------------------------------------------------------------------
+# Deleting conversations, each exported to a file before; or forgetting them, of which nothing is kept.
+
+#: Rows beyond which the command line is the better place: it does not hold all of them at once.
+MOST_ROWS: Final = 30_000
+
+ABOUT_DELETING: Final = """
+a exports each conversation to a file, then deletes every row of it. U, then u restores it from the history;
+lcm-tui import restores it from the file.
+
+1 switches to permanent erasure, for privacy: nothing is exported, lcm-tui's own records of the conversations
+(history, snapshots, drafts) are erased too, the deleted bytes are overwritten and the file is rewritten
+(VACUUM). This CANNOT be undone, so a asks you to type the conversation's number, or how many there are.
+Copies elsewhere, such as backups, are listed and not touched.
+"""
+
+
+class _Deleting(Surroundings):
+    """The exports of what is deleted, and the traces of what is forgotten."""
+
+    def __init__(self, conversations: Sequence[ConversationId]) -> None:
+        self.kept = Choice("mode", ("delete with export and undo", "erase permanently (NO UNDO)"))
+        self._conversations = tuple(conversations)
+        self._exports: list[Exported] = []
+        self._untraced: set[int] = set()  #: the history does not know them any more
+        self._traces = Traces()
+
+    @property
+    def forgets(self) -> bool:
+        """Whether nothing is kept."""
+        return self.kept.on
+
+    def title(self) -> str:
+        """Deleting or forgetting."""
+        return f"{'Forget' if self.forgets else 'Delete'} {named_conversations(self._conversations)}"
+
+    def confirmation(self) -> Confirmation | None:
+        """The number of the conversation, or how many they are: nobody types that without meaning it."""
+        if not self.forgets:
+            return None
+        several = len(self._conversations)
+        wanted = several if several > 1 else self._conversations[0]
+        what = "how many they are" if several > 1 else "the number of the conversation"
+        return Confirmation(str(wanted), f"type {what} to erase permanently ({wanted}); esc cancels")
+
+    @property
+    def wants_backup(self) -> bool:
+        """No backup is offered of what is to be forgotten."""
+        return not self.forgets
+
+    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
+        """Export what is deleted, as long as its rows are there."""
+        if self.forgets:
+            return
+        for number in dict.fromkeys(plan.conversation_id for plan in plans):
+            edits = [edit for plan in plans if plan.conversation_id == number for edit in plan.edits]
+            known = any(one.conversation_id == number and one.covers(edits) for one in self._exports)
+            if number is not None and not known:
+                self._exports.append(await database.read(_export, number, database.path))
+
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """Take what is forgotten out of the history, as long as its rows tell what belongs to it."""
+        number = plan.conversation_id
+        if self.forgets and number is not None and number not in self._untraced:
+            self._traces += await asyncio.to_thread(
+                lambda: forget_traces(database.path, ConversationId(number), stopped=stopped)
+            )
+            self._untraced.add(number)
+
+    async def failed(
+        self, database: Database, error: LcmError, done: Sequence[Committed]
+    ) -> Sequence[Notice]:
+        """Of what was forgotten so far nothing is left in the file; before that, say what became of it."""
+        if self.forgets and done:
+            return await self._scrub(database)
+        if self.forgets:
+            self._traces.add_to(error)
+        return ()
+
+    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+        """Where the exports are, or that nothing is left."""
+        del done
+        if self.forgets:
+            return await self._scrub(database)
+        return (Notice("Exported to", "\n".join(str(one.path) for one in self._exports)),)
+
+    async def _scrub(self, database: Database) -> Sequence[Notice]:
+        try:
+            done = await asyncio.to_thread(scrub, database.path)
+        except LcmError as error:
+            done = Scrubbed((), False, False, (error.message.rstrip("."),))
+        await database.refresh()
+        gone = f"Operations removed from the history: {self._traces.operations:,}"
+        anew = ". The file was rewritten (VACUUM)" if done.rewritten else ""
+        problems = (
+            Notice("Not everything was erased", f"{problem}.", warns=True) for problem in done.problems
+        )
+        return (Notice("Erased", f"{gone}{anew}."), *problems)
+
+
+def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
+    """Delete *conversations* of the database at *path*, or forget them."""
+    around = _Deleting(conversations)
+    batch = new_batch_id()
+    wanted = tuple(conversations)
+
+    async def plan(reader: Reader) -> Sequence[Plan]:
+        forget = around.forgets
+        deletion = await plan_delete(reader, wanted, forget=forget, rows=MOST_ROWS)
+        if not deletion.complete:
+            ids = " ".join(str(one) for one in wanted)
+            raise RefusedError(
+                f"This changes more than {MOST_ROWS:,} rows. Use the command line, which works part by "
+                f"part: lcm-tui prune {ids} --{'forget' if forget else 'delete'}"
+            )
+        if not deletion.plans:
+            raise RefusedError("These conversations were already deleted.")
+        notes: tuple[str, ...] = (f"Each is exported to {default_folder()} before it is deleted",)
+        if forget:
+            notes = await asyncio.to_thread(forgetting_means, path, wanted)
+        first, *rest = deletion.plans
+        noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
+        return [replace(one, batch=batch) for one in noted]
+
+    return Change(plan, around.title(), ABOUT_DELETING, (around.kept,), then, around)
+
+
+async def _export(reader: Reader, number: int, path: Path) -> Exported:
+    return await export_conversation(reader, await get_conversation(reader, number), default_folder(), path)
+
+
+# -- dissolve -------------------------------------------------------------------------------------------
+# Replacing condensed summaries with their sources.
+
+ABOUT_DISSOLVING: Final = """
+Dissolving a condensed summary puts its sources back in its place in the context. The summary is deleted, with
+its links and search rows, unless 1 keeps it in the database; 2 also dissolves condensed sources, that many
+levels down. Where something else needs the summary, dissolving is refused with the reason.
+"""
+#: What can be chosen for the levels, and what it stands for.
+LEVELS: Final = {"1": 1, "2": 2, "3": 3, "all": 1_000}
+
+
+def dissolving(
+    conversation: Conversation, chosen: Sequence[SummaryId], budget: int, then: Then | None = None
+) -> Change:
+    """Dissolve the *chosen* summaries of a conversation. *budget* in tokens."""
+    keep = Choice.switch("keep the dissolved summary in the database")
+    levels = Choice("levels", tuple(LEVELS))
+    owner = conversation.conversation_id
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_dissolve(
+            reader, owner, chosen, levels=LEVELS[levels.value], keep=keep.on, budget=budget
+        )
+
+    title = f"Dissolve, conversation {conversation.called}"
+    return Change(plan, title, ABOUT_DISSOLVING, (keep, levels), then)
+
+
+# -- merge ----------------------------------------------------------------------------------------------
+# Making one conversation again of a split session, with what only the operator can know as a choice.
+
+ABOUT_MERGING: Final = """
+A merge rejoins a session that a rollover split into several conversations: messages, summaries and context of
+the older ones are put before those of the active one; the older conversations remain, empty. A session that
+was reset or ended on purpose is never merged. Where no cause is recorded, only you can know: 1 treats it as a
+rollover.
+"""
+
+
+def merging(conversation: Conversation, budget: int, done: Callable[[ConversationId], object]) -> Change:
+    """Merge the session of a conversation; *done* gets the conversation that is left. *budget* in tokens."""
+    assume = Choice.switch("treat as a rollover when the cause was not recorded")
+    into = [conversation.conversation_id]
+
+    async def plan(reader: Reader) -> Plan:
+        made = await plan_merge(
+            reader, [conversation.conversation_id], assume_rollover=assume.on, budget=budget
+        )
+        if made.conversation_id is not None:
+            into[:] = [ConversationId(made.conversation_id)]
+        return made
+
+    def then(_: tuple[Committed, ...]) -> None:
+        done(into[0])
+
+    title = f"Merge the session of conversation {conversation.called}"
+    return Change(plan, title, ABOUT_MERGING, (assume,), then)
+
+
+# -- transplant -----------------------------------------------------------------------------------------
+# Copying what one conversation remembers to the front of another one's context.
+
+ABOUT_TRANSPLANTING: Final = """
+A transplant copies the summaries of one context, with every summary, message, part and large file below them,
+to the front of another context, under new ids and in time order. The source conversation does not change, and
+the host's newest message stays where the host left it. Summaries the target already has are listed and
+refused; 1 skips them.
+"""
+
+
+def transplanting(
+    source: ConversationId, target: ConversationId, budget: int, then: Then | None = None
+) -> Change:
+    """Copy the summaries, messages and files of *source* into *target*. *budget* in tokens."""
+    skip = Choice.switch("skip duplicates")
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_transplant(reader, source, target, skip_duplicates=skip.on, budget=budget)
+
+    return Change(plan, f"Transplant {source} → {target}", ABOUT_TRANSPLANTING, (skip,), then)
+
+
+# -- fix ------------------------------------------------------------------------------------------------
+# Fixing what the checks found, without a model: rows by a plan, and search tables after it.
+
+#: Checks whose fix can take out the one side or the other.
+TWO_SIDED: Final = frozenset({"A6", "A7", "B21"})
+KEEP_WORDS: Final = ("the summary", "its sources")
+#: How long a search table may be waited for (seconds).
+WAIT_SECONDS: Final = 5.0
+
+
+class _SearchTables(Surroundings):
+    """The search tables that the rows of a fix are found by: they are in no plan."""
+
+    def __init__(self) -> None:
+        self.tables: tuple[str, ...] = ()  #: those that the last plan asks for
+
+    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+        """Bring them in step with the rows that were committed."""
+        del done
+        return (await bring_in_step(database, self.tables),) if self.tables else ()
+
+
+async def bring_in_step(database: Database, tables: Sequence[str]) -> Notice:
+    """Write what is missing, stale or too many in some search tables; what came of it."""
+    try:
+        done = await asyncio.to_thread(resync, database.path, tuple(tables), wait=WAIT_SECONDS)
+    except LcmError as error:
+        return Notice("Search tables", error.message, warns=True)
+    finally:
+        await database.refresh()
+    rows = ", ".join(f"{one.table} {one.rows:,}" for one in done)
+    return Notice("Search tables updated", f"Rows written: {rows}")
+
+
+def fixing(findings: Sequence[Finding], limits: Limits, then: Then | None = None) -> Change:
+    """Fix some findings by one plan; *limits* as the checks had them."""
+    keep = Choice("if the context contains both a summary and everything it covers, keep", KEEP_WORDS)
+    around = _SearchTables()
+    wanted = tuple(findings)
+
+    async def plan(reader: Reader) -> Plan:
+        side = Keep.SOURCES if keep.on else Keep.SUMMARIES
+        fixes = await plan_fixes(reader, wanted, keep=side, limits=limits)
+        around.tables = fixes.search
+        if not fixes.plan:
+            raise RefusedError("No row has to change any more: go back and run the checks again.")
+        return _with_search(fixes)
+
+    number = len(wanted)
+    title = f"Fix {wanted[0].check}" if number == 1 else f"Fix {number:,} findings"
+    choices = (keep,) if any(one.check in TWO_SIDED for one in wanted) else ()
+    return Change(plan, title, about_fixes(wanted), choices, then, around)
+
+
+def about_fixes(findings: Sequence[Finding]) -> str:
+    """What the fixes of some findings do."""
+    checks: dict[FixId, dict[str, None]] = {}
+    for one in findings:
+        if one.fix is not None:
+            checks.setdefault(one.fix, {})[one.check] = None
+    said = [f"{', '.join(found)}: {fix.effect}" for fix, found in checks.items()]
+    return "\n\n".join(
+        ["One plan fixes everything that was selected, without a model and without guessing.", *said]
+    )
+
+
+def _with_search(fixes: Fixes) -> Plan:
+    """The plan, which says what is done after it."""
+    if not fixes.search:
+        return fixes.plan
+    tables = ", ".join(fixes.search)
+    said = f"{tables}: updated afterwards; search tables are not part of the plan and need no undo"
+    return replace(fixes.plan, warnings=(*fixes.plan.warnings, said))
+
+
+# -- undo -----------------------------------------------------------------------------------------------
+# Taking an operation back, or making it again, alone or with what depends on it.
+
+ABOUT_UNDOING: Final = """
+Undo restores the rows that an operation replaced; redo applies it again. Every row is compared first: if one
+has changed since, the undo is refused with the reason. Both are operations in the history, too.
+"""
+
+
+#: Kinds of operations of which a batch is undone as a whole at first.
+WHOLE: Final = frozenset({"compact", "focus", "refocus"})
+
+
+class _Titled(Surroundings):
+    """Says in the title what is undone: an operation, or a batch with the number of its conversations."""
+
+    def __init__(self, verb: str, one: Operation, batch: Sequence[Operation], whole: Choice) -> None:
+        self._verb, self._one, self._batch, self._whole = verb, one, batch, whole
+
+    def title(self) -> str:
+        """The title as it is chosen now."""
+        owners = {each.conversation_id for each in (self._batch if self._whole.on else (self._one,))}
+        if not owners:
+            return f"{self._verb} a batch"
+        if len(owners) > 1:
+            return f"{self._verb}, {len(owners):,} conversations"
+        [owner] = owners
+        return self._verb if owner is None else f"{self._verb}, conversation {owner}"
+
+
+def undoing_line(line: HistoryLine) -> Change:
+    """Undo what holds of a line of the history, or redo it when nothing of it does."""
+    batch = line.holding or [one.operation for one in line.listed]
+    return undoing(batch[0], holds=bool(line.holding), batch=batch if len(line.listed) > 1 else ())
+
+
+def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> Change:
+    """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it.
+
+    The passes of a compaction, and a brief with its sweep, are one change to the operator.
+    """
+    if one.batch is not None and one.kind in WHOLE:
+        batch = batch or (one,)
+    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
+    later = Choice.switch("with later operations that depend on it")
+    choices = (*([of_batch] if one.batch is not None else []), *([later] if holds else []))
+
+    async def plan(reader: Reader) -> Sequence[Plan]:
+        try:
+            return await _plan(reader, one, redo=not holds, whole=of_batch.on, with_later=later.on)
+        except NotUndoableError as error:
+            if not error.dependents or of_batch.on:
+                raise
+            raise _depended_on(error, choices.index(later)) from error
+
+    around = _Titled("Undo" if holds else "Redo", one, batch, of_batch)
+    return Change(plan, around.title(), ABOUT_UNDOING, choices, around=around)
+
+
+async def _plan(
+    reader: Reader, one: Operation, *, redo: bool, whole: bool, with_later: bool
+) -> Sequence[Plan]:
+    """*whole*: all of its batch that is in the same state; *with_later*: what depends on it too.
+
+    What somebody else has undone (or redone) meanwhile is refused: an undo never becomes a redo by itself.
+    """
+    if whole and one.batch is not None:
+        return await (plan_redo_batch if redo else plan_undo_batch)(reader, one.batch)
+    if with_later and not redo:
+        return await plan_undo_with_later(reader, one.id)
+    return (await (plan_redo if redo else plan_undo)(reader, one.id),)
+
+
+def _depended_on(error: NotUndoableError, choice: int) -> BlockedError:
+    """What depends on an operation, and the choice that takes all of it back."""
+    names = "; ".join(named(one) for one in error.dependents)
+    number = len(error.dependents)
+    key, offer = choice + 1, "Undo both" if number == 1 else f"Undo all {number + 1}"
+    said = (
+        "1 later change depends on it and goes"
+        if number == 1
+        else f"{number} later changes depend on it and go"
+    )
+    return BlockedError(
+        f"{said} with it: {names}. Press {key} to {offer[0].lower()}{offer[1:]}.", choice, offer
+    )

@@ -1,0 +1,340 @@
+"""A compaction that runs: one pass at a time or all, stopped between passes, given up, and gone on with.
+
+No widget is touched here; whoever shows it is called when something is to be drawn anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import ConversationId
+from lcm_core.change.journal import new_batch_id
+from lcm_core.operations.compact import (
+    Chunk,
+    CompactionForecast,
+    CompactionSetting,
+    PassDone,
+    PassDraft,
+    Runner,
+    refuse_fallback,
+)
+from lcm_core.operations.selection import (
+    Mode,
+    Outcome,
+    PassMade,
+    PassMoved,
+    PassRefused,
+    PassSkipped,
+    Result,
+    UnderResult,
+    operation_of,
+)
+from lcm_core.store.database import Database
+from lcm_core.writers.cost import likely_of_count
+from lcm_core.writers.request import NO_USAGE, Summarizer, Usage
+from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer
+
+from lcm_tui.flows.drafts import Modelling
+
+# -- compacting -----------------------------------------------------------------------------------------
+# What the command line and the app say alike of a compaction.
+
+#: Tokens of a prompt around the text that is to be summarised, as an estimate.
+PROMPT_TOKENS: Final = 700
+
+KEY_REFUSED: Final = (
+    "The provider refused the key, so this pass did not run; finished passes stay. Give another key and run "
+    "the same command again."
+)
+
+
+_GOES_ON: Final = "The engine itself would continue and condense the existing summaries."
+
+
+def refusal_of(result: object) -> str:
+    """What is to be said of a key that was refused; empty when none was."""
+    if not (isinstance(result, Result | UnderResult) and result.auth_failure):
+        return ""
+    return f"{KEY_REFUSED} {_GOES_ON}" if isinstance(result, Result) and result.cut_short else KEY_REFUSED
+
+
+def cost_of(forecast: CompactionForecast[Any], model: Modelling) -> float | None:
+    """What it would cost in USD, when each first answer is good; None: the price is not known."""
+    sent = likely_of_count(forecast.input_tokens) + forecast.calls * PROMPT_TOKENS
+    return model.cost(sent, forecast.output_tokens)
+
+
+def span_text(refs: Sequence[int | str]) -> str:
+    """The sources of a pass, from the first to the last."""
+    first = f"message {refs[0]}" if isinstance(refs[0], int) else str(refs[0])
+    return first if len(refs) == 1 else f"{first} to {refs[-1]}"
+
+
+def depth_text(depth: int) -> str:
+    """What a pass makes."""
+    return "leaf" if depth == 0 else f"depth {depth}"
+
+
+def chunk_words(chunk: Chunk) -> str:
+    """The sources of a pass in a few words."""
+    return f"{span_text(chunk.refs)} ({chunk.tokens:,} tokens)"
+
+
+def step_words(number: int, step: PassDone) -> str:
+    """What became of a pass, in one line."""
+    what = chunk_words(step.chunk)
+    match step.outcome:
+        case PassMade(summary_id=made, level=level):
+            size = step.draft.text.tokens if step.draft else 0
+            way = step.draft.text.way if step.draft else level
+            return f"{number}. {what} became {made} of {size:,} tokens ({way})."
+        case PassSkipped():
+            return f"{number}. {what} is empty and was skipped."
+        case PassMoved():
+            return f"{number}. {what} was changed by another process meanwhile; it is planned again."
+        case _:
+            return f"{number}. {what}: nothing was made."
+
+
+class Rule(StrEnum):
+    """What becomes of a draft before it is committed."""
+
+    ACCEPT = "all"
+    ASK = "ask each"
+    NO_FALLBACK = "stop on truncation"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is wanted."""
+
+    mode: Mode
+    target: int | None  #: tokens, for until-under
+    setting: CompactionSetting
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A pass that was dealt with; its sources are read again when somebody wants to see them."""
+
+    refs: tuple[int | str, ...]
+    depth: int
+    tokens: int  #: of the sources, as stored
+    outcome: Outcome
+    draft: PassDraft | None
+    operation_id: str | None
+    search: str | None  #: why the search index did not follow
+    is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a summary was stored."""
+        return isinstance(self.outcome, PassMade)
+
+
+class _WorkClock:
+    """Milliseconds of work: an operator who thinks uses up no deadline."""
+
+    def __init__(self) -> None:
+        self._spent, self._since = 0.0, 0.0
+        self._runs = False
+
+    def run(self) -> None:
+        if not self._runs:
+            self._runs, self._since = True, time.monotonic()
+
+    def pause(self) -> None:
+        if self._runs:
+            self._spent += time.monotonic() - self._since
+            self._runs = False
+
+    def __call__(self) -> int:
+        now = time.monotonic() - self._since if self._runs else 0.0
+        return int((self._spent + now) * 1000)
+
+
+class CompactionRun:
+    """The passes that are made of one conversation, in one batch of the history."""
+
+    def __init__(
+        self,
+        database: Database,
+        conversation_id: ConversationId,
+        changed: Callable[[], object],
+        paid: ReplyCache,
+        batch: str = "",
+    ) -> None:
+        """*paid*: answers that were put off, of this run and of those before it; *batch*: to go on with."""
+        self._database = database
+        self._paid = paid
+        self._conversation_id = conversation_id
+        self._changed = changed
+        self.batch = batch or new_batch_id()
+        self.done: list[Done] = []
+        self.held: PassDraft | None = None  #: waits for the operator's word
+        self.running = False
+        self.stopping = False
+        self.failure = ""  #: why the last pass was not made
+        self.rule = Rule.ACCEPT
+        self._whole = False
+        self._order: Order | None = None  #: what is under way, between two passes of it
+        self._runner: Runner[Any] | None = None
+        self._steps: AsyncIterator[PassDone] | None = None
+        self._writer: StoppableSummarizer | None = None
+        self._memory: CachingSummarizer | None = None
+        self._spent_before: Usage = NO_USAGE  #: by writers that are asked no more
+        self._keeps = False  #: the draft that was not taken is kept
+        self._answer: asyncio.Future[PassDraft | None] | None = None
+        self._clock = _WorkClock()
+
+    @property
+    def under_way(self) -> Order | None:
+        """The operation that has begun and not ended; its next pass follows from those that were made."""
+        return self._order
+
+    @property
+    def made(self) -> list[Done]:
+        """The passes that stored a summary."""
+        return [one for one in self.done if one.is_made]
+
+    @property
+    def spent(self) -> Usage:
+        """What all calls of this run cost, whatever became of their answers."""
+        return self._spent_before if self._memory is None else self._spent_before + self._memory.spent
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a model is writing."""
+        return self._writer is not None and self._writer.is_asking
+
+    # -- going on ----------------------------------------------------------------------------------------
+
+    async def go(self, order: Order, writer: Summarizer, who: str, *, whole: bool) -> None:
+        """Make the next pass of an operation, or (*whole*) all of it; *who* names the writer."""
+        self.running, self.stopping, self.failure, self._whole = True, False, "", whole
+        self._clock.run()
+        self._changed()
+        try:
+            if order != self._order:
+                self._begin(order, writer, who)
+            try:
+                await self._passes()
+            except LcmError as error:
+                self.failure = error.message
+                self._forget()
+            await self._note()
+        finally:
+            self.running = self.stopping = False
+            self._clock.pause()
+            self._changed()
+
+    def _begin(self, order: Order, writer: Summarizer, who: str) -> None:
+        self._spent_before = self.spent
+        self._memory = CachingSummarizer(writer, who, self._paid)
+        self._order, self._writer = order, StoppableSummarizer(self._memory)
+        self._runner = Runner(
+            self._database,
+            self._conversation_id,
+            order.setting,
+            self._writer,
+            operation_of(order.mode, target=order.target),
+            self._accept,
+            self._clock,
+            batch=self.batch,
+            ends_at_refusal=True,
+        )
+        self._steps = self._runner.steps()
+
+    async def _passes(self) -> None:
+        assert self._steps is not None
+        while True:
+            step = await anext(self._steps, None)
+            if step is None:
+                self.failure = refusal_of(self._runner.result if self._runner is not None else None)
+                self._forget()
+                return
+            put_off = isinstance(step.outcome, PassRefused) and self._keeps
+            self._keeps = False
+            self.done.append(replace(_done(step), is_kept=put_off))
+            if self._memory is not None:
+                # What is planned again may be asked for again; what is stored is not.
+                self._memory.settle(keep=put_off or isinstance(step.outcome, PassMoved))
+            self._changed()
+            if isinstance(step.outcome, PassMoved | PassRefused):
+                continue  # planned again by the operation, or its end
+            if self.stopping or not self._whole:
+                return
+
+    async def _note(self) -> None:
+        """Bring what the engine notes beside the conversation in step with what was made so far."""
+        try:
+            if self._runner is not None:
+                await self._runner.note()
+        except LcmError as error:
+            self.failure = f"{self.failure} {error.message}".strip()
+
+    def _forget(self) -> None:
+        """The operation has ended; the next one looks at the context anew."""
+        self._order = self._steps = None
+
+    # -- what the operator says --------------------------------------------------------------------------
+
+    async def _accept(self, draft: PassDraft) -> PassDraft | None:
+        match self.rule:
+            case Rule.ACCEPT:
+                return draft
+            case Rule.NO_FALLBACK:
+                return await refuse_fallback(draft)
+            case Rule.ASK:
+                return await self._asked(draft)
+
+    async def _asked(self, draft: PassDraft) -> PassDraft | None:
+        self.held, self._answer = draft, asyncio.get_running_loop().create_future()
+        self._clock.pause()
+        self._changed()
+        try:
+            return await self._answer
+        finally:
+            self.held = self._answer = None
+            self._clock.run()
+            self._changed()
+
+    def answer(self, *, take: bool, rest: bool = False, keep: bool = False) -> None:
+        """Take the draft that waits, or not, which ends the operation; *rest*: all others unasked.
+
+        *keep* one that is not taken: the next time it is wanted nobody is asked for it.
+        """
+        if self._answer is None or self._answer.done():
+            return
+        self._keeps = keep and not take
+        if rest:
+            self.rule, self._whole = Rule.ACCEPT, True
+        self._answer.set_result(self.held if take else None)
+
+    def stop(self) -> None:
+        """End after the pass that is being made."""
+        self.stopping = True
+        self._changed()
+
+    def give_up(self) -> bool:
+        """Cancel the call of the model; False when none is being made."""
+        return self._writer is not None and self._writer.stop()
+
+
+def _done(step: PassDone) -> Done:
+    committed = step.committed
+    return Done(
+        step.chunk.refs,
+        step.chunk.due.depth,
+        step.chunk.tokens,
+        step.outcome,
+        step.draft,
+        committed.id or None if committed is not None else None,
+        committed.search if committed is not None else None,
+    )

@@ -1,0 +1,446 @@
+"""Drafts that somebody works on in the app: the batch, who writes, what it costs, and where it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.files import drafts_folder
+from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.settings import Settings, SummarySettings
+from lcm_core.base.times import iso_z
+from lcm_core.change.commit import Committed
+from lcm_core.change.plan import Plan
+from lcm_core.operations.batch import Batch, BatchOptions
+from lcm_core.operations.drafting import (
+    SETTLED,
+    BatchItem,
+    Draft,
+    DraftSetting,
+    ItemState,
+    draft_setting,
+    read_material,
+    request_for,
+)
+from lcm_core.operations.drafts import DraftsHeader, DraftsWriter, SavedDrafts
+from lcm_core.operations.rewrite import plan_rewrite
+from lcm_core.store.database import Reader
+from lcm_core.writers.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
+from lcm_core.writers.keys import KeySource
+from lcm_core.writers.prompts import PromptTemplates, operators_prompts, prompts_at
+from lcm_core.writers.request import ApiShape, SummaryReply, SummaryRequest, Usage
+from lcm_core.writers.writer import ChosenModel, SummaryWriter, call_budget, choose_model, open_summary_writer
+
+from lcm_tui.flows.change import Change, Then
+from lcm_tui.kit.session import Session
+
+# -- writing --------------------------------------------------------------------------------------------
+# Who writes summaries, by options, environment and config: the same for the command line and the app.
+
+
+@dataclass(frozen=True, slots=True)
+class Modelling:
+    """What was chosen, not connected yet."""
+
+    chosen: ChosenModel
+    settings: SummarySettings
+    prompts: PromptTemplates  #: what is asked, the operator's own templates among them
+
+    @property
+    def words(self) -> str:
+        """Who is asked, for people."""
+        return str(self.chosen.choice)
+
+    @property
+    def key(self) -> str | None:
+        """Where the key comes from, masked; None: no key is used."""
+        return self.chosen.key_origin
+
+    @property
+    def headers(self) -> str:
+        """Which headers of the environment are sent along; empty: none."""
+        found = self.chosen.headers
+        return "" if found is None else f"{', '.join(found.names)} from {found.origin}"
+
+    @property
+    def price_words(self) -> str:
+        """What the model costs, and who says so; empty where nobody is paid or nobody knows."""
+        return "" if self.chosen.price is None else self.chosen.price.words
+
+    @property
+    def prompt_notes(self) -> tuple[str, ...]:
+        """What is to be known of the operator's own prompts, when somebody is asked.
+
+        Raises:
+            ConfigurationError: a prompt cannot be read.
+        """
+        return self.prompts.notes() if self.chosen.choice.base_url else ()
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float | None:
+        """What so many tokens cost, in USD; None: the price is not known."""
+        price = self.chosen.price
+        return None if price is None else price.of(input_tokens, output_tokens)
+
+    def open(self, budget: CallBudget | None = None) -> SummaryWriter:
+        """The writer; it connects with its first request. Writers of one batch share its *budget*.
+
+        Raises:
+            ConfigurationError: a limit of cost cannot be kept.
+        """
+        return open_summary_writer(self.chosen, self.settings, self.prompts, budget)
+
+
+def choose_writer(
+    settings: Settings,
+    summary: SummarySettings | None = None,
+    *,
+    key_variable: str | None = None,
+    key_file: Path | None = None,
+    prompts: Path | None = None,
+) -> Modelling:
+    """Choose who is asked; *summary* are the settings with options over them. Nothing is sent.
+
+    *prompts* is a folder of prompts, or one file, in place of those beside our config. It reads files where
+    a key is looked for.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together, or there are no prompts.
+    """
+    wanted = settings.summary if summary is None else summary
+    source = KeySource(os.environ, settings.credentials_dir, key_variable, key_file)
+    own = operators_prompts(settings.user_config_file.value) if prompts is None else prompts_at(prompts)
+    return Modelling(choose_model(wanted, source), wanted, own)
+
+
+def named_model(
+    settings: Settings,
+    summary: SummarySettings | None = None,
+    *,
+    key_variable: str | None = None,
+    key_file: Path | None = None,
+) -> Modelling | None:
+    """The model for a question that somebody named; *summary* as in `choose_writer`. None: nobody did.
+
+    A key alone names none, and the extractive writer is none that can be asked.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together.
+    """
+    named = settings.summary if summary is None else summary
+    if not any((named.provider.value, named.model.value, named.base_url.value)):
+        return None
+    model = choose_writer(settings, summary, key_variable=key_variable, key_file=key_file)
+    return model if model.chosen.choice.base_url else None
+
+
+def spent_text(usage: Usage) -> str:
+    """What something cost, for people: at most so much, where the provider did not say all of it."""
+    if usage.is_exact or not usage.cost_usd:
+        return cost_text(usage.cost_usd)
+    return f"at most {most_text(usage.cost_usd)}"
+
+
+def most_text(cost: float | None) -> str:
+    """A cost that is not passed, for people: never rounded down."""
+    if not cost:
+        return cost_text(cost)
+    digits = 2 if cost >= 0.01 else 4
+    return f"${math.ceil(round(cost * 10**digits, 6)) / 10**digits:.{digits}f}"
+
+
+def cost_text(cost: float | None) -> str:
+    """A cost for people."""
+    if cost is None:
+        return "not known"
+    return "nothing" if cost == 0 else f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}"
+
+
+NOTHING = NO_FORECAST
+#: Who writes when nobody does: the engine's cut of the source.
+CUT: Final = "cut"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be written again."""
+
+    kind: str  #: ``rewrite`` or ``repair``
+    conversation_id: ConversationId | None  #: None: all
+    summary_id: SummaryId | None = None  #: with everything below it
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a draft is asked for; an empty text leaves it as it was before."""
+
+    whom: str = ""  #: ``provider/model``, a provider alone, or `CUT`
+    address: str = ""
+    prompts: str = ""  #: a prompt file, or a folder of them
+    instructions: str = ""
+
+
+def author_of(settings: Settings) -> Modelling:
+    """Who writes by the settings. Reads files: not for the event loop.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together.
+    """
+    return choose_writer(settings)
+
+
+def author_like(settings: Settings, before: Modelling, asked: Asked) -> Modelling:
+    """Who the operator named in place of *before*; what is empty stays. Reads files: not for the event loop.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together, or there is no prompt.
+    """
+    if not (asked.whom or asked.address or asked.prompts):
+        return before
+    choice = before.chosen.choice
+    provider, _, model = asked.whom.partition("/")
+    same = not asked.whom or provider == choice.provider.name
+    named = settings.summary.with_flags(
+        provider=provider or choice.provider.name,
+        model=model or (choice.model if same else None),
+        base_url=asked.address or (choice.base_url or None if same else None),
+    )
+    own = Path(asked.prompts).expanduser() if asked.prompts else None
+    return choose_writer(settings, named, prompts=own)
+
+
+def is_offline(author: Modelling) -> bool:
+    """Whether nothing is sent to anybody."""
+    return author.chosen.choice.provider.shape is ApiShape.EXTRACTIVE
+
+
+def key_text(author: Modelling) -> str:
+    """Where the key came from, masked."""
+    return f"key {author.key}" if author.key else "no API key needed"
+
+
+def setting_of(session: Session) -> DraftSetting:
+    """How summaries of the open database are drafted."""
+    return draft_setting(session.database.schema, session.settings.engine, session.engine_zone)
+
+
+def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
+    """What a batch takes, and at most, for people; the limits of *budget* hold."""
+    if not forecast.once.calls:
+        return "offline: no network call, no cost"
+    most = budget.at_most(forecast)
+    calls = "1 call" if forecast.once.calls == 1 else f"{forecast.once.calls:,} calls"
+    about = "~" if forecast.once.cost_usd else ""
+    tokens = f"~{forecast.once.input_tokens:,} tokens in, up to {forecast.once.output_tokens:,} out"
+    cost = f"cost: {about}{cost_text(forecast.once.cost_usd)}"
+    if forecast.once.cost_usd is not None:
+        cost += f", at most {most_text(most.cost_usd)} in {most.calls:,} calls"
+    return f"{calls}, {tokens}, {cost}"
+
+
+def worth_keeping(items: Iterable[BatchItem]) -> bool:
+    """Whether a draft waits for its decision: it is not thrown away, whatever it cost."""
+    return any(item.drafts and item.state not in SETTLED for item in items)
+
+
+def forecast_sentence(forecast: Forecast, budget: CallBudget) -> str:
+    """The same as a sentence, for a question."""
+    if not forecast.once.calls:
+        return "Offline: no network call, no cost."
+    most = forecast_text(forecast, budget)
+    return f"If every first answer is accepted: {most}, including retries and second answers."
+
+
+class Instructed:
+    """A writer that gives the operator's instructions for one draft."""
+
+    def __init__(self, writer: SummaryWriter, instructions: str) -> None:
+        self._writer = writer
+        self._instructions = instructions
+
+    async def __call__(self, request: SummaryRequest, /) -> SummaryReply:
+        """Summarise by them."""
+        return await self._writer(replace(request, instructions=self._instructions))
+
+
+class Work:
+    """One batch of drafts with its author; what changes is told to whoever listens."""
+
+    def __init__(
+        self,
+        session: Session,
+        author: Modelling,
+        items: Iterable[BatchItem],
+        *,
+        kind: str,
+        kept: SavedDrafts | None = None,
+        instructions: str = "",
+    ) -> None:
+        """*kept*: drafts of an earlier run to go on with; *instructions* are the operator's for all of it."""
+        self.session = session
+        self.author = author
+        self.kind = kind
+        self.listeners: list[Callable[[BatchItem], None]] = []
+        self.problem = ""  #: why drafts are not kept on the disk
+        #: of the whole batch: earlier runs count, and whoever else is asked
+        self.budget = call_budget(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
+        self._writers = {author: author.open(self.budget)}
+        self._authors: dict[tuple[SummaryId, int], Modelling] = {}  #: of drafts that others were asked for
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="drafts")  # notes follow each other
+        self._keeper: Future[DraftsWriter] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._kept = kept
+        self._closed = False
+        self.batch = Batch(
+            session.database,
+            items if kept is None else kept.items,
+            setting_of(session),
+            Instructed(self.writer, instructions) if instructions else self.writer,
+            BatchOptions(kind=kind),
+            batch_id="" if kept is None else kept.header.batch,
+            keep=self._keep,
+            changed=self._changed,
+        )
+
+    @property
+    def writer(self) -> SummaryWriter:
+        """Who is asked unless somebody else is named."""
+        return self._writers[self.author]
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Whether a draft waits for its decision."""
+        return worth_keeping(self.batch.items)
+
+    # -- who writes --------------------------------------------------------------------------------------
+
+    def writer_of(self, author: Modelling) -> SummaryWriter:
+        """Asks *author*; closed with the work."""
+        if author not in self._writers:
+            self._writers[author] = author.open(self.budget)
+        return self._writers[author]
+
+    def note_author(self, author: Modelling, drafts: Iterable[Draft]) -> None:
+        """Remember who was asked for drafts."""
+        self._authors.update({(one.summary_id, one.number): author for one in drafts})
+
+    def author_of(self, draft: Draft) -> Modelling | None:
+        """Who was asked for a draft; None: nobody knows any more, for it is of an earlier run."""
+        known = self._authors.get((draft.summary_id, draft.number))
+        if known is None and draft.model == self.author.chosen.choice.model:
+            return self.author
+        return known
+
+    def next_to_review(self, after: SummaryId) -> SummaryId | None:
+        """The next summary of the batch whose draft waits for a decision, round its end."""
+        ids = [item.summary_id for item in self.batch.items]
+        at = ids.index(after) + 1 if after in ids else 0
+        waiting = {item.summary_id for item in self.batch.items if item.state is ItemState.REVIEW}
+        return next((one for one in (*ids[at:], *ids[:at]) if one in waiting), None)
+
+    # -- estimates ---------------------------------------------------------------------------------------
+
+    async def forecast(self, summary_id: SummaryId, writer: SummaryWriter | None = None) -> Forecast:
+        """What drafting one summary takes, and at most. Nothing is sent."""
+        setting = self.batch.setting
+        material = await self.session.read(read_material, summary_id, setting.rendering, with_previous=True)
+        if not material.source.text:
+            return NOTHING
+        asked = writer or self.writer
+        first, again = (request_for(material, setting, aggressive=one) for one in (False, True))
+        return await asyncio.to_thread(lambda: asked.forecast(first, again))
+
+    # -- keeping -----------------------------------------------------------------------------------------
+
+    def _keep(self, item: BatchItem) -> None:
+        """Note on the disk how far an item has come; not on the event loop, which a slow disk would hold."""
+        if self._keeper is None:
+            self._keeper = self._thread.submit(self._begin)
+        keeper, spent = self._keeper, self.budget.spent
+        kept = self._thread.submit(lambda: keeper.result().keep(item, spent))
+        kept.add_done_callback(self._kept_or_not)
+
+    def _begin(self) -> DraftsWriter:
+        if self._kept is not None:
+            return DraftsWriter.reopen(self._kept)
+        path = str(self.session.database.path)
+        header = DraftsHeader(self.batch.id, self.kind, path, iso_z(datetime.now(UTC)))
+        return DraftsWriter.create(drafts_folder(), header, self.batch.items)
+
+    def _kept_or_not(self, done: Future[None]) -> None:
+        """Called in the thread: what cannot be kept must not be paid for."""
+        error = done.exception()
+        if error is not None:
+            self.problem = error.message if isinstance(error, LcmError) else str(error)
+            self._loop.call_soon_threadsafe(self.batch.stop)
+
+    async def close(self) -> None:
+        """End: break off what runs, close connections; drafts stay on the disk unless all is decided."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.batch.cancel()
+        for writer in self._writers.values():
+            await writer.aclose()
+        finished = self.batch.finished or not self.worth_keeping
+
+        def close() -> None:
+            if self._keeper is not None and self._keeper.exception() is None:
+                self._keeper.result().close(finished=finished)
+
+        await asyncio.to_thread(self._thread.submit(close).result)
+        self._thread.shutdown(wait=False)
+
+    def _changed(self, item: BatchItem) -> None:
+        for listener in tuple(self.listeners):
+            listener(item)
+
+    # -- committing --------------------------------------------------------------------------------------
+
+    def planner(self, item: BatchItem, draft: Draft) -> Callable[[Reader], Awaitable[Plan]]:
+        """Plans to put a draft in the place of the text that it was made over.
+
+        What a person takes is an operation of its own; what a rule takes is one batch.
+        """
+
+        async def plan(reader: Reader) -> Plan:
+            return await plan_rewrite(
+                reader,
+                item.conversation_id,
+                item.summary_id,
+                draft.text,
+                model=draft.model,
+                rendering=self.batch.setting.rendering,
+                base=draft.base,
+                kind=self.kind,
+            )
+
+        return plan
+
+    async def committed(self, item: BatchItem, draft: Draft, done: Iterable[Committed]) -> None:
+        """Note that a draft was committed from its preview."""
+        del done
+        await self.batch.take(item.summary_id, draft.number)
+
+
+# -- rewrite --------------------------------------------------------------------------------------------
+# Putting a draft in the place of a summary's text.
+
+ABOUT: Final = """
+The draft replaces the summary's text exactly as shown. Its tokens, its model (where recorded), its file ids,
+its search rows and the counters of every summary above it are updated; no context changes. Summaries made
+from the old text are marked stale in the DAG until they are rewritten too.
+"""
+
+
+def rewriting(work: Work, item: BatchItem, draft: Draft, then: Then) -> Change:
+    """A draft of *work* in the place of its summary's text; *then* gets what was committed."""
+    title = f"{work.kind.capitalize()} {item.summary_id}, draft {draft.number}"
+    return Change(work.planner(item, draft), title, ABOUT, then=then)

@@ -1,0 +1,349 @@
+"""A focus brief on its way in the app: the sweep before it, who writes, the text, and what it would replace.
+
+No widget is touched here. A screen shows it and is told when something changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from lcm_core.base.errors import LcmError, RefusedError
+from lcm_core.base.records import Conversation
+from lcm_core.base.text import safe_line
+from lcm_core.base.times import iso_z
+from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
+from lcm_core.change.plan import Plan
+from lcm_core.operations.compact import (
+    CompactionForecast,
+    CompactionSetting,
+    compaction_setting,
+    forecast_passes,
+    load_for_compaction,
+)
+from lcm_core.operations.drafting import draft_setting
+from lcm_core.operations.focus import (
+    CURED_BY_SWEEP,
+    BriefDraft,
+    BriefText,
+    FocusEffect,
+    FocusKind,
+    FocusWish,
+    brief_retention,
+    call_failed,
+    drop_draft,
+    effect_of_text,
+    have_written,
+    keep_draft,
+    kept_drafts,
+    plan_activate_brief,
+    plan_brief,
+    plan_clear_brief,
+    plan_delete_brief,
+    plan_failed_brief,
+    read_question,
+    read_refocus,
+    read_wish,
+    text_of,
+)
+from lcm_core.operations.selection import Mode, operation_of
+from lcm_core.store.database import Reader
+from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
+from lcm_core.writers.cost import CallBudget, Forecast, Model
+from lcm_core.writers.request import SummarizerError
+from lcm_core.writers.retention import Retention
+from lcm_core.writers.source import Rendering
+from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
+
+from lcm_tui.flows.change import Change, Then
+from lcm_tui.flows.drafts import Modelling, choose_writer, named_model
+from lcm_tui.kit.session import Session
+
+
+def sweep_setting(session: Session, conversation: Conversation) -> CompactionSetting:
+    """How the engine would sweep a conversation."""
+    return compaction_setting(
+        session.database.schema,
+        session.settings.engine,
+        session.engine_zone,
+        session.budget,
+        session_key=conversation.session_key,
+    )
+
+
+async def sweep_forecast(session: Session, conversation: Conversation) -> CompactionForecast[Any]:
+    """The passes of the sweep that the engine forces. Nothing is sent."""
+    setting = sweep_setting(session, conversation)
+    loaded = await session.read(load_for_compaction, conversation.conversation_id, setting.rendering)
+    return await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(Mode.SWEEP))
+
+
+@dataclass(frozen=True, slots=True)
+class BriefOutlook:
+    """How a brief on its way stands against the database as it is."""
+
+    wish: FocusWish | None  #: what it would be made from now; None: refused
+    refusal: str
+    sweep: CompactionForecast[Any] | None  #: None: none is wanted
+    effect: FocusEffect | None  #: of the text, or of an empty one
+    cost: Forecast | None  #: of asking; None: nobody is to be asked
+    problem: str = ""  #: why nobody can be asked
+
+
+class BriefWork:
+    """One brief that an operator makes. Close it."""
+
+    def __init__(self, session: Session, conversation: Conversation, kind: FocusKind, prompt: str) -> None:
+        self.session = session
+        self.conversation = conversation
+        self.kind = kind
+        self.prompt = prompt
+        self.batch = new_batch_id(BRIEF_BATCH)
+        self.sweeps = True  #: as the engine does, unless the operator leaves it out
+        self.swept = False  #: the screen of compaction was there for this batch
+        self.author: Modelling | None = None  #: who can write it; None: nobody was named
+        self.sweeper: Modelling | None = None  #: who writes the summaries of the sweep
+        self.draft: BriefDraft | None = None  #: the text with what it was written from
+        self.retention: Retention | None = None  #: of a text that a model wrote
+        #: what it should have been written from and why it was not; None: no call failed, or that is recorded
+        self.failed: tuple[FocusWish, str] | None = None
+        self.busy = ""  #: what is being done
+        self.changed: Callable[[], object] = lambda: None
+        self.budget: CallBudget | None = None
+        self._model: ModelSummarizer | None = None
+        self._looked = False
+
+    # -- what is read ------------------------------------------------------------------------------------
+
+    async def _wish(self, reader: Reader) -> FocusWish:
+        owner = self.conversation.conversation_id
+        if self.kind is FocusKind.REFOCUS:
+            return await read_refocus(reader, owner)
+        return await read_wish(reader, owner, self.prompt)
+
+    def _rendering(self) -> Rendering:
+        session = self.session
+        return draft_setting(session.database.schema, session.settings.engine, session.engine_zone).rendering
+
+    async def look(self) -> BriefOutlook:
+        """How it stands; reads the files of keys and kept drafts at the first time."""
+        problem = ""
+        if not self._looked:
+            try:
+                self.author = await asyncio.to_thread(named_model, self.session.settings)
+            except LcmError as error:
+                problem = error.message
+            if self.author is not None:
+                self.budget = call_budget(self.author.settings)
+            if self.sweeper is None and not problem:
+                self.sweeper = await asyncio.to_thread(choose_writer, self.session.settings)
+            if self.draft is None:
+                await self._find_kept()
+            self._looked = not problem
+        sweep = await sweep_forecast(self.session, self.conversation) if self.sweeps else None
+
+        async def load(reader: Reader) -> tuple[FocusWish, FocusEffect, BriefQuestion]:
+            wish = await self._wish(reader)
+            made_from = self.draft.wish if self.draft is not None else wish
+            content = "-" if self.draft is None else self.draft.text.content
+            effect = await effect_of_text(reader, made_from, content)
+            return wish, effect, await read_question(reader, wish, self._rendering())
+
+        try:
+            wish, effect, question = await self.session.read(load)
+        except LcmError as error:
+            waits = isinstance(error, RefusedError) and error.code in CURED_BY_SWEEP and sweep is not None
+            refusal = "" if waits and sweep is not None and sweep.passes else error.message
+            return BriefOutlook(None, refusal, sweep, None, None, problem)
+        cost = None
+        try:
+            if (model := self._asked()) is not None:
+                cost = await asyncio.to_thread(forecast_brief, model, question, BriefLimits())
+        except LcmError as error:
+            problem = error.message
+        return BriefOutlook(wish, "", sweep, effect, cost, problem)
+
+    async def _find_kept(self) -> None:
+        """A draft that was paid for, of the same question, that nobody decided on."""
+        kept = await asyncio.to_thread(kept_drafts, self.session.database.path)
+        for one in kept:
+            wish = one.wish
+            same = wish.conversation_id == self.conversation.conversation_id and wish.kind is self.kind
+            if same and (self.kind is FocusKind.REFOCUS or wish.prompt == self.prompt.strip()):
+                self.draft, self.sweeps = one, False
+                self.batch = one.batch or self.batch
+                return
+
+    # -- the text ----------------------------------------------------------------------------------------
+
+    def _asked(self) -> Model | None:
+        if self.author is None:
+            return None
+        if self._model is None:
+            self._model = open_model(self.author.chosen, self.author.settings, self.budget)
+        return self._model
+
+    async def write(self) -> None:
+        """Have a model write it; the draft is kept on the disk at once.
+
+        Raises:
+            LcmError: no answer came back, or it cannot be kept.
+        """
+        model = self._asked()
+        if model is None:
+            return
+
+        async def load(reader: Reader) -> tuple[FocusWish, BriefQuestion]:
+            wish = await self._wish(reader)
+            return wish, await read_question(reader, wish, self._rendering())
+
+        self._say("reading …")
+        self.failed = None
+        try:
+            wish, question = await self.session.read(load)
+            try:
+                written = await have_written(
+                    self.session.database,
+                    wish,
+                    question,
+                    model,
+                    self._rendering(),
+                    progress=lambda _, words: self._say(words),
+                )
+            except SummarizerError as error:
+                self.failed = (wish, safe_line(error.message)) if call_failed(error) else None
+                raise
+            before = self.draft
+            made = self._draft_of(wish, text_of(written))
+            self.draft = replace(made, path=await asyncio.to_thread(keep_draft, made))
+            if before is not None:
+                await asyncio.to_thread(drop_draft, before.path)
+            self.retention = await brief_retention(
+                question, written.shown, written.content, self._rendering()
+            )
+        finally:
+            self._say("")
+
+    async def take(self, content: str) -> None:
+        """A text that the operator wrote: over what the draft was written from, else over the context now.
+
+        Raises:
+            LcmError: no brief can be made of the conversation.
+        """
+        held = self.draft
+        wish = await self.session.read(self._wish) if held is None else held.wish
+        text = BriefText(content)
+        if held is not None:
+            text = replace(held.text, content=content, writer=text.writer, notes="")
+        self.draft = replace(self._draft_of(wish, text), path=None if held is None else held.path)
+        self.retention = None
+        self.changed()
+
+    def _draft_of(self, wish: FocusWish, text: BriefText) -> BriefDraft:
+        path = str(self.session.database.path.resolve())
+        return BriefDraft(wish, text, path, iso_z(datetime.now(UTC)), self.batch if self.swept else "")
+
+    def _say(self, what: str) -> None:
+        self.busy = what
+        self.changed()
+
+    # -- the change --------------------------------------------------------------------------------------
+
+    async def plan(self, reader: Reader) -> Plan:
+        """The brief with its text, in the batch of the sweep.
+
+        Raises:
+            RefusedError: there is no text.
+        """
+        if self.draft is None:
+            raise RefusedError("The brief has no text yet. Nothing was changed.", code="EMPTY_TEXT")
+        batch = self.batch if self.swept or self.draft.batch else None
+        return await plan_brief(reader, self.draft.wish, self.draft.text, batch=batch)
+
+    async def plan_failure(self, reader: Reader) -> Plan:
+        """The row that the engine leaves when nobody wrote a text, in the batch of the sweep.
+
+        Raises:
+            RefusedError: no call failed.
+        """
+        if self.failed is None or self.author is None:
+            raise RefusedError("No call failed. Nothing was changed.", code="NOTHING_FAILED")
+        wish, why = self.failed
+        batch = self.batch if self.swept else None
+        return await plan_failed_brief(reader, wish, why, self.author.chosen.choice.model, batch=batch)
+
+    async def committed(self) -> None:
+        """It is in the database: the kept draft goes."""
+        if self.draft is not None:
+            await asyncio.to_thread(drop_draft, self.draft.path)
+
+    async def close(self) -> None:
+        """Close what is connected."""
+        if self._model is not None:
+            model, self._model = self._model, None
+            await model.aclose()
+
+
+# -- focus ----------------------------------------------------------------------------------------------
+# Focus briefs put in force, taken out of it, and deleted.
+
+_ABOUT: Final = """
+The brief becomes the active one: the model receives it instead of the summaries that it covers, which stay
+where they are. Every brief that was active before is superseded and kept. No context changes.
+"""
+_FAILED: Final = """
+The engine records a call that wrote no text as a failed brief with the error. No model receives it, and no
+other brief changes.
+"""
+_CLEAR: Final = """
+The active brief becomes inactive and is kept: the summaries that it covers are sent again. The engine then
+sweeps the context; the passes are shown after this, and belong to the same batch.
+"""
+_DELETE: Final = """
+The brief and the record of its sources are deleted. The engine itself deletes none. U, then u undoes it.
+"""
+
+
+def putting_in_force(work: BriefWork, then: Then) -> Change:
+    """The text of *work* as the brief of its conversation; *then* gets what was committed."""
+    owner = work.conversation.conversation_id
+    return Change(work.plan, f"Focus brief, conversation {owner}", _ABOUT, then=then)
+
+
+def recording_failure(work: BriefWork, then: Then) -> Change:
+    """The failed call of *work* as the engine records it."""
+    owner = work.conversation.conversation_id
+    return Change(work.plan_failure, f"Failed focus brief, conversation {owner}", _FAILED, then=then)
+
+
+def activating(conversation: Conversation, brief_id: str) -> Change:
+    """An older brief in force again."""
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_activate_brief(reader, conversation.conversation_id, brief_id)
+
+    return Change(plan, f"Activate {brief_id}", _ABOUT)
+
+
+def clearing(conversation: Conversation, batch: str, notes: Sequence[str], then: Then) -> Change:
+    """The active brief out of force, as a part of *batch*; *notes* say what follows, without full stops."""
+
+    async def plan(reader: Reader) -> Plan:
+        made = await plan_clear_brief(reader, conversation.conversation_id, batch=batch)
+        return replace(made, warnings=(*made.warnings, *notes))
+
+    return Change(
+        plan, f"Clear the focus brief, conversation {conversation.conversation_id}", _CLEAR, then=then
+    )
+
+
+def deleting_brief(conversation: Conversation, brief_id: str) -> Change:
+    """A brief deleted."""
+
+    async def plan(reader: Reader) -> Plan:
+        return await plan_delete_brief(reader, conversation.conversation_id, brief_id)
+
+    return Change(plan, f"Delete {brief_id}", _DELETE)

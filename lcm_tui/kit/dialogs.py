@@ -1,0 +1,306 @@
+"""A text over the screen, whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final, Protocol
+
+from lcm_core.base.text import safe_line
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from lcm_tui.kit.commands import Command, key_title
+from lcm_tui.kit.dialog import READING, TEXT, TYPING, Dialog, key_row
+from lcm_tui.kit.lines import Moves
+from lcm_tui.kit.listing import Filter, Finder
+from lcm_tui.kit.session import Session
+from lcm_tui.kit.spans import Block, Document, Span, heading, text_field
+from lcm_tui.kit.terminal import Decision
+from lcm_tui.kit.text import TextView
+
+
+class WholeScreen(Dialog[None]):
+    """A text over the screen."""
+
+    ABOUT = "The whole text, to read. Nothing changes here."
+    DEFAULT_CSS = """
+    WholeScreen .box { width: 122; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Back", tooltip="Close the text.", id="whole-back"),
+    ]
+
+    def __init__(self, text: Document) -> None:
+        super().__init__()
+        self._document = text
+
+    def compose_box(self) -> ComposeResult:
+        """One text to scroll."""
+        yield TextView(self._document)
+
+    def more_keys(self) -> Document:
+        """Those that scroll."""
+        return READING
+
+
+# -- prompt ---------------------------------------------------------------------------------------------
+# The help of a line that is typed: what it asks for, and its keys.
+
+
+def prompt_document(label: str, explained: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
+    """*label* is shown above the line, *explained* only here; *keys* go through the matches of *finder*."""
+    through = f"{keys[0]} and {keys[1]} go through the matches"
+    if finder is None:
+        about = "A line to fill in. Nothing happens before enter; the line above says what is wrong with it."
+        enter = key_row("enter", "Done", "Take what is typed. As long as something is wrong, the line stays.")
+        escape = key_row("esc", "Cancel", "Close the line; nothing is done.")
+    elif isinstance(finder, Filter):
+        about = "A filter of the list: it shows only the rows that contain every word typed."
+        enter = key_row("enter", "Keep", "Keep the filter, and go to the list.")
+        escape = key_row("esc", "Clear", "Show all rows again.")
+    else:
+        about = "Finds as you type, and ignores case."
+        enter = key_row("enter", "Keep", f"Keep what was found; {through}.")
+        escape = key_row("esc", "Clear", "End the search.")
+    return (
+        Block(about),
+        Block(),
+        heading("What it asks for"),
+        Block(label),
+        *((Block(" ".join(explained.split())),) if explained else ()),
+        Block(),
+        heading("Keys while you type"),
+        enter,
+        key_row("F1", "Help", "This help; what you typed stays."),
+        escape,
+        *TYPING,
+        key_row("^q ^c", "Quit", "Quit lcm-tui immediately, without asking."),
+    )
+
+
+# -- search only ----------------------------------------------------------------------------------------
+# The question before search tables are brought in step when no row has to change.
+
+
+class SearchOnly(Dialog[bool], Decision[bool]):
+    """What is done when no row has to change, only search tables; the answer is whether to do it."""
+
+    ABOUT = """
+    The fix changes no row of a conversation. It rebuilds search tables, which only help to find messages and
+    summaries: a search that missed some finds them again.
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "dismiss(True)", "Apply", tooltip="Rebuild the search tables.", id="search-apply"),
+        Binding("escape,q", "dismiss(False)", "Cancel", tooltip="Leave them as they are.", id="search-leave"),
+    ]
+
+    def __init__(self, tables: Sequence[str], left: Sequence[str]) -> None:
+        """*tables* are brought in step; *left*: what is left as it is, in sentences without their dot."""
+        super().__init__()
+        self._tables = tuple(tables)
+        self._left = tuple(left)
+
+    def compose_box(self) -> ComposeResult:
+        """What is done, and the keys."""
+        yield TextView(self._document())
+
+    def _document(self) -> Document:
+        return (
+            heading("Rebuild search tables"),
+            Block("No conversation row changes. These search tables will be rebuilt where they are wrong:"),
+            Block(", ".join(self._tables), "key", indent=2),
+            Block("A few hundred rows at a time, so a host hardly waits. Nothing to undo: search tables are"),
+            Block("built from messages and summaries and contain nothing else."),
+            *(Block(f"Left: {one}.", "warn") for one in self._left),
+            Block(),
+            Block(spans=(Span("a    ", "key"), Span("apply")), indent=5),
+            Block(spans=(Span("esc  ", "key"), Span("cancel")), indent=5),
+        )
+
+
+# -- question -------------------------------------------------------------------------------------------
+# A question with a few answers, each a key; nothing happens until one is given.
+
+#: A key and what it means.
+Answer = tuple[str, str]
+
+
+class Question(Dialog[str], Decision[str]):
+    """Ask something; the result is the key of the answer, or empty when it was left."""
+
+    ABOUT = "A question with a key for each answer. Nothing happens before you press one of them."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Cancel", tooltip="Close the question.", id="question-leave"),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        body: Document,
+        answers: Sequence[Answer],
+        *,
+        leave: str = "cancel",
+        decides: bool = True,
+        enter: str = "",
+    ) -> None:
+        """*answers*: keys and words; ``esc`` is added and does what *leave* says, which is nothing.
+
+        ``enter`` gives the answer *enter*; where it gives none it says which key the first answer has.
+        Without *decides* an answer only leads to another screen, so it may be typed ahead.
+        """
+        super().__init__()
+        self.decides = decides
+        self._title = title
+        self._body = body
+        self._answers = (*answers, ("esc", leave))
+        self._enter = enter
+
+    def compose_box(self) -> ComposeResult:
+        """The question and its keys."""
+        lines = [
+            Block(spans=(Span(f"{key:<7}", "key"), Span(words)), indent=7) for key, words in self._answers
+        ]
+        yield TextView((heading(self._title), *self._body, Block(), *lines))
+
+    def explained(self) -> Document:
+        """The question itself."""
+        return (Block(), heading(self._title))
+
+    def more_keys(self) -> Document:
+        """The answers, and what scrolls a long question."""
+        return (
+            *(
+                key_row(key, "Answer", f"{words.rstrip('…')[:1].upper()}{words.rstrip('…')[1:]}.")
+                for key, words in self._answers[:-1]
+            ),
+            *READING,
+        )
+
+    def keys_here(self) -> Sequence[str]:
+        """The answers, too."""
+        return (*(key for key, _ in self._answers[:-1]), *super().keys_here())
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that is an answer."""
+        for key, _ in self._answers[:-1]:
+            if event.key == key or event.character == key:
+                event.stop()
+                self.dismiss(key)
+                return
+        if event.key == "enter":
+            event.stop()
+            if self._enter:
+                self.dismiss(self._enter)
+            else:
+                key, words = self._answers[0]
+                self.app.notify(f"Press {key} for: {words.rstrip('…')}.", timeout=4)
+
+    @on(TextView.Clicked)
+    def _clicked(self, event: TextView.Clicked) -> None:
+        """A click on an answer gives it."""
+        at = event.block - (len(event.view.document) - len(self._answers))
+        if at >= 0:
+            self.dismiss("" if at == len(self._answers) - 1 else self._answers[at][0])
+
+    def action_leave(self) -> None:
+        """Leave."""
+        self.dismiss("")
+
+
+# -- help -----------------------------------------------------------------------------------------------
+# Help: the keys of a screen, from the registry of commands, and what it shows.
+
+#: Between the first sentence and what follows it.
+_SENTENCE: Final = re.compile(r"(?<=\.)\s+")
+
+#: The headings; tab goes to all but the first.
+HELP_KEYS: Final = heading("Keys of this screen")
+MORE: Final = heading("What this screen shows")
+MOVING: Final = heading("Moving on this screen")
+EVERYWHERE: Final = heading("The mouse, on every screen")
+PARTS: Final = (MORE, MOVING, EVERYWHERE)
+
+MOUSE = (
+    ("click", "select; again: open; a heading: sort; a key: run it; an answer: give it"),
+    ("click", "an id in a text or a row: what it names; 3 of 42, 5 new ↓: the end of the list"),
+    ("click", "the name of the place in the title: back; a part of a bar: the first item of that sort"),
+    ("wheel", "scroll"),
+    ("drag", "drag the line between two panes to move it; double click: put it back"),
+    ("^q ^c", "quit immediately"),
+    ("^z", "stop; the shell’s command fg continues"),
+)
+
+
+class Explained(Protocol):
+    """A screen, as far as its help needs it."""
+
+    @property
+    def session(self) -> Session:
+        """Whose settings say which keys are remapped."""
+
+    @property
+    def commands(self) -> Sequence[str]:
+        """The ids of its commands."""
+
+    def explained(self) -> str:
+        """What it shows."""
+
+    def told(self, command: str) -> Command:
+        """A command in its words."""
+
+    def why_not(self, command: str) -> str | None:
+        """Why a command cannot be used now."""
+
+    def moved_in(self) -> Sequence[Widget]:
+        """What takes the keys that move, the one with the keys first."""
+
+
+def help_document(screen: Explained) -> Document:
+    """A sentence on the screen, its keys, the rest of what it shows, and how to move everywhere."""
+    first, *rest = _SENTENCE.split(reflowed(screen.explained()), 1)
+    blocks: list[Block] = [Block(text=first), Block(), HELP_KEYS]
+    for name in screen.commands:
+        command = screen.told(name)
+        keys = screen.session.settings.keys.get(name, command.key)
+        written = " ".join(key_title(key) for key in keys.split(","))
+        reason = screen.why_not(name)
+        blocks.append(key_row(written, command.title, command.help, usable=reason is None))
+        if reason:
+            blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=TEXT))
+    if rest:
+        blocks += [Block(), MORE, Block(text=rest[0])]
+    blocks += [Block(), MOVING, *moving_rows(screen.moved_in(), screen.session.settings.keys)]
+    blocks += [Block(), EVERYWHERE]
+    return (*blocks, *(text_field(f"{keys} ", what, width=TEXT) for keys, what in MOUSE))
+
+
+def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Document:
+    """What the moving keys do in each of some widgets; what two of them have in common is said once."""
+    blocks: list[Block] = []
+    told: set[Moves] = set()
+    for widget in widgets:
+        moves: Moves = getattr(widget, "moves", ())
+        if not moves or moves in told:
+            continue
+        if told:
+            blocks.append(Block("in the next pane (tab):", "dim", indent=2))
+        told.add(moves)
+        keys = {**bound_keys(widget), **remapped}
+        for names, what in moves:
+            written = " ".join(key_title(key) for name in names for key in keys[name].split(","))
+            blocks.append(text_field(f"{safe_line(written)} ", what, width=TEXT))
+    return tuple(blocks)
+
+
+def bound_keys(widget: Widget) -> Mapping[str, str]:
+    """The keys of a widget, by the ids of their bindings."""
+    bound = [one for kind in reversed(type(widget).__mro__) for one in vars(kind).get("BINDINGS", ())]
+    return {one.id: one.key for one in bound if isinstance(one, Binding) and one.id}
+
+
+def reflowed(text: str) -> str:
+    """Paragraphs of source text as paragraphs of prose: line breaks within one are spaces."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))

@@ -1,0 +1,526 @@
+"""A line of the screen as a value: spans of text, each with the name of a style.
+
+Everything that shows text of a database draws `Line` values, and `strip_of` is the only way from a line to
+the terminal: it makes the text safe there, whatever has been done to it before (docs/decisions.md, "Text of
+others").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import colorsys
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Final, Literal
+
+from lcm_core.base.text import cell_width, clip, fold, places_of, safe_line, safe_text, wrap_spans
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color, ColorParseError
+from textual.strip import Strip
+
+StyleName = Literal[
+    "text",
+    "dim",
+    "title",
+    "heading",
+    "key",
+    "ok",
+    "warn",
+    "error",
+    "match",
+    "new",
+    "role-user",
+    "role-assistant",
+    "role-tool",
+    "role-system",
+    "leaf",
+    "d1",
+    "d2",
+    "d3",
+    "tail",
+    "brief",
+]
+
+
+#: Styles that a blank would show: they have a background, or an attribute that stands for one.
+_SEEN_ON_BLANKS: frozenset[StyleName] = frozenset({"heading", "error", "match"})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of text in one style."""
+
+    text: str
+    style: StyleName = "text"
+
+
+Line = tuple[Span, ...]
+_style_name = attrgetter("style")
+
+
+def line(*spans: Span | str) -> Line:
+    """A line of spans; plain strings stand for themselves."""
+    return tuple(Span(span) if isinstance(span, str) else span for span in spans)
+
+
+def text_of(spans: Iterable[Span]) -> str:
+    """What a line says, without its styles."""
+    return "".join(span.text for span in spans)
+
+
+def slice_of(spans: Line, start: int, end: int) -> Line:
+    """The part of a line from one character to another."""
+    found: list[Span] = []
+    at = 0
+    for span in spans:
+        first, last = max(start - at, 0), min(end - at, len(span.text))
+        if first < last:
+            found.append(Span(span.text[first:last], span.style))
+        at += len(span.text)
+    return tuple(found)
+
+
+def recoloured(spans: Line, ranges: Iterable[tuple[int, int]], style: StyleName) -> Line:
+    """The line with the characters of some ranges (in order, apart from each other) in another style."""
+    found: list[Span] = []
+    done = 0
+    for start, end in ranges:
+        start, end = max(start, done), max(end, done)
+        found += slice_of(spans, done, start)
+        found += (Span(span.text, style) for span in slice_of(spans, start, end))
+        done = end
+    return (*found, *slice_of(spans, done, sum(len(span.text) for span in spans))) if done else spans
+
+
+def strip_of(spans: Line, style_of: Callable[[StyleName], Style], width: int) -> Strip:
+    """The line as the terminal gets it: safe, and exactly *width* cells wide."""
+    segments: list[Segment] = []
+    left = width
+    for style, run in groupby(spans, key=_style_name):
+        text = safe_line("".join(span.text for span in run))
+        if not text:
+            continue
+        cells = cell_width(text)
+        if cells > left:
+            text = clip(text, left)
+            cells = cell_width(text)
+        segments.append(Segment(text, style_of(style)))
+        left -= cells
+        if left <= 0:
+            break
+    if left > 0:
+        segments.append(Segment(" " * left, style_of("text")))
+    return Strip(segments, width)
+
+
+def role_style(role: str | None) -> StyleName:
+    """The colour of a message's role."""
+    match role:
+        case "user":
+            return "role-user"
+        case "assistant":
+            return "role-assistant"
+        case "tool":
+            return "role-tool"
+        case _:
+            return "role-system"
+
+
+def depth_style(depth: int | None) -> StyleName:
+    """The colour of a summary's depth; everything from 3 on looks the same."""
+    names: tuple[StyleName, ...] = ("leaf", "d1", "d2", "d3")
+    return names[min(max(depth or 0, 0), 3)]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list: its heading, its width in cells, and when it gives way."""
+
+    name: str
+    title: str
+    width: int  #: cells; of the one column with ``grows`` the least it needs
+    right: bool = False  #: numbers stand at the right
+    grows: bool = False  #: takes what is left
+    keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
+    timed: str = ""  #: of the one with times: a shorter title, for the zone beside it
+    wish: int = 0  #: cells that the one with ``grows`` takes before columns of a `keep` below `LESSER` do
+
+
+#: Columns of a smaller ``keep`` give way to what the growing one wishes.
+LESSER = 50
+#: Above the ``keep`` of every column that may be dropped.
+MUST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns that fit, and how wide each is."""
+
+    columns: tuple[Column, ...]
+    widths: tuple[int, ...]
+
+    def shows(self, name: str) -> bool:
+        """Whether the column of this name has a place."""
+        return any(column.name == name for column in self.columns)
+
+
+def lay_out(columns: Sequence[Column], width: int, gap: int = 1) -> Layout:
+    """Choose the columns that fit into *width* cells; the growing one gets the rest."""
+    chosen = list(columns)
+    while len(chosen) > 1 and sum(column.width + gap for column in chosen) - gap > width:
+        droppable = [column for column in chosen if not column.grows] or chosen
+        chosen.remove(min(droppable, key=lambda column: column.keep))
+    growing = next((column for column in chosen if column.grows), None)
+    spare = width - (sum(column.width + gap for column in chosen) - gap)
+    lesser = sorted(
+        (one for one in chosen if one is not growing and one.keep < LESSER), key=lambda one: one.keep
+    )
+    while growing is not None and lesser and growing.width + spare < growing.wish:
+        spare += lesser[0].width + gap
+        chosen.remove(lesser.pop(0))
+    return Layout(
+        tuple(chosen),
+        tuple(max(1, column.width + (spare if column is growing else 0)) for column in chosen),
+    )
+
+
+def lay_out_in_turn(columns: Sequence[Column], width: int, gap: int = 1) -> Sequence[Layout]:
+    """All the columns, as many at a time as fit; the first and the growing one stand beside each lot."""
+    layouts = [lay_out(columns, width, gap)]
+    shown = set(layouts[0].columns)
+    kept = [column for column in columns if column in shown and (column.grows or column is columns[0])]
+    while len(shown) < len(columns):
+        again = [
+            replace(column, keep=MUST, wish=0) if column in kept else column
+            for column in columns
+            if column in kept or column not in shown
+        ]
+        layout = lay_out(again, width, gap)
+        more = {column for column in columns if layout.shows(column.name)} - shown
+        if not more:
+            break
+        layouts.append(layout)
+        shown |= more
+    return layouts
+
+
+def row_of(layout: Layout, cells: Mapping[str, Span], gap: int = 1) -> Line:
+    """A row of a list: each cell clipped and padded to its column."""
+    spans: list[Span] = []
+    for column, width in zip(layout.columns, layout.widths, strict=True):
+        cell = cells.get(column.name, Span(""))
+        text = clip(safe_line(cell.text), width)
+        space = " " * (width - cell_width(text))
+        between = " " * gap if spans else ""
+        if cell.style in _SEEN_ON_BLANKS:
+            ahead, behind = (between + space, "") if column.right else (between, space)
+            spans += [Span(ahead), Span(text, cell.style), Span(behind)]
+        else:
+            spans.append(Span(between + (space + text if column.right else text + space), cell.style))
+    return tuple(spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """By which column a list is sorted."""
+
+    column: str
+    descending: bool
+
+    @property
+    def arrow(self) -> str:
+        """The sign beside its title: downwards where the largest value is on top."""
+        return "↓" if self.descending else "↑"
+
+
+def _titled(column: Column, zone: str, room: int) -> str:
+    """The title of a column; of one with times the zone is in it, as far as there is room."""
+    if not column.timed or not zone:
+        return column.title
+    titles = (f"{title} {said}" for title in (column.title, column.timed) for said in (f"({zone})", zone))
+    return next((title for title in titles if cell_width(title) <= room), column.title)
+
+
+def heading_of(layout: Layout, sorting: Sorting | None = None, zone: str = "") -> Line:
+    """The titles of the columns as a row; an arrow beside the one that the list is sorted by.
+
+    The arrow takes a blank beside the title, so that every title stays whole. *zone*: that of the times.
+    """
+    spans: list[Span] = []
+    for column, width in zip(layout.columns, layout.widths, strict=True):
+        sorts = sorting is not None and sorting.column == column.name
+        title = clip(_titled(column, zone, width - 2 * sorts), width)
+        space = " " * (width - cell_width(title))
+        ahead, behind = " " if spans else "", ""
+        if column.right:
+            ahead += space
+        else:
+            behind = space
+        if sorting is not None and sorting.column == column.name:
+            if column.right and ahead:
+                ahead, title = ahead[:-1], f"{sorting.arrow}{title}"
+            elif len(behind) > 1:
+                title, behind = f"{title} {sorting.arrow}", behind[2:]
+        spans += [Span(ahead), Span(title, "heading"), Span(behind)]
+    return tuple(spans)
+
+
+# -- share ----------------------------------------------------------------------------------------------
+# A share as people write it; the first screen needs nothing else of what draws shares.
+
+
+def share_text(share: float) -> str:
+    """``2.6 %``, and never ``0.0 %`` of something."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{share * 100:,.1f} %"
+
+
+# -- palette --------------------------------------------------------------------------------------------
+# What the names of styles look like in a theme: the one table of the app's colours.
+#
+# Styles come from here and not from component classes: matching some 25 classes against the stylesheet
+# for every widget of a new screen was half of the time that opening one took.
+#
+# Eight series (depths and roles) have hues of their own: a theme has four. Every colour is made lighter
+# or darker until it is readable on what it stands on, whatever the theme says.
+
+#: The least contrast of a text with what it stands on (WCAG 2.2, success criterion 1.4.3).
+READABLE: Final = 4.5
+#: How much of the text's colour something dim keeps, where that is readable.
+DIM_SHARE: Final = 0.6
+_STEPS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """A style by the theme's variables, or by a colour of its own, and what stands for it without colours."""
+
+    colour: str = "foreground"
+    background: str | None = None
+    attributes: str = ""
+    monochrome: str | None = None  #: attributes without colours; None: the same ones
+    ansi: str = (
+        ""  #: the terminal's own colour, where the theme is made of those; "": of the theme's variable
+    )
+
+
+PAINTS: Mapping[str, Paint] = {
+    "text": Paint(),
+    "dim": Paint(monochrome="dim"),
+    "title": Paint(attributes="bold"),
+    "heading": Paint("text-secondary", attributes="bold", monochrome="bold underline"),
+    "key": Paint("text-accent", attributes="bold"),
+    "ok": Paint("text-success"),
+    "warn": Paint("text-warning"),
+    "error": Paint("text-error", attributes="bold", monochrome="bold reverse"),
+    "match": Paint("background", "warning", monochrome="reverse"),
+    "new": Paint("text-success", attributes="bold"),
+    "role-user": Paint("#ffa040", attributes="bold", ansi="ansi_bright_yellow"),
+    "role-assistant": Paint("#40d8d8", attributes="bold", ansi="ansi_cyan"),
+    "role-tool": Paint("#dcd450", ansi="ansi_yellow"),
+    "role-system": Paint("#ff6868", ansi="ansi_red"),
+    "leaf": Paint("#58c858", ansi="ansi_green"),
+    "d1": Paint("#5aa2ff", ansi="ansi_blue"),
+    "d2": Paint("#a98bff", ansi="ansi_magenta"),
+    "d3": Paint("#ff78d0", ansi="ansi_bright_magenta"),
+    "tail": Paint("text-warning"),
+    "brief": Paint("text-accent", attributes="italic"),
+    "cursor": Paint(background="primary-muted", monochrome="reverse"),
+    "cursor-blur": Paint(background="panel", monochrome="underline"),
+    "fresh": Paint(background="success-muted", monochrome="bold"),
+}
+#: What a bar of a context is made of: each must be told from the others by its colour.
+SERIES: Final = ("leaf", "d1", "d2", "d3", "role-user", "role-assistant", "role-tool", "role-system")
+#: What may lie over a line.
+OVERLAYS: Final = ("cursor", "cursor-blur", "fresh")
+
+
+def style_on(name: str, over: str, ground: Color, variables: Mapping[str, str], *, monochrome: bool) -> Style:
+    """What *name* looks like on *ground* in the theme of these *variables*; *over* lies over it, or "" does.
+
+    What has a background of its own keeps it under a cursor: a match stays seen there.
+    """
+    paint, upper = PAINTS[name], PAINTS.get(over)
+    if monochrome:
+        style = _attributes(paint)
+        return style + _attributes(upper) if upper else style
+    if variables.get("background", "").startswith("ansi"):
+        style = _attributes(paint) if paint.background else _parsed(paint.attributes)
+        colour = _ansi(paint.ansi or variables.get(paint.colour, ""))
+        style += Style(color=colour.rich_color if colour and not paint.background else None)
+        style += Style(dim=True) if name == "dim" else Style()
+        return style + _attributes(upper) if upper and not paint.background else style
+    behind = paint.background or (upper.background if upper else None)
+    own = variables.get(paint.colour, paint.colour)
+    return _coloured(name, own, variables[behind] if behind else None, ground)
+
+
+@lru_cache(maxsize=1_000)
+def _coloured(name: str, colour: str, background: str | None, ground: Color) -> Style:
+    on = Color.parse(background) if background else ground
+    own = Color.parse(colour)
+    if name == "dim":
+        own = on.blend(own, DIM_SHARE, 1)
+    return _parsed(PAINTS[name].attributes) + Style(
+        color=readable(own, on).rich_color, bgcolor=on.rich_color if background else None
+    )
+
+
+def readable(colour: Color, ground: Color) -> Color:
+    """*colour*, made as much lighter or darker as it needs to be read on *ground*, its hue kept."""
+    if contrast(colour, ground) >= READABLE:
+        return colour
+    white, black = Color(255, 255, 255), Color(0, 0, 0)
+    up = contrast(white, ground) >= contrast(black, ground)
+    hue, lightness, saturation = colorsys.rgb_to_hls(*colour.normalized)
+    for step in range(1, _STEPS):
+        moved = lightness + ((1.0 - lightness) if up else -lightness) * step / _STEPS
+        red, green, blue = colorsys.hls_to_rgb(hue, moved, saturation)
+        tried = Color(round(red * 255), round(green * 255), round(blue * 255))
+        if contrast(tried, ground) >= READABLE:
+            return tried
+    return white if up else black
+
+
+def contrast(one: Color, other: Color) -> float:
+    """The contrast of two colours, 1 to 21, as WCAG 2.2 defines it ("contrast ratio")."""
+    lower, upper = sorted((_luminance(one), _luminance(other)))
+    return (upper + 0.05) / (lower + 0.05)
+
+
+@lru_cache(maxsize=2_000)
+def _luminance(colour: Color) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@lru_cache(maxsize=64)
+def _parsed(attributes: str) -> Style:
+    return Style.parse(attributes)
+
+
+def _attributes(paint: Paint) -> Style:
+    return _parsed(paint.attributes if paint.monochrome is None else paint.monochrome)
+
+
+def _ansi(name: str) -> Color | None:
+    """A colour of the terminal by the name that a theme gives it; a share of one is the colour."""
+    try:
+        return Color.parse(name.partition(" ")[0])
+    except ColorParseError:
+        return None
+
+
+# -- importing ------------------------------------------------------------------------------------------
+# Imports that no key waits for.
+
+
+async def imported(*modules: str) -> None:
+    """Import *modules* in a thread: they are large, and keys come first."""
+    for name in modules:
+        if name not in sys.modules:
+            await asyncio.to_thread(import_module, name)
+
+
+# -- wrapped --------------------------------------------------------------------------------------------
+# A document as a value, and how its blocks fall into lines at one width.
+
+#: Cells of a line of prose at most: longer ones are hard to read, however wide the terminal is.
+MEASURE: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a document: a text of any number of lines, or one line of spans; both are wrapped."""
+
+    text: str = ""
+    style: StyleName = "text"
+    spans: Line | None = None
+    indent: int = 0  #: cells before each line; a line of spans has as many of its own
+
+
+Document = tuple[Block, ...]
+
+
+def heading(text: str) -> Block:
+    """A heading within a document."""
+    return Block(spans=(Span(text, "heading"),))
+
+
+def text_field(name: str, value: str, style: StyleName = "text", width: int = 14) -> Block:
+    """A name and its value, on one line or on more when the value is long.
+
+    *width* is in cells; a name that fills it is still two blanks from its value.
+    """
+    label = f"{name}  " if cell_width(name) >= width else f"{name:<{width}}"
+    return Block(spans=(Span(label, "dim"), Span(value, style)), indent=width)
+
+
+class WrappedBlock:
+    """A block at one width: its safe text, and where in it each of its lines begins and ends."""
+
+    def __init__(self, block: Block, width: int) -> None:
+        self._margin = " " * max(0, min(block.indent, width - 8))
+        self._folded: str | None = None
+        self._found: tuple[str, list[tuple[int, int]]] = ("", [])
+        self.starts, self.ends = array("q"), array("q")
+        if block.spans is None:
+            self._hangs = False
+            self._spans: Line = (Span(safe_text(block.text), block.style),)
+            self.text = self._spans[0].text
+            self._break(0, width - len(self._margin))
+        else:
+            self._hangs = True
+            self._spans = tuple(Span(safe_line(span.text), span.style) for span in block.spans)
+            self.text = text_of(self._spans)
+            if cell_width(self.text) <= width:
+                self._break(0, width)
+            else:  # what stands in the margin of the first line is not wrapped
+                head = len(self._margin)
+                fits = cell_width(self.text[:head]) == head
+                self._break(head if fits else 0, width - head)
+
+    def _break(self, head: int, room: int) -> None:
+        start = head
+        for line in self.text[head:].split("\n"):
+            for first, last in wrap_spans(line, room):
+                self.starts.append(start + first)
+                self.ends.append(start + last)
+            start += len(line) + 1
+        self.starts[0] = 0
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def places(self, sought: str) -> list[tuple[int, int]]:
+        """Where a text stands in any spelling, start and end of each; *sought* is folded."""
+        if self._found[0] != sought:
+            if self._folded is None:
+                self._folded = fold(self.text)
+            self._found = sought, places_of(sought, self.text, self._folded)
+        return self._found[1]
+
+    def line(self, at: int, sought: str = "") -> Line:
+        """One line; marked in it is what is *sought*, a folded text."""
+        start, end = self.starts[at], self.ends[at]
+        line = slice_of(self._spans, start, end)
+        if sought:  # a match may begin on the line before and end on the next
+            found = self.places(sought)
+            near = found[bisect_right(found, start, key=itemgetter(1)) : bisect_left(found, (end, end))]
+            line = recoloured(line, [(first - start, last - start) for first, last in near], "match")
+        return (Span(self._margin), *line) if self._margin and not (self._hangs and at == 0) else line
+
+    def line_at(self, offset: int) -> int:
+        """The line on which a place in the text stands."""
+        return max(0, bisect_right(self.starts, offset) - 1)

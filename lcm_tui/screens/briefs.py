@@ -1,0 +1,454 @@
+"""All focus briefs of a conversation, and the text of the one that is selected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import ClassVar
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import Conversation, ConversationId, FocusBrief
+from lcm_core.change.commit import Committed
+from lcm_core.change.journal import new_batch_id
+from lcm_core.engine.wrapper import FocusOverlay
+from lcm_core.operations.focus import MOST_PROMPT, BriefEntry, FocusKind, MeasuredBriefs, measure_briefs
+from lcm_core.store.database import Reader
+from lcm_core.store.focus import active_in, list_briefs
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.flows.drafts import choose_writer
+from lcm_tui.flows.focus import BriefWork, activating, clearing, deleting_brief, sweep_forecast
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import AS_SENT, STEPPED, Action, bindings
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder, ListPane, TextFinder
+from lcm_tui.kit.panes import TwoPanes
+from lcm_tui.kit.spans import Block, Column, Span, StyleName
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.actions import to
+from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens.pruning import row_actions
+from lcm_tui.tables.blocks import moment_text
+from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What the screen of focus briefs reads: first the briefs, then what is around them.
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBrief:
+    """A brief of the list."""
+
+    brief: FocusBrief
+    is_active: bool  #: it is the one that the engine uses
+    entry: BriefEntry | None = None  #: with what is around it; None: not read yet
+
+
+@dataclass(frozen=True, slots=True)
+class Briefs:
+    """The briefs of a conversation by their ids, newest first, and what the one in force does."""
+
+    by_id: Mapping[str, ListedBrief] = field(default_factory=dict)
+    overlay: FocusOverlay | None = None  #: None: it covers nothing of the context, or that is not read yet
+
+    @property
+    def active(self) -> str | None:
+        """The id of the brief that the engine uses."""
+        return next((key for key, one in self.by_id.items() if one.is_active), None)
+
+    @property
+    def briefs(self) -> tuple[FocusBrief, ...]:
+        """The briefs alone."""
+        return tuple(one.brief for one in self.by_id.values())
+
+    def overlay_of(self, brief_id: str) -> FocusOverlay | None:
+        """What a brief is sent instead of; None when it is not sent."""
+        overlay = self.overlay
+        return overlay if overlay is not None and overlay.brief.brief_id == brief_id else None
+
+    def known_from(self, before: Briefs | None) -> Briefs:
+        """The same with what was read *before* around briefs that are the same, until it is read again."""
+        if before is None:
+            return self
+        entries = {key: one.entry for key, one in before.by_id.items()}
+        found = {
+            key: replace(one, entry=held)
+            if (held := entries.get(key)) is not None and held.brief == one.brief
+            else one
+            for key, one in self.by_id.items()
+        }
+        return Briefs(found, before.overlay if before.active == self.active else None)
+
+    def measured(self, found: MeasuredBriefs) -> Briefs:
+        """The same with what is around them."""
+        entries = {entry.brief.brief_id: entry for entry in found.entries}
+        by_id = {key: replace(one, entry=entries.get(key)) for key, one in self.by_id.items()}
+        return Briefs(by_id, found.overlay)
+
+
+async def read_briefs(reader: Reader, conversation_id: ConversationId) -> Briefs:
+    """The briefs alone: quick, however long the context is."""
+    known = await list_briefs(reader, conversation_id)
+    active = active_in(known)
+    return Briefs({one.brief_id: ListedBrief(one, one is active) for one in known})
+
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The list of focus briefs.
+
+COLUMNS = (
+    Column("mark", "", 1, keep=99),
+    Column("status", "status", 10, keep=98),
+    Column("created", "created", 16, keep=80, timed="at"),
+    Column("covers", "covers to", 16, keep=50),
+    Column("tokens", "tokens/target", 13, right=True, keep=60),
+    Column("saves", "saves", 9, right=True, keep=70),
+    Column("state", "state", 7, keep=85),
+    Column("prompt", "prompt", 16, grows=True, keep=90),
+    Column("id", "id", 22, keep=30),
+)
+
+#: What is shown in place of what has not been read yet.
+LATER = Span("…", "dim")
+STATUS_STYLES: Mapping[str, StyleName] = {"active": "ok", "failed": "error", "draft": "warn"}
+
+
+class BriefList(ListPane[str]):
+    """Briefs, newest first; a dot marks the one in force."""
+
+    def __init__(self) -> None:
+        super().__init__(id="chosen")
+        self.briefs: Briefs | None = None
+        self.recorded = True  #: whether this version of the engine has briefs
+
+    def show(self, briefs: Briefs) -> None:
+        """List what was read; the cursor stays on its brief, and new ones are marked."""
+        before, self.briefs = self.briefs, briefs
+        self.relist()
+        if before is not None:
+            known = {key: entry.brief for key, entry in before.by_id.items()}
+            fresh = (key for key, entry in briefs.by_id.items() if known.get(key) != entry.brief)
+            self.table.mark_fresh(list(fresh))
+
+    @property
+    def selected(self) -> ListedBrief | None:
+        """The brief under the cursor."""
+        key = self.table.selected
+        return self.briefs.by_id.get(key) if self.briefs is not None and key is not None else None
+
+    def why_none(self) -> str | None:
+        """Why nothing can be done with what is selected."""
+        return "no brief is selected" if self.selected is None else None
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def matching(self, words: Sequence[str]) -> Sequence[str]:
+        """All of them: they are few, so nothing filters them."""
+        del words
+        return list(self.briefs.by_id) if self.briefs is not None else ()
+
+    def why_empty(self) -> str:
+        """There are none, or this version knows none."""
+        if not self.recorded:
+            return "Focus briefs: not recorded by this version (added in 0.11.0)."
+        return "This conversation has no focus briefs."
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a brief."""
+        return COLUMNS
+
+    def cells(self, key: str) -> Mapping[str, Span]:
+        """A brief in a line."""
+        assert self.briefs is not None  # it has been listed
+        one = self.briefs.by_id[key]
+        brief, entry = one.brief, one.entry
+        saves, state = (LATER, LATER) if entry is None else _around(entry)
+        return {
+            "mark": Span("●" if one.is_active else " ", "ok"),
+            "status": Span(brief.status, STATUS_STYLES.get(brief.status, "dim")),
+            "created": Span(moment_text(brief.created_at, self.zone)[:16]),
+            "covers": Span(moment_text(brief.covered_latest_at, self.zone)[:16]),
+            "tokens": Span(f"{brief.tokens:,}/{brief.target_tokens:,}"),
+            "saves": saves,
+            "state": state if brief.content.strip() else Span("no text", "dim"),
+            "prompt": Span(brief.prompt),
+            "id": Span(brief.brief_id, "key"),
+        }
+
+
+def _around(entry: BriefEntry) -> tuple[Span, Span]:
+    """What a brief saves, and whether it is stale."""
+    effect = entry.effect
+    saves = Span(f"{effect.saved:,}" if effect.covered else "–", "text" if effect.covered else "dim")
+    return saves, Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
+
+
+# -- changing -------------------------------------------------------------------------------------------
+# What can be done with the briefs of a conversation: a new one, refocus, activate, clear, delete.
+
+
+class BriefChanges:
+    """The changes of one screen of briefs."""
+
+    def __init__(self, screen: CommandScreen, conversation: Conversation, chosen: BriefList) -> None:
+        self._screen = screen
+        self._conversation = conversation
+        self._list = chosen
+
+    def actions(self) -> Sequence[Action]:
+        """The commands."""
+        return (
+            Action("new-brief", self._new, self._why_unknown),
+            Action("rewrite", self._refocus, self._why_none_active),
+            Action("activate", self._activate, self._why_not_activated),
+            Action("archive", self._clear, self._why_none_active),
+            Action("delete", self._delete, self._list.why_none),
+        )
+
+    # -- reasons -----------------------------------------------------------------------------------------
+
+    def _why_unknown(self) -> str | None:
+        if self._list.briefs is None:
+            return "still loading: try again in a moment"
+        return None if self._list.recorded else "this engine version has no focus briefs (added in 0.11.0)"
+
+    def _why_none_active(self) -> str | None:
+        if (unknown := self._why_unknown()) is not None:
+            return unknown
+        briefs = self._list.briefs
+        found = briefs is not None and briefs.active is not None
+        return None if found else "no focus brief is active"
+
+    def _why_not_activated(self) -> str | None:
+        entry = self._list.selected
+        if entry is None:
+            return self._list.why_none()
+        if entry.is_active:
+            return "this brief is active"
+        return None if entry.brief.content.strip() else "this brief has no text"
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    async def _new(self) -> None:
+        typed = await self._screen.ask("What should the brief be about?", check=_prompt_problem)
+        if typed is not None and typed.strip():
+            self._open(FocusKind.CREATE, typed.strip())
+
+    def _refocus(self) -> None:
+        briefs = self._list.briefs
+        if briefs is not None and briefs.active is not None:
+            self._open(FocusKind.REFOCUS, briefs.by_id[briefs.active].brief.prompt)
+
+    def _open(self, kind: FocusKind, prompt: str) -> None:
+        work = BriefWork(self._screen.session, self._conversation, kind, prompt)
+        self._screen.open(places.BriefDraft(work))
+
+    def _activate(self) -> None:
+        if (entry := self._list.selected) is not None:
+            self._screen.open(places.Preview(activating(self._conversation, entry.brief.brief_id)))
+
+    def _delete(self) -> None:
+        if (entry := self._list.selected) is not None:
+            self._screen.open(places.Preview(deleting_brief(self._conversation, entry.brief.brief_id)))
+
+    async def _clear(self) -> None:
+        """Preview it, with what the engine does behind it; then offer that."""
+        session, batch = self._screen.session, new_batch_id()
+        passes, notes = "", []
+        try:
+            seen = await sweep_forecast(session, self._conversation)
+            if seen.passes:
+                passes = sweep_text(seen, await asyncio.to_thread(choose_writer, session.settings))
+                notes.append(f"The engine then sweeps: {passes}; offered after this")
+        except LcmError as error:
+            notes.append(f"The sweep after it cannot be estimated: {error.message.rstrip('.')}")
+
+        def then(done: Sequence[Committed]) -> None:
+            if done and passes:
+                self._screen.work_on("sweep", self._offer_sweep, passes, batch, exclusive=False)
+
+        self._screen.open(places.Preview(clearing(self._conversation, batch, notes, then)))
+
+    async def _offer_sweep(self, passes: str, batch: str) -> None:
+        question = Question(
+            "Sweep the context?",
+            (Block(f"{passes}. The engine would sweep now; the passes belong to the same batch."),),
+            (("a", "show the passes with their cost"),),
+            leave="skip it; the engine would not",
+            decides=False,
+        )
+        if await self._screen.app.push_screen_wait(question):
+            self._screen.open(places.Compaction(self._conversation, batch))
+
+
+def _prompt_problem(text: str) -> str | None:
+    said = len(text.strip())
+    return None if said <= MOST_PROMPT else f"at most {MOST_PROMPT:,} characters, not {said:,}"
+
+
+class BriefsScreen(DataScreen[Briefs]):
+    """The focus briefs of one conversation."""
+
+    HELP = """
+A focus brief is a text about one question, written from older parts of a conversation. While one is active,
+the engine sends it instead of the summaries it covers; inactive briefs are kept as a record.
+
+● marks the active brief. "covers to" is the time of the newest message that it covers, "saves" how
+many fewer tokens are sent. A brief is stale when its sources changed or there are newer summaries; newer
+messages alone are sent as they are. The text below says what came. enter moves into the text, m switches to
+what the model receives.
+
+ctrl+n writes a new brief about a question that you type, with a model or by hand; r rewrites the active one
+with newer summaries. * makes an older brief active, K deactivates the active one and keeps it, X deletes one.
+Each is previewed first, and can be undone. Before it writes a brief, and after clearing, the engine sweeps
+the context: the passes are shown with their cost, and belong to the same batch.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *(
+                "open",
+                "new-brief",
+                "rewrite",
+                "activate",
+                "archive",
+                "delete",
+                "other-view",
+                "context",
+                "history",
+                *STEPPED,
+            )
+        )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            **AS_SENT,
+            "rewrite": ("Refocus", "Rewrite the active brief with newer summaries."),
+            "archive": ("Clear", "Preview deactivating the active brief, which is kept."),
+            "delete": ("Delete", "Preview deleting this brief."),
+        }
+    )
+
+    def __init__(self, conversation: Conversation, *, select: str | None = None, find: str = "") -> None:
+        """*find*: what was found in the selected brief, which is shown there."""
+        super().__init__()
+        self.conversation = conversation
+        self.list = BriefList()
+        self.text = TextView(id="text")
+        self._in_text = TextFinder(self.text)
+        self.changes = BriefChanges(self, conversation, self.list)
+        self._as_sent = False
+        self._wanted = select  #: the brief to select
+        self._find = find
+        self._shown: tuple[str, bool] | None = None  #: the brief whose text is shown, and whether as sent
+
+    def compose_body(self) -> ComposeResult:
+        """The list above, the text below."""
+        yield TwoPanes(self.list, self.text, shares=(0.6, 1 / 3))
+
+    def actions(self) -> Sequence[Action]:
+        """Reading a brief, as it is stored and as it is sent."""
+        return (
+            Action("open", self.text.focus, self.list.why_none),
+            Action("other-view", self._turn_form, self._why_not_sent),
+            *self.changes.actions(),
+            to(self, "context", places.Context(self.conversation)),
+            to(self, "history", places.History(self.conversation, only=True)),
+            *row_actions(self, "brief", lambda: self.list.table),
+        )
+
+    def where(self) -> str:
+        """Whose briefs."""
+        return f"Focus briefs {self.session.called(self.conversation)}"
+
+    def main_widget(self) -> LineView[str]:
+        """The list."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._in_text
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return False
+
+    def stand_on(self, ref: str | int) -> None:
+        """Select a brief that a change has brought, as soon as it has been read."""
+        self._wanted = str(ref)
+        self.load()
+
+    def selected_id(self) -> str | None:
+        """The brief's id."""
+        return self.list.table.selected
+
+    async def fetch(self) -> Briefs:
+        """The briefs; what is around them is read when they are shown."""
+        return await self.session.read(read_briefs, self.conversation.conversation_id)
+
+    def show(self, data: Briefs) -> None:
+        """Show them; the selection stays on its brief."""
+        self._list(data.known_from(self.list.briefs))
+        if data.by_id:
+            self.work_on("measure", self._measure, data)
+
+    async def _measure(self, data: Briefs) -> None:
+        """Read what is around the briefs: a walk below every summary of the context."""
+        owner, zone = self.conversation.conversation_id, self.session.engine_zone
+        found = await self.session.read(measure_briefs, owner, data.briefs, zone=zone)
+        self._list(data.measured(found))
+        self._find = ""  # the facts above the text have grown: its matches are on other lines
+
+    def _list(self, data: Briefs) -> None:
+        self.list.zone = self.session.zone
+        self.list.recorded = self.session.database.schema.has("focus_briefs")
+        self.list.show(data)
+        if self._wanted is not None and self.list.table.select(self._wanted):
+            self._wanted = None
+        self.title_bar.note = f"{len(data.by_id):,}" if data.by_id else ""
+        self._show_text()
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_text()
+
+    def _show_text(self) -> None:
+        entry, briefs = self.list.selected, self.list.briefs
+        if entry is None or briefs is None:
+            self.text.show(())
+            return
+        overlay = briefs.overlay_of(entry.brief.brief_id)
+        if self._as_sent and overlay is not None:
+            document = sent_document(overlay)
+        else:
+            document = brief_document(entry.brief, entry.entry, overlay, self.session.zone)
+        shown = (entry.brief.brief_id, self._as_sent)
+        self.text.show(document, keep_place=shown == self._shown)
+        self._shown = shown
+        if self._find and self._wanted is None:
+            self._in_text.stand_on_match(self._find)
+
+    def _why_not_sent(self) -> str | None:
+        """Only the brief in force is sent."""
+        entry, briefs = self.list.selected, self.list.briefs
+        if entry is None or briefs is None:
+            return "no brief is selected"
+        sent = self._as_sent or briefs.overlay_of(entry.brief.brief_id) is not None
+        return None if sent else "this brief is not sent to the model"
+
+    def _turn_form(self) -> None:
+        """Switch between the text and what the model gets."""
+        self._as_sent = not self._as_sent
+        self._show_text()
+        self.refresh_bars()
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other form."""
+        return "As stored" if command == "other-view" and self._as_sent else super().title_now(command)

@@ -1,1 +1,0 @@
-"""The focus briefs of a conversation, and the text of the one that is selected."""

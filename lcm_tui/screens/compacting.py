@@ -1,0 +1,734 @@
+"""The passes that the engine would make of a conversation, made one by one, or all, and followed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import parse_budget, step
+from lcm_core.engine.rules import engine_rules
+from lcm_core.operations.compact import (
+    CompactionSetting,
+    LoadedContext,
+    PassDraft,
+    compaction_setting,
+    forecast_passes,
+    load_for_compaction,
+    read_source,
+    warnings_of,
+)
+from lcm_core.operations.selection import Mode, operation_of
+from lcm_core.store.database import Reader
+from lcm_core.writers.retention import Retention, measure, read_retention_source
+from lcm_core.writers.writer import SummaryWriter
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.flows.change import Choice
+from lcm_tui.flows.compaction import KEY_REFUSED, CompactionRun, Order, Rule, span_text
+from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.dialogs import Question, WholeScreen
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder, ListPane, TextFinder
+from lcm_tui.kit.panes import TwoPanes
+from lcm_tui.kit.session import rest_after
+from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.actions import to
+from lcm_tui.screens.change_pane import Lines
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.questions import backup_settled
+from lcm_tui.tables.blocks import budget_problem
+from lcm_tui.tables.compaction import (
+    COLUMNS,
+    Coming,
+    Outlook,
+    Passes,
+    head_lines,
+    held_document,
+    nothing_document,
+)
+
+# -- choices --------------------------------------------------------------------------------------------
+# What the operator chooses about a compaction: mode, what to come under, what becomes of drafts,
+# numbers.
+
+#: A sweep that takes finished tool calls of the current turn besides (docs/engine/compaction.md).
+CURRENT_TURN: Final = "sweep, current turn too"
+MODES: Final = {
+    "sweep": Mode.SWEEP,
+    CURRENT_TURN: Mode.SWEEP,
+    "one leaf": Mode.ONE_LEAF,
+    "leaf, then condense": Mode.LEAF,
+    "until under": Mode.UNTIL_UNDER,
+    "single root": Mode.SINGLE_ROOT,
+}
+_SHARE: Final = re.compile(r"([1-9][0-9]?|100) ?%")
+_COUNT: Final = re.compile(r"[0-9]{1,6}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the context is to come under: some tokens, or a share of the budget."""
+
+    percent: int = 100
+    tokens: int | None = None  #: in place of the share
+
+    def of(self, budget: int) -> int:
+        """In tokens."""
+        return budget * self.percent // 100 if self.tokens is None else self.tokens
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        if self.tokens is not None:
+            return f"{self.tokens:,}"
+        return "the budget" if self.percent == 100 else f"{self.percent} %"
+
+
+TARGETS: Final = {one.words: one for one in map(Target, (100, 75, 50, 25, 10))}
+
+
+def target_of(text: str) -> Target | None:
+    """What was typed: ``60%`` of the budget, or tokens such as ``40000`` and ``40k``; None: neither."""
+    share = _SHARE.fullmatch(text.strip())
+    if share is not None:
+        return Target(int(share[1]))
+    tokens = parse_budget(text)
+    return None if tokens is None else Target(tokens=tokens)
+
+
+class CompactionChoices:
+    """The choices of one screen, and the commands that turn them."""
+
+    def __init__(
+        self,
+        screen: CommandScreen,
+        session_key: str | None,
+        *,
+        changed: Callable[[], None],
+        redraw: Callable[[], None],
+    ) -> None:
+        """*changed*: another compaction is wanted; *redraw*: what is said of the choices is old."""
+        self._screen = screen
+        self._session_key = session_key
+        self._changed = changed
+        self._redraw = redraw
+        self._targets = dict(TARGETS)
+        self.mode = Choice("mode", tuple(MODES))
+        self.target = Choice("target", tuple(TARGETS))
+        self.rule = Choice("accept", tuple(rule.value for rule in Rule))
+        self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
+        self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
+        self.version = 0  #: grows with every choice: a look that began before one is worth nothing
+
+    def actions(self, when: Callable[[], str | None]) -> tuple[Action, ...]:
+        """Their commands; *when* says why nothing can be chosen now."""
+        return (
+            Action("choice-1", self._turn_mode, when),
+            Action("choice-2", self._turn_target, lambda: when() or self._why_no_target()),
+            Action("choice-3", self._turn_rule, when),
+            Action("under", self._ask_target),
+            Action("tail", self._ask_tail),
+            Action("budget", self._ask_budget, when),
+            Action("budget-more", partial(self._step_budget, 1), when),
+            Action("budget-less", partial(self._step_budget, -1), when),
+        )
+
+    # -- what is chosen ----------------------------------------------------------------------------------
+
+    @property
+    def budget(self) -> int:
+        """In tokens."""
+        return self._screen.session.budget if self.what_if is None else self.what_if
+
+    def wanted(self) -> tuple[Mode, int]:
+        """The mode, and the tokens to come under."""
+        return MODES[self.mode.value], self._targets[self.target.value].of(self.budget)
+
+    def setting(self) -> CompactionSetting:
+        """How the database is compacted."""
+        session = self._screen.session
+        rules = session.settings.engine
+        setting = compaction_setting(
+            session.database.schema,
+            rules,
+            session.engine_zone,
+            self.budget,
+            tail=self.tail,
+            session_key=self._session_key,
+        )
+        return replace(setting, current_turn=self.mode.value == CURRENT_TURN)
+
+    def line(self) -> Line:
+        """The choices, each with its key."""
+        spans = [Span(" ")]
+        for number, choice in enumerate((self.mode, self.target, self.rule), 1):
+            used = choice is not self.target or self._why_no_target() is None
+            key = self._screen.key_of(f"choice-{number}")
+            spans += [
+                Span(f"{key} ", "key" if used else "dim"),
+                Span(f"{choice.title}: ", "dim"),
+                Span(f"{choice.value}  ") if used else Span("–  ", "dim"),
+            ]
+        if self.what_if is not None:
+            key = self._screen.key_of("budget")
+            spans += [Span(f"{key} ", "key"), Span("budget: ", "dim"), Span(f"{self.budget:,}  ")]
+        if self.tail is not None:
+            key = self._screen.key_of("tail")
+            spans += [Span(f"{key} ", "key"), Span("tail: ", "dim"), Span(f"{self.tail:,}")]
+        return tuple(spans)
+
+    # -- turning them ------------------------------------------------------------------------------------
+
+    def renew(self) -> None:
+        """Something else is wanted, or the same of what is there now."""
+        self.version += 1
+        self._changed()
+
+    def _turn_mode(self) -> None:
+        self.mode.turn()
+        rules = engine_rules(self._screen.session.database.schema).compaction
+        if self.mode.value == CURRENT_TURN and not rules.compacts_current_turn:
+            self.mode.turn()
+        self.renew()
+
+    def _turn_target(self) -> None:
+        self.target.turn()
+        self.renew()
+
+    def _turn_rule(self) -> None:
+        self.rule.turn()
+        self._redraw()
+
+    def _why_no_target(self) -> str | None:
+        wanted = MODES[self.mode.value] is Mode.UNTIL_UNDER
+        return None if wanted else "The target applies only to the mode “until under”"
+
+    # -- typing them -------------------------------------------------------------------------------------
+
+    async def _ask_target(self) -> None:
+        """Ask what the context is to come under; the mode becomes the one that it belongs to."""
+        label = "Target size: tokens (40k) or a share of the budget (60%)"
+        text = await self._screen.ask(label, check=_target_problem)
+        target = target_of(text) if text is not None else None
+        if target is None:
+            return
+        self._targets = {**TARGETS, target.words: target}
+        self.target = Choice("target", tuple(self._targets), chosen=target.words)
+        under = next(words for words, mode in MODES.items() if mode is Mode.UNTIL_UNDER)
+        self.mode = Choice("mode", tuple(MODES), chosen=under)
+        self.renew()
+
+    async def _ask_tail(self) -> None:
+        """Ask how many messages are left alone."""
+        count = self.setting().bounds().fresh_tail_count
+        text = await self._screen.ask(
+            f"Newest messages to protect, e.g. 16 (now {count:,}; empty: as configured)",
+            check=_count_problem,
+        )
+        if text is None:
+            return
+        text = text.strip()
+        tail = int(text) if text else None
+        if tail != self.tail:
+            self.tail = tail
+            self.renew()
+
+    async def _ask_budget(self) -> None:
+        """Ask for the budget."""
+        configured = self._screen.session.budget
+        text = await self._screen.ask(
+            f"Budget in tokens, e.g. 64k (empty: {configured:,}, as configured)", check=budget_problem
+        )
+        if text is not None:
+            self._set_budget(parse_budget(text) if text.strip() else None)
+
+    def _step_budget(self, direction: int) -> None:
+        self._set_budget(step(self.budget, direction))
+
+    def _set_budget(self, budget: int | None) -> None:
+        before, self.what_if = self.budget, budget
+        if self.budget != before:
+            self.renew()
+
+
+def _target_problem(text: str) -> str | None:
+    """Why a text is no target."""
+    if not text.strip() or target_of(text) is not None:
+        return None
+    return f"“{text}” is neither a number of tokens (40k) nor a share of the budget (60%)."
+
+
+def _count_problem(text: str) -> str | None:
+    """Why a text is no number of messages."""
+    if not text.strip() or _COUNT.fullmatch(text.strip()) is not None:
+        return None
+    return f"“{text}” is not a number of messages: write 0, 16 or 64, or nothing (as configured)."
+
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The passes of a compaction as a list.
+
+
+class PassList(ListPane[int]):
+    """The passes by their numbers: those that were dealt with, then those to come."""
+
+    READING: ClassVar[str] = "Reading the context …"
+
+    def __init__(self, doing: Callable[[], str]) -> None:
+        """*doing*: what is being done with the pass at hand."""
+        super().__init__(id="pass-pane")
+        self._doing = doing
+        self._known = 0  #: passes dealt with that are listed
+        self._nothing = self.READING
+        self._following: int | None = None
+        self.passes = Passes((), {})
+
+    def show(self, passes: Passes, *, nothing: str) -> None:
+        """List the passes; a cursor on the pass at hand goes on with it. *nothing*: said without any."""
+        done = len(passes.done)
+        follows = self.table.selected in (None, self._known + 1) and self._known < done
+        self.passes, self._known, self._nothing = passes, done, nothing
+        count = len(self.matching(()))
+        self._following = min(done + 1, count) if follows and count else None
+        self.relist()
+
+    def matching(self, words: Sequence[str]) -> Sequence[int]:
+        """All of them: passes are not filtered."""
+        del words
+        return [*range(1, len(self.passes.done) + 1), *self.passes.coming]
+
+    def keep_on(self, keys: Sequence[int]) -> int | None:
+        """The pass that follows the one that was made."""
+        del keys
+        return self._following
+
+    def why_empty(self) -> str:
+        """Nothing was read yet, or there is nothing to compact."""
+        return self._nothing
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a pass."""
+        return COLUMNS
+
+    def cells(self, key: int) -> Mapping[str, Span]:
+        """A pass that was dealt with, or is to come."""
+        return self.passes.cells(key, self._doing() if key == len(self.passes.done) + 1 else "")
+
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What is read of a conversation that may be compacted.
+
+
+async def load_context(
+    reader: Reader, conversation_id: ConversationId, setting: CompactionSetting
+) -> tuple[LoadedContext, tuple[str, ...]]:
+    """The context, and what is to be known before it is compacted, in one transaction."""
+    loaded = await load_for_compaction(reader, conversation_id, setting.rendering)
+    return loaded, await warnings_of(reader, conversation_id)
+
+
+#: From this width on, the text is beside the passes and not below them.
+#: A cursor that runs on reads nothing.
+DETAIL_SECONDS: Final = 0.06
+#: Modes that, begun again on what their first passes left, would do more than they do.
+ONCE: Final = frozenset({Mode.ONE_LEAF, Mode.LEAF})
+
+
+class CompactingScreen(DataScreen[Outlook]):
+    """The passes that the engine would make of a conversation; `a` makes the next one, `A` all."""
+
+    HELP = """
+What the engine would compact here, pass by pass, before any model is called. Each row is one new summary:
+its sources, their stored tokens, and its expected length. ~ marks estimates: later passes depend on the
+length of earlier drafts. Leaving costs nothing.
+
+Digits change the options. Mode: a sweep (leaves until only the fresh tail is raw, then condensed), one that
+also takes finished tool calls of the current turn, as engines from 1.1 on do after an overflow, one leaf, one
+leaf and the condensing that follows it, sweeps until the context is below the target, or a single root.
+Accept: every draft, ask for each one, or stop when no model gave a shorter text instead of truncating it. =
+sets a target size, in tokens (40k) or as a share of the budget (60%); # how many of the newest messages to
+protect; B, + and - change the budget.
+
+a runs the next pass, A all that remain. Each draft is written without a lock, then committed in one short
+transaction if its sources have not changed; otherwise the pass is planned again. The host may keep writing.
+When a draft waits for your decision, it is shown with what it keeps, loses and invents; a accepts it, A
+accepts it and all that follow. esc asks whether to discard or keep it; a kept draft is reused, not paid for
+again, until the app exits.
+
+esc during a run stops after the current pass; esc again cancels the model call. Finished passes stay; they
+are one batch in the history: U, then u undoes it. enter opens the whole text, / and n find in it.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("apply", "accept-rest", "open", "choice-1", "choice-2", "choice-3", "history"),
+            *("under", "tail", "budget", "budget-more", "budget-less"),
+        )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "apply": ("Run 1 pass", "Run the next pass, or accept the waiting draft."),
+            "accept-rest": ("Run all", "Run every remaining pass, and accept the waiting draft."),
+            "choice-1": (
+                "Mode",
+                "Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
+                "single root.",
+            ),
+            "choice-2": ("Target", "Change the target size, as a share of the budget."),
+            "choice-3": ("Accept", "Change how drafts are accepted: all, ask each, stop on truncation."),
+            "open": ("Whole text", "Open the text of the selected pass."),
+            "budget": ("Budget", "Set the token budget that decides when compaction is due."),
+        }
+    )
+
+    def __init__(self, conversation: Conversation, batch: str = "") -> None:
+        """*batch*: that the passes become a part of; empty: one of their own."""
+        super().__init__()
+        self.conversation = conversation
+        self._batch = batch
+        self.choices = CompactionChoices(
+            self, conversation.session_key, changed=self._choices_changed, redraw=self._redraw_head
+        )
+        self.head = Lines(self._head, id="head")
+        self.list = PassList(self._doing)
+        self.text = TextView(id="text")
+        self._finder = TextFinder(self.text)
+        self._run: CompactionRun | None = None
+        self._outlook = Outlook(0, None, None)
+        self._coming: dict[int, Coming] = {}  #: by number
+        self._model: Modelling | None = None
+        self._writer: SummaryWriter | None = None
+        self._spent = 0.0  #: seconds that the last look took
+        self._offering = False  #: a backup
+        self._began = 0.0  #: monotonic, of the pass at hand
+        self._measured: tuple[PassDraft, Retention] | None = None  #: the draft that waits, against its source
+        self._sources: dict[tuple[int | str, ...], str] = {}  #: of the row under the cursor
+
+    @property
+    def compaction(self) -> CompactionRun:
+        """What is made of the conversation here."""
+        if self._run is None:
+            session, number = self.session, self.conversation.conversation_id
+            self._run = CompactionRun(session.database, number, self._run_changed, session.paid, self._batch)
+        return self._run
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the passes, and the text of the selected one."""
+        yield self.head
+        yield TwoPanes(self.list, self.text, shares=(0.62, 0.5), beside=120)
+
+    def actions(self) -> Sequence[Action]:
+        """Making passes, what they are to be, and looking at one."""
+        return (
+            Action("apply", partial(self._go, whole=False), self._why_not_go),
+            Action("accept-rest", partial(self._go, whole=True), self._why_not_go),
+            Action("open", self._open_text, self._why_no_pass),
+            Action("reload", self._look_anew),
+            *self.choices.actions(self._why_running),
+            to(self, "history", places.History(self.conversation, only=True)),
+        )
+
+    def main_widget(self) -> LineView[int]:
+        """The passes."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """That of the text."""
+        return self._finder
+
+    def where(self) -> str:
+        """Whose context it is."""
+        return f"Compact {self.session.called(self.conversation)}"
+
+    def selected_id(self) -> str | None:
+        """The summary that was made; else the first source of the pass."""
+        number = self.list.table.selected
+        return None if number is None else self.list.passes.id_of(number)
+
+    def on_mount(self) -> None:
+        """Say how far it is, again every second while passes are made."""
+        self._say_state()
+        self.set_interval(1, self._tick)
+
+    async def on_unmount(self) -> None:
+        """Close what is connected."""
+        if self._writer is not None:
+            await self._writer.aclose()
+
+    # -- what is to come ---------------------------------------------------------------------------------
+
+    async def fetch(self) -> Outlook:
+        """What is to come, from the context as it is."""
+        if self.compaction.running:
+            await asyncio.sleep(rest_after(self._spent))
+        begun, version = time.monotonic(), self.choices.version
+        setting, (mode, target) = self.choices.setting(), self.choices.wanted()
+        problem = ""
+        if self._model is None:
+            try:
+                self._model = await asyncio.to_thread(choose_writer, self.session.settings)
+            except LcmError as error:
+                problem = error.message
+        try:
+            loaded, warnings = await self.session.read(
+                load_context, self.conversation.conversation_id, setting
+            )
+        except LcmError as error:
+            return Outlook(version, setting, None, (), self._model, error.message, problem)
+        seen = await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(mode, target=target))
+        self._spent = time.monotonic() - begun
+        return Outlook(version, setting, seen, warnings, self._model, "", problem)
+
+    def show(self, data: Outlook) -> None:
+        """Show what is to come behind what was done."""
+        if data.version != self.choices.version:
+            return  # another look follows
+        self._outlook = data
+        done, order = len(self.compaction.done), self.compaction.under_way
+        if order is None or order.mode not in ONCE:
+            passes = data.forecast.passes if data.forecast is not None else ()
+            self._coming = {done + one.number: Coming(done + one.number, one, done) for one in passes}
+        self._show_passes()
+
+    def _show_passes(self) -> None:
+        done = self.compaction.done
+        self._coming = {number: one for number, one in self._coming.items() if number > len(done)}
+        nothing = self._outlook.refusal or (
+            "Reading the context …" if self._outlook.forecast is None else "No pass: the pane says why."
+        )
+        self.list.show(Passes(done, self._coming), nothing=nothing)
+        self._say_state()
+
+    def _choices_changed(self) -> None:
+        """Read the context again, for what is wanted now."""
+        self.compaction.failure = ""
+        self._redraw_head()
+        self.load()
+
+    def _look_anew(self) -> None:
+        """Choose who writes, and read the context, again."""
+        self._model = self._model if self._writer is not None else None
+        self.choices.renew()
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    def _doing(self) -> str:
+        run = self.compaction
+        if not run.running:
+            return ""
+        return "▸ draft" if run.held else "▸ writing" if run.is_asking else "▸ running"
+
+    def _redraw_head(self) -> None:
+        self.head.again()
+
+    def _head(self, width: int) -> list[Line]:
+        lines: list[Line] = [self.choices.line()]
+        for block in head_lines(self._outlook, self.compaction):
+            wrapped = WrappedBlock(block, max(width - 1, 12))
+            lines += [wrapped.line(at) for at in range(len(wrapped))]
+        return lines
+
+    def _say_state(self) -> None:
+        """Say in the title bar what is done now."""
+        run, bar = self.compaction, self.title_bar
+        if run.held is not None:
+            bar.note = f"pass {len(run.done) + 1}: waiting draft"
+        elif run.running:
+            doing = f"writing, {time.monotonic() - self._began:.0f} s" if run.is_asking else "at work"
+            last = ", then stops (esc: cancel it)" if run.stopping else ""
+            bar.note = f"pass {len(run.done) + 1}: {doing}{last}"
+        elif run.made:
+            bar.note = f"{len(run.made):,} made, {run.batch}"
+        else:
+            bar.note = "nothing changed yet" if self._outlook.forecast else "reading …"
+        self._redraw_head()
+        self.refresh_bars()
+
+    def _tick(self) -> None:
+        if self.compaction.running and self.app.screen is self:
+            self._say_state()
+
+    # -- the text of a pass ------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_text()
+
+    def _show_text(self) -> None:
+        number, held = self.list.table.selected, self.compaction.held
+        if number is None:
+            keys = {name: self.key_of(name) for name in ("choice-1", "tail", "under")}
+            self.text.show(nothing_document(self._outlook, *self.choices.wanted(), keys))
+        elif held is not None and number == len(self.compaction.done) + 1:
+            self.work_on("detail", self._load_held, number, held)
+        else:
+            self.work_on("detail", self._load_text, number)
+
+    async def _load_held(self, number: int, held: PassDraft) -> None:
+        """Show the draft that waits; what it keeps of its source is measured in a thread."""
+        if self._measured is None or self._measured[0] is not held:
+            self.text.show(held_document(number, held, None))
+            self._measured = held, await asyncio.to_thread(_measure, held, self.choices.setting())
+        if self.compaction.held is held and self.list.table.selected == number:
+            self.text.show(held_document(number, held, self._measured[1]), keep_place=True)
+
+    async def _load_text(self, number: int) -> None:
+        """Show a pass; its sources are read when the cursor stays on it."""
+        refs = self.list.passes.refs(number)
+        if refs not in self._sources:
+            await asyncio.sleep(DETAIL_SECONDS)
+            try:
+                found = await self.session.read(read_source, refs, self.choices.setting().rendering)
+            except LcmError as error:
+                self._sources = {refs: error.message}
+            else:
+                self._sources = {refs: found.text}
+        if self.list.table.selected == number:
+            passes = self.list.passes
+            source = self._sources.get(passes.refs(number))
+            self.text.show(passes.document(number, source), keep_place=True)
+
+    def _why_no_pass(self) -> str | None:
+        return "no pass is selected" if self.list.table.selected is None else None
+
+    def _open_text(self) -> None:
+        """Show the text whole."""
+        self.app.push_screen(WholeScreen(self.text.document))
+
+    # -- making passes -----------------------------------------------------------------------------------
+
+    def decided_on(self) -> object:
+        """The draft that waits, else whether the passes ahead are known."""
+        return self.compaction.held, self._outlook.forecast is None
+
+    def _why_running(self) -> str | None:
+        return "passes are running; esc stops after the current one" if self.compaction.running else None
+
+    def _why_not_go(self) -> str | None:
+        """A pass must be due, somebody must be able to write it, and one is made at a time."""
+        if self.compaction.held is not None:
+            return None
+        if self.compaction.running or self._offering:
+            return "a pass is running; esc stops after it"
+        if self._outlook.refusal or self._outlook.problem:
+            return self._outlook.refusal or self._outlook.problem
+        if self._outlook.forecast is None or self._outlook.version != self.choices.version:
+            return "still loading: try again in a moment"
+        return None if self._coming else "there is nothing to compact in this mode"
+
+    def _go(self, *, whole: bool) -> None:
+        """Make the next pass, or all that are left; a draft that waits is taken."""
+        if self.compaction.held is not None:
+            self.compaction.answer(take=True, rest=whole)
+        else:
+            self._offering = True
+            self.work_on("compact", self._make, whole, exclusive=False)
+
+    async def _make(self, whole: bool) -> None:
+        run, (mode, target) = self.compaction, self.choices.wanted()
+        order = Order(mode, target if mode is Mode.UNTIL_UNDER else None, self.choices.setting())
+        try:
+            if not run.made and not await backup_settled(self.app, self.session):
+                return
+            if self._writer is None and self._model is not None:
+                self._writer = self._model.open()
+        except LcmError as error:
+            run.failure = error.message
+            self._say_state()
+            return
+        finally:
+            self._offering = False
+        assert self._writer is not None  # _why_not_go has made sure
+        run.rule = Rule(self.choices.rule.value)
+        who = "" if self._model is None else self._model.words
+        await run.go(order, self._writer, who, whole=whole)
+        if run.failure.startswith(KEY_REFUSED):  # it is looked for again; a limit of cost would start anew
+            await self._writer.aclose()
+            self._writer = self._model = None
+        await self.session.database.refresh()
+        self.load()
+
+    def _run_changed(self) -> None:
+        """Draw what became of the pass at hand, from wherever it is made."""
+        if self.is_attached:
+            self._began = time.monotonic()
+            self._show_passes()
+            self._show_text()
+
+    # -- leaving -----------------------------------------------------------------------------------------
+
+    def step_back(self) -> bool:
+        """Leave out the draft that waits, or stop, or give the call up."""
+        run = self.compaction
+        if run.held is not None:
+            self.work_on("held", self._ask_about, run.held)
+        elif not run.running:
+            return super().step_back()
+        elif not run.stopping:
+            run.stop()
+        elif not run.give_up():
+            self.app.notify("A commit in progress cannot be stopped.", timeout=3)
+        return True
+
+    async def _ask_about(self, draft: PassDraft) -> None:
+        """Ask before a draft that was paid for is left out."""
+        run, cost = self.compaction, cost_text(draft.text.usage.cost_usd)
+        said = (
+            Block(
+                f"Pass {len(run.done) + 1}: {span_text(draft.chunk.refs)}, {draft.chunk.tokens:,} → "
+                f"{draft.text.tokens:,} tokens, cost {cost}. No further pass runs now."
+            ),
+        )
+        answers = (
+            ("k", "keep it: running this pass again reuses it"),
+            ("x", "discard it"),
+            ("a", "accept it, then stop"),
+        )
+        question = Question("Keep this draft?", said, answers, leave="back to the draft")
+        answer = await self.app.push_screen_wait(question)
+        if run.held is not draft or not answer:
+            return
+        if answer == "a":
+            run.stop()
+        run.answer(take=answer == "a", keep=answer == "k")
+
+    async def before_leaving(self) -> bool:
+        """Let the screen below select the last summary that was made, and say how to take all back."""
+        made, batch = self.compaction.made, self.compaction.batch
+        if not made:
+            return True
+        stack = self.app.screen_stack
+        for screen in stack[:-1]:
+            if isinstance(screen, CommandScreen):
+                screen.data_changed()
+        last, below = made[-1].draft, stack[-2]
+        if isinstance(below, CommandScreen) and last is not None:
+            below.stand_on(last.summary_id)
+        count = f"{len(made):,} {'summary was' if len(made) == 1 else 'summaries were'} made"
+        self.app.notify(
+            f"{count}. U, u undoes all of it ({batch})",
+            title="Compacted",
+            timeout=DONE_SECONDS,
+        )
+        return True
+
+
+def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:
+    chunk = draft.chunk
+    estimator = setting.rendering.rules.estimator
+    source = read_retention_source(chunk.source.text, previous=chunk.previous or "", estimator=estimator)
+    return measure(source, draft.text.content)

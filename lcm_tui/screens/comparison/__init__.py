@@ -1,1 +1,0 @@
-"""Two contexts beside each other: what one sends and the other does not, line by line."""

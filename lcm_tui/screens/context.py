@@ -1,0 +1,861 @@
+"""The context of a conversation: what the model sees, in order, and how much of the budget it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from lcm_core.base.errors import FileMissingError, LcmError, UsageError
+from lcm_core.base.files import FileNotWrittenError, FileThereError, write_private
+from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
+from lcm_core.base.text import parse_budget, step
+from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
+from lcm_core.operations.past_point import parse_point
+from lcm_core.store.context_view import Distance, Fetched, RowKey, distance_of, stands_for_item
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.worker import Worker
+
+from lcm_tui.kit import places
+from lcm_tui.kit.bars import Heading
+from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder, Marks
+from lcm_tui.kit.panes import Aside
+from lcm_tui.kit.places import Side
+from lcm_tui.kit.spans import Document, Layout, Line, Span, strip_of
+from lcm_tui.screens.actions import (
+    STEPS,
+    bound,
+    conversation_links,
+    dissolve_actions,
+    item_links,
+    step_actions,
+    why_not_dissolved,
+)
+from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
+from lcm_tui.screens.frame import DONE_SECONDS, RELOAD_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.pruning import Series, rewrite_actions
+from lcm_tui.tables.blocks import budget_problem
+from lcm_tui.tables.composition import CompositionBar
+from lcm_tui.tables.context import columns, fate_at
+from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
+from lcm_tui.tables.sent import (
+    SHARES,
+    asked_line,
+    counts_line,
+    sent_columns,
+    shares_line,
+    under_budget,
+    why_line,
+)
+
+if TYPE_CHECKING:
+    from lcm_core.engine.assembly import AssemblySettings
+    from lcm_core.operations.assembly import AssemblyBasis
+
+
+# -- account --------------------------------------------------------------------------------------------
+# The account of an assembly in two to four lines.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Account:
+    """What is said of an assembly."""
+
+    ledger: Ledger | None = None  #: None: nothing was assembled yet
+    distance: Distance | None = None  #: how far the next compaction is; None: not known yet
+    prompt: str = ""  #: what the user asks
+    clamps: bool = True  #: with the engine's hard limit
+    problem: str | None = None  #: why nothing could be assembled
+    working: bool = False  #: it is of other settings than those that are asked for
+
+    ordinal: int | None = None  #: of the selected item
+    fate: ItemOutcome | None = None  #: what becomes of the selected item
+
+    def lines(self, width: int) -> Iterator[Line]:
+        """What is sent and left out; how it is spread, and when compaction comes; what else is asked for;
+        why the selected item is not sent, or others are not; where all are, what the shares are of."""
+        yield counts_line(self.ledger, self.problem, working=self.working, width=width)
+        yield shares_line(self.ledger, self.distance, width)
+        if self.prompt or not self.clamps:
+            yield asked_line(self.ledger, self.prompt, clamps=self.clamps, width=width)
+        if self.ledger is not None and (
+            self.ledger.assembled.evicted_items or self.ledger.assembled.over_budget
+        ):
+            yield why_line(self.ledger, self.ordinal, self.fate, width)
+        elif self.problem is None:
+            yield (Span(f" {SHARES}", "dim"),)
+
+
+class AccountBar(Drawn):
+    """The head of an assembly.
+
+    A third line says what else is asked for than the engine would do by itself, when there is such a thing;
+    the last one why items are not sent, or, where all are, what the words of the shares mean.
+    """
+
+    SPEAKS: ClassVar[bool] = True
+    DEFAULT_CSS = """
+    AccountBar { height: 2; width: 1fr; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="account")
+        self._account = Account()
+        self._lines: list[Line] = []
+        self._width = -1  #: for which they were made
+
+    def show_account(self, account: Account) -> None:
+        """Show another one; lines that say the same are not drawn again."""
+        before, self._account = self._lines, account
+        self._make(self.size.width)
+        height = len(self._lines)
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+        for y, line in enumerate(self._lines):
+            if before[y : y + 1] != [line]:
+                self.refresh(Region(0, y, self.size.width, 1))
+
+    def _make(self, width: int) -> None:
+        self._lines, self._width = list(self._account.lines(width)), width
+
+    def render_line(self, y: int) -> Strip:
+        """One of the lines."""
+        if self._width != self.size.width:
+            self._make(self.size.width)
+        line = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(line, self.style_of, self.size.width)
+
+
+# -- assembly -------------------------------------------------------------------------------------------
+# The assembly of a context, made behind its list: again when the file changes, or what decides it.
+
+#: The list comes first: so long after it the assembly begins.
+OPENING_SECONDS: Final = 0.05
+#: Under a host that writes without a pause, assembling takes at most one part of so many of the time.
+SHARE_OF_TIME: Final = 4
+
+
+class Assembly:
+    """What the model gets of a conversation under a budget, by a prompt, with the hard limit.
+
+    What the operator sets here is a what-if of this screen: no other screen goes by it.
+    """
+
+    def __init__(
+        self,
+        screen: CommandScreen,
+        conversation: Conversation,
+        made: Callable[[Ledger], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """*made* gets each assembly; *changed* is called when something else is to be said of it."""
+        self.what_if: int | None = (
+            None  #: the budget that the operator asks about, in tokens; None: as configured
+        )
+        self.prompt = ""  #: what the user asks, as the operator typed it; empty: nothing
+        self.clamps = True  #: with the engine's hard limit
+        self.problem: str | None = None  #: why nothing could be assembled
+        self.ledger: Ledger | None = None
+        self.first: Ledger | None = None  #: as it was when the screen was opened
+        self.changes = 0  #: how often the file may have changed
+        self.read_at = -1  #: the value of `changes` before the basis was read
+        self._desk = screen
+        self._conversation_id = conversation.conversation_id
+        self._session_key = conversation.session_key
+        self._made = made
+        self._changed = changed
+        self._basis: AssemblyBasis | None = None
+        self._made_for: AssemblySettings | None = None  #: what `ledger` was assembled for
+        self._assembler: Worker[None] | None = None
+        self._tried = asyncio.Event()  #: it was assembled once, or could not be
+
+    async def ready(self) -> Ledger | None:
+        """It as it was when the screen was opened, as soon as it is made; None: it cannot be made."""
+        await self._tried.wait()
+        return self.first
+
+    @property
+    def working(self) -> bool:
+        """Whether what is shown is about to be replaced."""
+        return self._assembler is not None and not self._assembler.is_finished
+
+    @property
+    def outdated(self) -> bool:
+        """Whether what is shown is of other settings than those that are asked for."""
+        return self.working and not self._is_current()
+
+    @property
+    def asked(self) -> int:
+        """The budget that is asked for, in tokens."""
+        return self._desk.session.budget if self.what_if is None else self.what_if
+
+    @property
+    def budget(self) -> int:
+        """The tokens that the engine would take: what is asked for, under the cap that is configured."""
+        cap = self._desk.session.settings.engine.max_assembly_token_budget.value
+        return self.asked if cap is None else min(self.asked, cap)
+
+    @property
+    def what_if_text(self) -> str:
+        """What is otherwise than configured; empty: nothing is."""
+        otherwise = [] if self.asked == self._desk.session.budget else [f"budget {self.asked:,}"]
+        otherwise += ["a prompt"] if self.prompt else []
+        otherwise += [] if self.clamps else ["no hard limit"]
+        return f"what if: {', '.join(otherwise)}" if otherwise else ""
+
+    def why_none(self) -> str | None:
+        """Why nothing can be done with it; what is still being assembled is waited for."""
+        return self.problem if self.ledger is None else None
+
+    def file_changed(self) -> None:
+        """The items were read: assemble them, unless that is under way."""
+        self.changes += 1
+        if not self.working:
+            self._assembler = self._desk.work_on("assembly", self._assemble, OPENING_SECONDS)
+
+    def settings_changed(self) -> None:
+        """The budget, the prompt or the clamp has changed: assemble at once; what runs is for another one."""
+        self._assembler = self._desk.work_on("assembly", self._assemble, 0.0)
+        self._changed()
+
+    def _settings(self) -> AssemblySettings:
+        from lcm_core.engine.sessions import settings_for_session
+        from lcm_core.operations.assembly import settings_for
+
+        session = self._desk.session
+        engine = settings_for_session(session.settings.engine, self._session_key)
+        return settings_for(engine, self.asked, self.prompt or None, clamp=self.clamps)
+
+    async def _assemble(self, pause: float) -> None:
+        """Assemble until what is shown is of this budget and of the file as it is."""
+        await asyncio.sleep(pause)
+        try:
+            while True:
+                if self._is_current():  # only the file has changed: keys come first
+                    await self._desk.calm()
+                began = time.monotonic()
+                await self._assemble_once()
+                if self.read_at == self.changes and self._is_current():
+                    break
+                await asyncio.sleep(max(RELOAD_SECONDS, (SHARE_OF_TIME - 1) * (time.monotonic() - began)))
+        except LcmError as error:
+            self.problem = error.message
+            self._tried.set()
+            self._changed()
+            raise
+        finally:
+            self._desk.call_later(self._changed)
+
+    def _is_current(self) -> bool:
+        return self.ledger is not None and self._made_for == self._settings()
+
+    async def _assemble_once(self) -> None:
+        from lcm_core.operations.assembly import assembly_basis
+
+        settings, basis = self._settings(), self._basis
+        if (
+            basis is None
+            or not basis.serves(settings)
+            or (self.read_at != self.changes and self._is_current())
+        ):
+            changes, session = self.changes, self._desk.session
+            read = await session.read(
+                assembly_basis, self._conversation_id, settings, zone=session.engine_zone, known=basis
+            )
+            self._basis, self.read_at = read, changes
+            if read == basis and settings == self._made_for and self.problem is None:
+                return  # what was written is of another conversation
+            basis = read
+        assembled = await asyncio.to_thread(basis.assembled, settings)
+        if settings.prompt is not None:
+            from lcm_recall.cue import with_cue
+
+            now = datetime.now(UTC)
+            assembled = await self._desk.session.read(
+                with_cue, self._conversation_id, assembled, settings.prompt, basis.rules, now
+            )
+        ledger = await asyncio.to_thread(ledger_of, assembled)
+        if self._desk.is_attached:
+            self.ledger, self.problem, self._made_for = ledger, None, settings
+            self.first = self.first or ledger
+            self._tried.set()
+            self._made(ledger)
+
+
+# -- budgeting ------------------------------------------------------------------------------------------
+# What decides what is sent, as the operator sets it: the budget, a prompt, the hard limit.
+
+
+def budget_actions(
+    screen: CommandScreen, assembly: Assembly, changed: Callable[[], None]
+) -> tuple[Action, ...]:
+    """Set what decides what is sent; *changed* is called when something else does."""
+
+    def set_budget(budget: int | None) -> None:
+        assembly.what_if = budget
+        changed()
+
+    async def ask_budget() -> None:
+        configured = screen.session.budget
+        label = f"What if the budget were, in tokens, e.g. 64k (empty: {configured:,}, as configured)"
+        text = await screen.ask(label, check=budget_problem)
+        if text is not None:
+            set_budget(parse_budget(text) if text.strip() else None)
+
+    async def ask_prompt() -> None:
+        label = "User message to test eviction with (empty: none)"
+        text = await screen.ask(label, assembly.prompt)
+        if text is not None and text.strip() != assembly.prompt:
+            assembly.prompt = text.strip()
+            changed()
+
+    def turn_clamp() -> None:
+        assembly.clamps = not assembly.clamps
+        changed()
+
+    def why_no_clamp() -> str | None:
+        rules = screen.session.rules
+        cuts = rules.assembly.clamp is not None
+        return None if cuts else f"an engine with these rules ({rules.name}) has no hard limit"
+
+    return (
+        Action("budget", ask_budget),
+        Action("budget-more", lambda: set_budget(step(assembly.asked, 1))),
+        Action("budget-less", lambda: set_budget(step(assembly.asked, -1))),
+        Action("prompt", ask_prompt),
+        Action("clamp", turn_clamp, why_no_clamp),
+    )
+
+
+# -- exporting ------------------------------------------------------------------------------------------
+# What a context is taken elsewhere for: written to a file, compared with another one or an earlier one.
+
+MARKDOWN: Final = frozenset({".md", ".markdown"})
+_OTHER: Final = re.compile(r"#([0-9]{1,15})")
+#: How the id of a snapshot begins.
+SNAPSHOT: Final = "asm_"
+#: What is typed for the context as it was when the screen was opened.
+OPENED: Final = "opened"
+#: What is typed on the past for the context as it is now.
+NOW: Final = "now"
+#: What is typed, or an empty answer stands for, to compare with the same context without its prompt.
+NO_PROMPT: Final = "no prompt"
+
+
+def export_actions(
+    screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly
+) -> tuple[Action, ...]:
+    """Write what is sent to a file, and compare it."""
+
+    async def export() -> None:
+        offered = f"context-{conversation_id}-{assembly.budget}.json"
+        name = await screen.ask(
+            f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
+        )
+        agreed = ""  # the name of a file that was there: typed again, it is replaced
+        if name is not None:
+            await assembly.ready()
+        while name is not None and assembly.ledger is not None:
+            name = name.strip() or offered
+            database = screen.session.database.path
+            try:
+                said = await asyncio.to_thread(
+                    _export, name, assembly.ledger, conversation_id, database, replace=name == agreed
+                )
+            except FileThereError as error:
+                agreed = name
+                again = f"{error.message} Enter again replaces it; or give another name."
+                screen.app.notify(again, severity="warning")
+                name = await screen.ask("another name", name)
+                continue
+            except (FileNotWrittenError, FileMissingError) as error:
+                screen.app.notify(error.message, severity="warning", timeout=8)
+                return
+            screen.app.notify(said, title="Exported", timeout=DONE_SECONDS)
+            return
+
+    async def compare() -> None:
+        other = step(assembly.budget, -1)
+        smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
+        then, zone = screen.then, screen.session.zone
+        offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
+        at = "" if then is None else then.past.point.text
+        here = Side(
+            conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
+        )
+
+        def check(text: str) -> str | None:
+            try:
+                if text.strip().casefold() != OPENED:  # which is known when the context is assembled
+                    comparison(text.strip() or offered, here, None, zone)
+            except UsageError as error:
+                return error.message
+            return None
+
+        label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
+        wanted = await screen.ask(label, check=check)
+        if wanted is not None and (first := await assembly.ready()) is not None:
+            screen.open(comparison(wanted.strip() or offered, here, first, zone))
+
+    return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
+
+
+def comparison(wanted: str, here: Side, first: Ledger | None, zone: tzinfo | None) -> places.Comparison:
+    """What is compared with what when *wanted* is typed on a context.
+
+    *first*: its assembly as it was when the screen was opened; None: nobody asks for that.
+
+    Raises:
+        UsageError: nothing can be compared with that.
+    """
+    number, budget = here.conversation_id, here.budget
+    if wanted.casefold() == OPENED and first is not None:
+        from lcm_core.engine.compare import sent_now
+
+        opened = sent_now(first.assembled)
+        return places.Comparison(Side(number, first.assembled.budget, OPENED, opened), here)
+    if wanted.casefold() == NOW and here.at:
+        return places.Comparison(here, here._replace(when=NOW, at=""))
+    if (point := parse_point(wanted, zone)) is not None and point.text != here.at:
+        return places.Comparison(here._replace(when=point.text, at=point.text), here)
+    if wanted.casefold() == NO_PROMPT and here.prompt:
+        return places.Comparison(here._replace(when="", prompt=""), here)
+    if wanted.startswith(SNAPSHOT):
+        return places.Comparison(Side(number, budget, snapshot_id=wanted), here)
+    other = number
+    for word in wanted.split():
+        match, parsed = _OTHER.fullmatch(word), parse_budget(word)
+        if match is not None:
+            other = ConversationId(int(match[1]))
+        elif parsed is not None:
+            budget = parsed
+        else:
+            raise UsageError(
+                f"“{word}” was not understood. Use a budget (64k), a conversation (#3), a snapshot "
+                f"(asm_…), a point of the past (op_… or a time), “{NOW}” or “{OPENED}”."
+            )
+    if (other, budget) == (number, here.budget):
+        raise UsageError("That is this context itself: choose another budget or conversation.")
+    return places.Comparison(here, here._replace(conversation_id=other, budget=budget, when=""))
+
+
+def _export(
+    name: str, ledger: Ledger, conversation_id: ConversationId, database: Path, *, replace: bool
+) -> str:
+    """Write the file; the sentence that says what was written where."""
+    to_read = Path(name).suffix.lower() in MARKDOWN
+    title = f"Conversation {conversation_id}, as the model sees it"
+    text = markdown(ledger.assembled, title) if to_read else request_text(ledger.assembled)
+    never = [database.with_name(database.name + end) for end in ("", "-wal", "-shm", "-journal")]
+    written = write_private(Path(name).expanduser(), text, replace=replace, never=never)
+    form = "Markdown" if to_read else "JSON for an API call"
+    return f"{len(ledger.assembled.messages):,} messages as {form}, readable only by you: {written}"
+
+
+#: The cursor rests this long on an item before its text is read.
+DEBOUNCE_SECONDS: Final = 0.05
+
+
+class ContextScreen(DataScreen[Fetched]):
+    """What the model sees of one conversation."""
+
+    HELP = """
+What the model sees of this conversation, in order: summaries (L made from messages, D1 D2 D3 condensed), then
+raw messages. "stored" are the engine's stored counts, "sent" is what the item costs as sent under the budget.
+Items the model does not receive are dimmed, marked -, and "sent" names why: missing (the database lacks it),
+in brief (a focus brief replaces it), cut: budget, cut: prompt, cut: limit (the engine's hard limit), empty
+(no text is left to send), unpaired (a tool call or its result without the other). The line above the list
+says why the selected item is dropped; its text and its own screen say so too. ~ marks a message adjusted for
+the provider, * one kept for the prompt. "total" is the running total of stored tokens. 202 ≠ ~187 in
+"stored": the stored count matches neither of the engine's two counting rules.
+
+The bar shows what the context is made of, the gauge how much of the budget it uses. Below: what is sent and
+what is left out; "in no summary" counts messages that are left out and that no summary which is sent covers:
+the model sees them in no form. "pastes as a note" are users' messages of which a file holds what was pasted,
+and only a note of it is sent. Then the shares of the sent tokens. "always sent" is the fresh tail, the newest
+items that the budget never drops; "root" are the deepest summaries, "recent" are leaves and a focus brief,
+"older" is what lies between, raw messages before the tail too. Then how many tokens remain until the next
+compaction. + and - change the budget, B sets it, and everything is recalculated: a what-if of this screen,
+named in its title; other screens go by the configured budget.
+
+Q sets a user message to test eviction with: an engine with prompt-aware eviction keeps the items that match
+it best instead of the newest. % turns the hard limit off: whole messages as JSON are larger than the
+assembler counts, and when they exceed the budget (90 % of it by the rules of 1.0 and later) the engine drops
+messages before the host gets them: the oldest, down to 90 % of the budget; then tool results that come first,
+and answers that come last. By the rules of 1.1 a tool call and its results stay or go together. So the newest
+message may be dropped too. The hard limit is on, as in the engine, until you turn it off.
+
+m shows the messages as the model receives them: roles, XML, blocks; + marks a synthetic message. The first
+line is the whole request: metadata, steps, adjustments, the system prompt's addition. o writes the request to
+a file: JSON for an API call, or Markdown. D compares this context with another budget, another conversation,
+itself without the prompt or as it was when opened, or a snapshot; @ lists the snapshots that an engine saved.
+
+Lines between items mark missing ordinals (a host may prune on purpose), the start of the fresh tail (the
+newest messages, which compaction does not touch), and where the engine sends a focus brief instead of the
+summaries marked ┆. ✗ marks a damaged item: its row is missing (the engine skips it), it appears twice, it
+belongs to another conversation, or its ordinal or type is invalid.
+
+d previews dissolving a condensed summary: its sources take its place. space marks summaries (●), and d then
+dissolves all of them. U lists changes and undoes them.
+
+[ and ] step through the operations that changed this conversation: the context as it was before each, and at
+last as it is now. The lines under the title name the operation, and what changed since that the history does
+not know. The past is read-only; D compares it with now.
+
+enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *(
+                "open",
+                "other-view",
+                "budget",
+                "dissolve",
+                "prompt",
+                "compare",
+                "compact",
+                "snapshots",
+                "rewrite",
+            ),
+            *("export", "summaries", "previous", "messages", "repair", "rewrite-subtree", "mark", "health"),
+            *("history", "files", "briefs", "budget-more", "budget-less", "clamp"),
+            *STEPS,
+        )
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Open the item, or the message as sent."),
+            "other-view": ("Sent messages", "Switch between stored items and the messages as sent."),
+            "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
+            "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
+            **STEPS,
+        }
+    )
+
+    def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
+        """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
+        super().__init__()
+        self.conversation = conversation
+        self.marks = Marks[SummaryId](self._marked)
+        self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
+        self.head = CompositionBar(id="head")
+        self.account = AccountBar()
+        self.items = ItemList(
+            self, conversation, self.marks, self._show_known, budget=lambda: self.assembly.asked
+        )
+        self.items.stand_on(select)
+        self.sent = SentList(self.marks)
+        self.sent.display = False
+        self._heading = Heading(self._columns, id="heading")
+        self._aside = Aside(self._heading, self.items, self.sent, show_text=self._show_text)
+        self.text = self._aside.text  #: what is selected; not shown on a narrow screen
+        self._as_sent = False  #: the messages stand in place of the items
+        self._shown: tuple[object, bool] | None = None
+
+    # -- layout ------------------------------------------------------------------------------------------
+
+    def compose_body(self) -> ComposeResult:
+        """The head, the items or the messages, and the text of what is selected."""
+        yield self.head
+        yield self.account
+        yield self._aside
+
+    def actions(self) -> Sequence[Action]:
+        """Looking at what is sent, deciding what is, changing it, and where it leads to."""
+        one = self.conversation
+        changing = dissolve_actions(
+            self, one, self.marks, selected=self.summary_id, why_not=self._why_not_dissolved
+        )
+        return bound(
+            self,
+            Action("open", self._open_selected, self._why_not_open),
+            Action("other-view", self._turn_as_sent),
+            *budget_actions(self, self.assembly, self._settings_changed),
+            *export_actions(self, one.conversation_id, self.assembly),
+            *step_actions(self, one),
+            *(replace(action, when=self._once_read(action.when)) for action in changing),
+            *rewrite_actions(self, one, self.summary_id),
+            *conversation_links(self, one),
+            *item_links(self, one, item=self.item, seq=self.seq, is_leaf=self._is_leaf),
+        )
+
+    def where(self) -> str:
+        """Whose context."""
+        return f"Context {self.session.called(self.conversation)}"
+
+    def _is_leaf(self, summary_id: SummaryId) -> bool | None:
+        entry = self.items.entries.get(summary_id)
+        return None if entry is None else entry.kind == "leaf"
+
+    def main_widget(self) -> LineView[RowKey]:
+        """The list of items, or of messages: their keys look alike."""
+        return self._list
+
+    @on(CompositionBar.Clicked)
+    def _clicked_bar(self, event: CompositionBar.Clicked) -> None:
+        """Stand on the first item of the part that was clicked."""
+        if not self._as_sent:
+            self.items.focus()
+            self.items.select_group(event.group)
+
+    def finder(self) -> Finder:
+        """The search in the list that is shown."""
+        return self._list.finder
+
+    @property
+    def _list(self) -> ItemList | SentList:
+        return self.sent if self._as_sent else self.items
+
+    def _columns(self, width: int) -> Layout:
+        return sent_columns(width) if self._as_sent else columns(width)
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Fetched:
+        """What changed, and what is in sight; the first time no more than the beginning."""
+        return await self.items.fetch()
+
+    def show(self, data: Fetched) -> None:
+        """Show the items; then assemble them, or read the others first."""
+        complete = data.view.items.complete
+        self.items.show(data)
+        if complete:
+            self.assembly.file_changed()
+        else:
+            self.call_later(self.load)
+
+    def stand_on(self, ref: str | int) -> None:
+        """Stand on a summary or a message once it has been read."""
+        self.items.stand_on(("summary", ref) if isinstance(ref, str) else ("message", str(ref)))
+        self.load()
+
+    @on(LineView.Scrolled, "#list")
+    def _scrolled(self) -> None:
+        self.items.read_sight()
+
+    def _show_known(self) -> None:
+        """More is known of the items: how far the next compaction is follows from it."""
+        self._show_text()
+        self.head.measure(self.items.measured())
+        self._show_account()
+
+    def _show_assembly(self, ledger: Ledger) -> None:
+        """Show an assembly in place of the one before."""
+        self._show_account()
+        self.items.show_fates(ledger)
+        self.sent.show_sent(ledger)
+        self._show_text()
+        self.refresh_bars()
+
+    def _settings_changed(self) -> None:
+        """The budget, the prompt or the hard limit is another one."""
+        self._say_note()
+        self.items.show_known()
+        if self.items.was_read:
+            self.assembly.settings_changed()
+
+    def _show_account(self) -> None:
+        if self.account.is_attached:
+            one, (ordinal, fate) = self.assembly, self._fate()
+            self.account.show_account(
+                Account(
+                    one.ledger,
+                    self.distance,
+                    one.prompt,
+                    one.clamps,
+                    one.problem,
+                    one.outdated,
+                    ordinal,
+                    fate,
+                )
+            )
+
+    def _fate(self) -> tuple[int | None, ItemOutcome | None]:
+        """The ordinal of the selected item and what becomes of it; None: no item is selected."""
+        key, known = self.items.selected, self.items.known
+        place = None if self._as_sent or key is None or not stands_for_item(key) else self.items.place_of(key)
+        if place is None:
+            return None, None
+        return known.view.items.ordinals[place], fate_at(known, place, self.assembly.ledger)
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far the next compaction is; None while the context is being read."""
+        totals = self.items.known.totals
+        if totals is None:
+            return None
+        return distance_of(
+            totals, self.session.rules_for(self.conversation.session_key).compaction, self.assembly.budget
+        )
+
+    # -- the text ----------------------------------------------------------------------------------------
+
+    @on(LineView.Highlighted, "#list")
+    @on(LineView.Highlighted, "#sent")
+    def _highlighted(self) -> None:
+        self._show_text()
+        self._show_account()
+        item = self.item()
+        if self._as_sent and item is not None and item not in self.items.entries:
+            self.work_on("entry", self._read_sent)
+
+    async def _read_sent(self) -> None:
+        """Read what the list of items would have read of the message that is selected: its seq."""
+        await asyncio.sleep(DEBOUNCE_SECONDS)
+        items, ordinal = self.items.known.view.items, self.sent.ordinal
+        place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
+        if place < len(items) and items.refs[place] == self.item():
+            await self.items.read_entry(place)
+            self.refresh_bars()
+
+    def _show_text(self) -> None:
+        """Show what is selected beside the list, where it has room; what stands there stays until then."""
+        if not self.text.display:
+            return
+        if self._as_sent:
+            if (document := self.sent.document(self.distance)) is not None:
+                self._show_document(self.sent.selected, cut(document, SHOWN))
+            return
+        key = self.items.selected
+        if key is not None and stands_for_item(key):
+            self.work_on("text", self._load_text, key)
+        elif key is not None:
+            self._show_document(key, between_document(self.items.known, key))
+
+    async def _load_text(self, key: RowKey) -> None:
+        items = self.items
+        if self._shown != (key, False):
+            await asyncio.sleep(DEBOUNCE_SECONDS)
+        place = items.place_of(key)
+        if place is None:
+            return
+        data = await self.session.read(load_item, items.known.view.items.refs[place])
+        place = items.place_of(key)
+        if place is not None and items.selected == key and not self._as_sent:
+            document = item_document(items.known, place, data, self.session, self.assembly.ledger)
+            await self.text.load(document, keep_place=(key, False) == self._shown)
+            self._shown = (key, False)
+
+    def _show_document(self, key: object, document: Document) -> None:
+        self.workers.cancel_group(self, "text")  # what is being read is of another row
+        shown = (key, self._as_sent)
+        self.text.show(document, keep_place=shown == self._shown)
+        self._shown = shown
+
+    # -- what is selected --------------------------------------------------------------------------------
+
+    def item(self) -> ItemId:
+        """The item under the cursor; None on a line between items, and on what was made up."""
+        return self._list.item
+
+    def seq(self) -> int | None:
+        """The seq of the message under the cursor."""
+        entry = self.items.entries.get(self.item())
+        return None if entry is None else entry.seq
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other form."""
+        return "Stored items" if command == "other-view" and self._as_sent else super().title_now(command)
+
+    def summary_id(self) -> SummaryId | None:
+        """The summary under the cursor."""
+        item = self.item()
+        return SummaryId(item) if isinstance(item, str) else None
+
+    def selected_id(self) -> str | None:
+        """The summary's or message's id, or the brief's."""
+        key = self._list.selected
+        if key is not None and key[0] in ("brief", "focus brief"):
+            return str(key[1])
+        item = self.item()
+        return None if item is None else str(item)
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def _turn_as_sent(self) -> None:
+        """Switch between the items and the messages as they are sent, staying at the same place."""
+        before = self._list
+        ordinal = before.ordinal
+        self._as_sent = not self._as_sent
+        self.items.display, self.sent.display = not self._as_sent, self._as_sent
+        self._list.finder.needle = before.finder.needle
+        self._list.select_ordinal(ordinal)
+        self._list.redraw()
+        self._list.focus()
+        self._heading.refresh()
+        self._show_text()
+        self.refresh_bars()
+
+    def _why_unread(self) -> str | None:
+        return None if self.items.was_read else "still loading: try again in a moment"
+
+    def _once_read(self, why_not: Callable[[], str | None]) -> Callable[[], str | None]:
+        return lambda: self._why_unread() or why_not()
+
+    def _why_not_open(self) -> str | None:
+        if self._as_sent or self.selected_id() is not None:
+            return None
+        return self._why_unread() or "no item is selected"
+
+    def _open_selected(self) -> None:
+        """Show the item or the message whole; of a brief, all briefs."""
+        sent, key = self.sent.selected, self.items.selected
+        if self._as_sent:
+            if sent is not None and (place := self._sent_place(sent)) is not None:
+                self.open(place, Series("message", lambda: self.sent, self._sent_place))
+        elif self.item() is None:
+            self.open(places.Briefs(self.conversation))
+        elif key is not None and (place := self._item_place(key)) is not None:
+            self.open(place, Series("item", lambda: self.items, self._item_place))
+
+    def _sent_place(self, key: MessageKey) -> places.Place | None:
+        """A message as it is sent, or the account of all."""
+        document = self.sent.document(self.distance, key)
+        if document is None:
+            return None
+        item = self.sent.item_of(key)
+        entry = self.items.entries.get(item)
+        name = str(item) if item is not None else "whole request" if key == ACCOUNT else "synthetic message"
+        note = f"as sent under {self.assembly.asked:,} tokens"
+        seq = None if entry is None else entry.seq
+        return places.Sent(self.conversation, name, document, item, seq, note)
+
+    def _item_place(self, key: RowKey) -> places.Place | None:
+        """An item, and what becomes of it; not a line between items."""
+        place = self.items.place_of(key) if stands_for_item(key) else None
+        if place is None:
+            return None
+        known, ledger = self.items.known, self.assembly.ledger
+        fate = under_budget(fate_at(known, place, ledger), ledger)
+        return places.Item(self.conversation, known.view.items.refs[place], fate=fate)
+
+    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """What has been read of it: a leaf, or standing twice."""
+        entry = self.items.entries.get(summary_id)
+        standing = self.items.known.view.items.repeated.get(summary_id, (0,))
+        return why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
+
+    def _marked(self, summary_ids: Sequence[SummaryId]) -> None:
+        """Draw their rows again."""
+        del summary_ids
+        self._list.redraw()
+        self._say_note()
+
+    def _say_note(self) -> None:
+        """How many are marked, and what is asked here that is not configured."""
+        said = filter(None, (self.marks.text, self.assembly.what_if_text))
+        self.title_bar.note = "  ".join(said)

@@ -1,0 +1,301 @@
+"""A list of conversations, and of sessions that only the host knows: the first list, and that of targets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.store.conversations import ConversationEntry
+from textual import on
+
+from lcm_tui.kit.bars import Heading
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import MARK, ListPane
+from lcm_tui.kit.spans import Column, Layout, Sorting, Span, lay_out_in_turn
+from lcm_tui.tables.conversation_rows import (
+    COLUMNS,
+    COUNTED,
+    ORDERS,
+    Row,
+    RowFilter,
+    RowKey,
+    Scale,
+    cells_of,
+    names_of,
+    ordered,
+    scale_of,
+    wider,
+    with_sessions,
+)
+
+if TYPE_CHECKING:
+    from lcm_host.sessions import HostSession
+
+
+@lru_cache(maxsize=16)
+def _layouts(columns: Sequence[Column], width: int) -> Sequence[Layout]:
+    """The columns, as many at a time as have room; asked for each row."""
+    return lay_out_in_turn(columns, width)
+
+
+#: Rows whose texts are put together between two keys.
+AT_ONCE: Final = 40
+
+
+class ConversationList(ListPane[RowKey]):
+    """Conversations in the order of any column; columns that have no room beside the others come in turn."""
+
+    FILTER = "words in any column"
+
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        *,
+        none: str,
+        columns: Sequence[Column] = COLUMNS,
+        marked: Container[object] = (),
+        named: Callable[[Mapping[RowKey, str]], None] | None = None,
+        known: Callable[[], Mapping[RowKey, str]] = dict,
+        session_keys: Callable[[], str] = str,
+    ) -> None:
+        """*none* is shown when there is no row at all; *changed*: filter or order list other rows.
+
+        *named* is given what each row is called, whenever that has changed; *known*: what another list calls
+        them, which has read more of them. *session_keys*: what can be done with a session on disk.
+        """
+        super().__init__(changed=changed)
+        self.table.also_moves("the columns at the left, at the right, where they do not all fit")
+        self.none = none
+        self.rows: dict[RowKey, Row] = {}
+        self.budget = 0  #: tokens, of which the bars of contexts show the share
+        self.sorted_by = "activity"
+        self.turned = False  #: whether it is in the other direction than usual
+        self._columns = tuple(columns)
+        self._marked = marked
+        self._named = named
+        self._known = known
+        self._session_keys = session_keys
+        self._words = RowFilter()
+        self._side = 0  #: which lot of the columns is shown, where there is no room for all
+        self._sessions: Collection[HostSession] = ()
+        self._listed = False
+        self._names: dict[RowKey, str] | None = None  #: as far as they are known; None: to be made again
+        self._scale = Scale()
+        self._in_order: Sequence[RowKey] | None = None  #: every row; None: to be sorted again
+        self._in_database: int | None = None  #: how many rows are; None: to be counted again
+
+    # -- what is listed ----------------------------------------------------------------------------------
+
+    def show(self, entries: Sequence[ConversationEntry]) -> Collection[RowKey]:
+        """List conversations, and return those that have changed.
+
+        What was known of a conversation stays until it has been read again; new and changed ones are marked.
+        """
+        known, rows = self.rows, dict[RowKey, Row]()
+        changed: set[RowKey] = set()
+        for entry in entries:
+            key = entry.conversation.conversation_id
+            old = known.get(key)
+            rows[key] = replace(old, entry=entry) if old else Row(entry)
+            if old is not None and old.entry != entry:
+                changed.add(key)
+        fresh = [key for key in rows if key not in known] if self._listed else []
+        self._listed = True
+        self.rows = with_sessions(rows, self._sessions)
+        self._names = self._in_order = self._in_database = None
+        self._scale = scale_of(self.rows.values(), self.budget)
+        self.relist(changed=False)
+        self.table.redraw(changed)
+        self.table.mark_fresh([*fresh, *changed])
+        return changed
+
+    def show_sessions(self, sessions: Collection[HostSession]) -> None:
+        """List below the conversations those of *sessions* that the database does not know."""
+        self._sessions = sessions
+        if self._listed:
+            self.rows = with_sessions(self.rows, sessions)
+            self._names = self._in_order = self._in_database = None
+            self.relist()
+
+    def show_newer(self, newer: Mapping[ConversationId, int]) -> None:
+        """How many messages the host has that are not in the database, by conversation; others have none."""
+        changed: list[RowKey] = []
+        for key, row in list(self.rows.items()):
+            owner = None if row.conversation is None else row.conversation.conversation_id
+            count = 0 if owner is None else newer.get(owner, 0)
+            if count != row.newer:
+                self.rows[key] = replace(row, newer=count)
+                changed.append(key)
+        self._words.forget()
+        self.table.redraw(changed)
+
+    def learn(self, key: RowKey, row: Row) -> None:
+        """More is known of a row; `say` draws it."""
+        if row.words != self.rows[key].words:
+            self._names = None
+        if self.sorted_by in COUNTED:
+            self._in_order = None
+        self._words.forget()
+        self.rows[key] = row
+
+    def say(self, keys: Collection[RowKey]) -> None:
+        """Draw rows again of which more is known; all of them when the bars have another scale.
+
+        It is not made smaller here: that would look at all rows for each that was read.
+        """
+        known = scale_of([self.rows[key] for key in keys if key in self.rows], self.budget)
+        scale = wider(self._scale, known)
+        everything = scale != self._scale or self._names is None
+        self._scale = scale
+        if self.filter.needle:  # the next letter finds these rows put together
+            for key in self.rows.keys() & set(keys):
+                self._words.learn(key, self.rows[key], self.names.get(key, ""), self.zone)
+        self.table.redraw(None if everything else keys)
+
+    @property
+    def names(self) -> Mapping[RowKey, str]:
+        """What a person tells each row by, as far as it is known."""
+        if self._names is None:
+            known = self._known()
+            self._names = {key: known.get(key, name) for key, name in names_of(self.rows).items()}
+            if self._named is not None:
+                self._named(self._names)
+        return self._names
+
+    @property
+    def count(self) -> str:
+        """How many the database knows and how many more the disk."""
+        if self._in_database is None:
+            self._in_database = sum(row.entry is not None for row in self.rows.values())
+        known, more = self._in_database, len(self.rows) - self._in_database
+        return self.counted(f"{known:,} and {more:,} on disk" if more else f"{known:,}")
+
+    @property
+    def order(self) -> str:
+        """By what they are sorted; empty: as usual."""
+        if self.sorted_by == "activity" and not self.turned:
+            return ""
+        title = next(column.title for column in COLUMNS if column.name == self.sorted_by)
+        return f"by {title} {self.sorting().arrow}"
+
+    def sorting(self) -> Sorting:
+        """The column, and whether its largest value is on top."""
+        return Sorting(self.sorted_by, ORDERS[self.sorted_by][1] != self.turned)
+
+    # -- what is selected --------------------------------------------------------------------------------
+
+    @property
+    def selected(self) -> Row | None:
+        """The row under the cursor."""
+        return self.rows.get(self.table.selected) if self.table.selected is not None else None
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The selected conversation; None for a session that only the host knows."""
+        return self.selected.conversation if self.selected is not None else None
+
+    @property
+    def session(self) -> HostSession | None:
+        """The selected session that only the host knows."""
+        return self.selected.session if self.selected is not None else None
+
+    def why_nothing(self) -> str | None:
+        """Why nothing can be opened."""
+        return "no conversation is selected" if self.selected is None else None
+
+    def why_no_conversation(self) -> str | None:
+        """Why nothing can be done that needs a conversation."""
+        if self.selected is not None and self.conversation is None:
+            return f"this session is not in the database; {self._session_keys()}"
+        return self.why_nothing()
+
+    # -- order -------------------------------------------------------------------------------------------
+
+    def sort_by(self, name: str) -> None:
+        """Sort by a column; by the same one again: in the other direction."""
+        self.turned = self.sorted_by == name and not self.turned
+        self.sorted_by = name
+        self._reorder()
+
+    def sort_by_next(self) -> None:
+        """Sort by the next column that is shown."""
+        names = [column.name for column in self.layout_at(self._width).columns]
+        at = names.index(self.sorted_by) if self.sorted_by in names else -1
+        self.sort_by(names[(at + 1) % len(names)])
+
+    def turn(self) -> None:
+        """Turn the order round."""
+        self.turned = not self.turned
+        self._reorder()
+
+    def _reorder(self) -> None:
+        self._in_order = None
+        self.filter_changed()
+        self.heading.refresh_changed()
+
+    @on(Heading.Clicked)
+    def _heading_clicked(self, event: Heading.Clicked) -> None:
+        self.sort_by(event.column)
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def matching(self, words: Sequence[str]) -> Sequence[RowKey]:
+        """The rows that hold the words in any column, sorted: a letter changes no order."""
+        if self._in_order is None:
+            self._in_order = ordered(self.rows, self.rows, self.sorted_by, turned=self.turned)
+        return self._words.passing(self._in_order, self.rows, self.names if words else {}, words, self.zone)
+
+    def filter_begun(self) -> None:
+        """Put together what the rows say, a few at a time, before the first letter comes."""
+        self.run_worker(self._learn_rows(), group="filter", exclusive=True)
+
+    async def _learn_rows(self) -> None:
+        rows = iter(list(self.rows.items()))
+        while some := list(islice(rows, AT_ONCE)):
+            for key, row in some:
+                self._words.learn(key, row, self.names.get(key, ""), self.zone)
+            await asyncio.sleep(0)
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter, or there is nothing."""
+        return "No conversation matches; F searches the messages." if self.rows else self.none
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a conversation."""
+        return self._columns
+
+    def cells(self, key: RowKey) -> Mapping[str, Span]:
+        """What is known so far."""
+        cells = cells_of(self.rows[key], self.zone, self.names.get(key, ""), self._scale)
+        return {**cells, "id": Span(f"{MARK}{key}", "warn")} if key in self._marked else cells
+
+    # -- columns in turn ---------------------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        return self.table.scrollable_content_region.width
+
+    def layout_at(self, width: int) -> Layout:
+        """The columns that are shown at the moment."""
+        layouts = _layouts(self._columns, width)
+        return layouts[min(self._side, len(layouts) - 1)]
+
+    def beyond(self, width: int) -> str:
+        """Which way there are more columns."""
+        last = len(_layouts(self._columns, width)) - 1
+        return "" if not last else "›" if self._side <= 0 else "‹" if self._side >= last else "↔"
+
+    @on(LineView.Sided)
+    def _sided(self, event: LineView.Sided) -> None:
+        """Show the columns at that side."""
+        last = len(_layouts(self._columns, self._width)) - 1
+        side = max(0, min(self._side + event.side, last))
+        if side != self._side:
+            self._side = side
+            self.table.redraw()
+            self.heading.refresh_changed()

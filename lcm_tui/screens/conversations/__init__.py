@@ -1,1 +1,0 @@
-"""The first screen: the conversations of a database, and sessions on disk that it does not know."""

@@ -1,1 +1,0 @@
-"""The coverage map of a conversation: its summaries as blocks over the messages, a row for each depth."""

@@ -1,0 +1,660 @@
+"""How a row of the summary tree looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from enum import Enum
+from functools import lru_cache
+from typing import TypeAlias
+
+from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
+from lcm_core.base.times import format_local, parse_utc
+from lcm_core.engine.graph import SummaryGraph
+from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
+from lcm_core.store.summaries import SummaryEntry
+
+from lcm_tui.kit.spans import Column, Layout, Line, Span, depth_style, lay_out, role_style, row_of
+from lcm_tui.tables.messages import message_name
+from lcm_tui.tables.summaries import (
+    SHORT_ID_CELLS,
+    badge_of,
+    below_text,
+    broken_text,
+    message_preview,
+    model_text,
+    time_range,
+)
+
+# -- tree -----------------------------------------------------------------------------------------------
+# The rows of an unfolded tree over a graph that need not be one: places, and which of them are unfolded.
+#
+# A row is a `Place`: a summary (or message, or heading) and the way that led there, so that a summary
+# under two consumers has two. Nothing here recurses, and nothing is made for what has never been
+# unfolded.
+
+
+class Section(Enum):
+    """A heading over summaries that no root in the context leads to."""
+
+    ORPHANS = "orphans"
+    CYCLES = "cycles"
+    DANGLING = "dangling"
+
+
+Step: TypeAlias = SummaryId | MessageId | Section
+#: What stands directly below a step, each once, in order.
+Below: TypeAlias = Callable[[Step], Sequence[Step]]
+Way: TypeAlias = tuple[Step, ...]
+
+
+class Place:
+    """A step and the way to it. There is one object per way, so identity is equality."""
+
+    __slots__ = ("_below", "_repeats", "above", "level", "step")
+
+    def __init__(self, above: Place | None, step: Step | None) -> None:
+        self.above = above
+        self.step: Step | None = step  #: None: the top of the tree, which is no row
+        self.level: int = 0 if above is None else above.level + 1  #: rows at the left margin have 1
+        self._below: dict[Step, Place] | None = None
+        self._repeats: bool | None = None
+
+    def to(self, step: Step) -> Place:
+        """The place of *step* right below this one."""
+        if self._below is None:
+            self._below = {}
+        place = self._below.get(step)
+        if place is None:
+            place = self._below[step] = Place(self, step)
+        return place
+
+    def upward(self) -> Iterator[Place]:
+        """This place and those above it, without the top."""
+        place = self
+        while place.above is not None:
+            yield place
+            place = place.above
+
+    @property
+    def path(self) -> Way:
+        """The steps from the top to here."""
+        return tuple(place.step for place in self.upward() if place.step is not None)[::-1]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same summary stands above: here a cycle closes, and nothing more is unfolded."""
+        if self._repeats is None:
+            self._repeats = any(place.step == self.step for place in self.upward() if place is not self)
+        return self._repeats
+
+    def known_below(self) -> tuple[Place, ...]:
+        """The places that were ever made right below this one."""
+        return tuple(self._below.values()) if self._below else ()
+
+
+class Tree:
+    """Which places are unfolded, and the rows that follow from it."""
+
+    def __init__(self) -> None:
+        self.top = Place(None, None)
+        self.unfolded: set[Place] = set()
+
+    def at(self, path: Way) -> Place:
+        """The place at the end of a way."""
+        place = self.top
+        for step in path:
+            place = place.to(step)
+        return place
+
+    def rows(self, tops: Sequence[Step], below: Below) -> list[Place]:
+        """All rows, top to bottom."""
+        return self._rows([self.top.to(step) for step in tops], below)
+
+    def rows_below(self, place: Place, below: Below) -> list[Place]:
+        """The rows that belong under a place; none while it is folded."""
+        if place not in self.unfolded or place.step is None:
+            return []
+        return self._rows([place.to(step) for step in below(place.step)], below)
+
+    def respliced(self, rows: Sequence[Place], index: int, below: Below) -> list[Place]:
+        """The rows after the place at *index* was folded or unfolded, or what is below it has changed."""
+        end = index + 1
+        while end < len(rows) and rows[end].level > rows[index].level:
+            end += 1
+        return [*rows[: index + 1], *self.rows_below(rows[index], below), *rows[end:]]
+
+    def unfold_above(self, place: Place) -> bool:
+        """Unfold everything that a place stands in; returns whether anything was folded."""
+        above = {found for found in place.upward() if found is not place}
+        opened = bool(above - self.unfolded)
+        self.unfolded |= above
+        return opened
+
+    def unfold_all(self, starts: Sequence[Place], sources: Mapping[SummaryId, Sequence[SummaryId]]) -> bool:
+        """Unfold *starts* and every summary below them that has sources, each where it stands first.
+
+        Where a summary stands again it stays folded: unfolding every way there is can take forever.
+
+        Returns:
+            whether anything was folded.
+        """
+        before = len(self.unfolded)
+        seen = {place.step for start in starts for place in start.upward() if place is not start}
+        waiting = list(starts)[::-1]
+        while waiting:
+            place = waiting.pop()
+            step = place.step
+            if step in seen or not isinstance(step, str):
+                continue
+            seen.add(step)
+            if found := sources.get(SummaryId(step)):
+                self.unfolded.add(place)
+                # Only what has sources itself: most of a tree are leaves, and those need no place for this.
+                waiting += [place.to(source) for source in reversed(found) if source in sources]
+        return len(self.unfolded) > before
+
+    def graft(self, old: Place, new: Place) -> None:
+        """Unfold below *new* what is unfolded below *old*: the summary has moved."""
+        waiting = [(old, new)]
+        while waiting:
+            old, new = waiting.pop()
+            if old in self.unfolded:
+                self.unfolded.add(new)
+            waiting += [(place, new.to(place.step)) for place in old.known_below() if place.step is not None]
+
+    def _rows(self, starts: Sequence[Place], below: Below) -> list[Place]:
+        rows: list[Place] = []
+        waiting = list(starts)[::-1]
+        while waiting:
+            place = waiting.pop()
+            rows.append(place)
+            if place in self.unfolded and place.step is not None:
+                waiting.extend(place.to(step) for step in reversed(below(place.step)))
+        return rows
+
+
+# -- folding --------------------------------------------------------------------------------------------
+# What an operator left unfolded in a tree, and where the cursor was: kept by id while the app runs.
+#
+# The map takes the place of the tree, and going back to the conversations leaves it: whoever returns
+# finds the tree as it was left. Nothing of it depends on what was read; a place that is gone meanwhile
+# is passed over.
+
+#: Under this name it is kept beside what other screens keep (`Session.left`).
+NAME = "summaries"
+
+
+@dataclass(eq=False, slots=True)
+class Folding:
+    """The tree as it was left."""
+
+    tree: Tree
+    sections: set[Section] = field(default_factory=set)  #: headings that were there, so that they stay folded
+    way: Way = ()  #: to where the cursor was
+    row: int = 0  #: of the screen, in which it was
+
+    @property
+    def summary(self) -> SummaryId | None:
+        """The summary under the cursor; of a message the leaf."""
+        return next((SummaryId(step) for step in reversed(self.way) if isinstance(step, str)), None)
+
+
+def key_of(conversation_id: ConversationId) -> tuple[str, int]:
+    """Under what it is kept."""
+    return NAME, conversation_id
+
+
+# -- known ----------------------------------------------------------------------------------------------
+# What the summary tree knows so far: the context's references, rows as they come into sight, then all.
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The whole graph, and where everything in it stands first."""
+
+    graph: SummaryGraph
+    sections: Mapping[Section, tuple[SummaryId, ...]]  #: those that are not empty
+    visits: Mapping[
+        SummaryId, SummaryId | None
+    ]  #: in the order of a wholly unfolded tree, with the way there
+    ranks: Mapping[SummaryId, int]
+    fingerprint: str = ""  #: of the rows that the graph was made from
+
+
+def survey(graph: SummaryGraph, fingerprint: str = "") -> Survey:
+    """Walk the whole graph once; for a thread, it takes as long as the graph is large."""
+    sections = {
+        Section.ORPHANS: graph.orphans,
+        Section.CYCLES: graph.cycle_heads,
+        Section.DANGLING: graph.dangling,
+    }
+    visits = graph.first_visits((*graph.roots, *(node for nodes in sections.values() for node in nodes)))
+    ranks = {node: rank for rank, node in enumerate(visits)}
+    shown = {name: nodes for name, nodes in sections.items() if nodes}
+    return Survey(graph, shown, visits, ranks, fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Something that a search found: a summary, or a message under a leaf."""
+
+    summary_id: SummaryId
+    message: int | None = None  #: place among the leaf's messages
+
+
+class Known:
+    """Everything read of one conversation's tree."""
+
+    def __init__(self, conversation_id: ConversationId) -> None:
+        self.conversation_id = conversation_id
+        self.roots: tuple[SummaryId, ...] = ()
+        self.ordinals: dict[SummaryId, tuple[int, ...]] = {}
+        self.survey: Survey | None = None
+        self.entries: dict[SummaryId, SummaryEntry] = {}
+        self.gone: set[SummaryId] = set()  #: asked for, and no row has this id
+        self.messages: dict[SummaryId, dict[MessageId, SourceMessage]] = {}  #: in the order of the chunk
+        self._sources: dict[SummaryId, tuple[SummaryId, ...]] = {}
+        self._old_entries: set[SummaryId] = set()  #: read before the file changed
+        self._old_messages: set[SummaryId] = set()
+
+    # -- learning ----------------------------------------------------------------------------------------
+
+    def grow_old(self) -> None:
+        """The file has changed: what was read is shown on, and read again when it comes into sight."""
+        self._old_entries = {*self.entries, *self.gone}
+        self.messages = {leaf: found for leaf, found in self.messages.items() if found}
+        self._old_messages = set(self.messages)
+
+    def learn_context(self, context: Sequence[ContextSummary]) -> None:
+        """Take the references of the context: roots, newest first, and ordinals."""
+        ordinals: dict[SummaryId, tuple[int, ...]] = {}
+        for held in context:
+            ordinals[held.summary_id] = (*ordinals.get(held.summary_id, ()), held.ordinal)
+        self.ordinals = ordinals
+        if self.survey is None:
+            self.roots = tuple(
+                dict.fromkeys(
+                    held.summary_id for held in reversed(context) if held.present and not held.consumed
+                )
+            )
+
+    def learn_opening(self, opening: TreeOpening) -> None:
+        """Take the first rows and the sources of what is unfolded."""
+        self.learn_context(opening.context)
+        self.learn_sources(opening.sources)
+
+    def learn_survey(self, found: Survey) -> None:
+        """Take the whole graph; from now on it says what stands where."""
+        self.survey = found
+        self.roots = found.graph.roots
+        self._sources.clear()
+        self.gone = {summary_id for summary_id in self.gone if summary_id not in found.graph.nodes}
+
+    def learn_sources(self, sources: Mapping[SummaryId, tuple[SummaryId, ...]]) -> None:
+        """Take the sources of some summaries, read one by one."""
+        if self.survey is None:
+            self._sources.update(sources)
+
+    def learn_messages(self, messages: Mapping[SummaryId, Sequence[SourceMessage]]) -> bool:
+        """Take the messages of some leaves; returns whether any differs from what was known."""
+        changed = False
+        for leaf, found in messages.items():
+            held = {message.message_id: message for message in found}
+            changed |= self.messages.get(leaf, {}) != held
+            self.messages[leaf] = held
+            self._old_messages.discard(leaf)
+        return changed
+
+    def learn_entries(self, asked: Iterable[SummaryId], entries: Iterable[SummaryEntry]) -> set[SummaryId]:
+        """Take rows that were asked for; returns those that differ from what was known."""
+        found = {entry.summary.summary_id: entry for entry in entries}
+        changed: set[SummaryId] = set()
+        for summary_id in asked:
+            self._old_entries.discard(summary_id)
+            entry = found.get(summary_id)
+            if entry is None:
+                changed |= {summary_id} - self.gone
+                self.gone.add(summary_id)
+                self.entries.pop(summary_id, None)
+            else:
+                if self.entries.get(summary_id) != entry:
+                    changed.add(summary_id)
+                self.entries[summary_id] = entry
+                self.gone.discard(summary_id)
+        return changed
+
+    # -- the shape of the tree ---------------------------------------------------------------------------
+
+    @property
+    def ids(self) -> set[SummaryId]:
+        """Every summary that is known to be there."""
+        return set(self.survey.graph.nodes) if self.survey else set(self.ordinals)
+
+    @property
+    def tops(self) -> list[Step]:
+        """What stands at the left margin: roots, then headings."""
+        return [*self.roots, *(self.survey.sections if self.survey else ())]
+
+    def sources(self, summary_id: SummaryId) -> tuple[SummaryId, ...]:
+        """The sources of a summary, as far as they are known."""
+        return self.edges.get(summary_id, ())
+
+    @property
+    def edges(self) -> Mapping[SummaryId, tuple[SummaryId, ...]]:
+        """The sources of every summary that is known to have some."""
+        return self.survey.graph.sources if self.survey else self._sources
+
+    def below(self, step: Step) -> Sequence[Step]:
+        """What is known to stand right below a step: sources, then messages."""
+        if isinstance(step, Section):
+            return self.survey.sections.get(step, ()) if self.survey else ()
+        if not isinstance(step, str):
+            return ()
+        messages = self.messages.get(step)
+        sources = self.sources(step)
+        return [*sources, *messages] if messages else sources
+
+    def is_leaf(self, summary_id: SummaryId) -> bool | None:
+        """Whether a summary was made from messages; None: not known yet."""
+        node = self.survey.graph.nodes.get(summary_id) if self.survey else None
+        if node is not None:
+            return node.kind == "leaf"
+        entry = self.entries.get(summary_id)
+        return None if entry is None else entry.summary.kind == "leaf"
+
+    def can_unfold(self, step: Step) -> bool:
+        """Whether something stands below a step, or may do so before it has been read."""
+        if not isinstance(step, str):
+            return isinstance(step, Section)
+        if step in self.gone:
+            return bool(self.sources(step))
+        entry = self.entries.get(step)
+        if entry is not None:
+            return bool(entry.source_summaries or entry.source_messages)
+        return bool(self.survey is None or self.sources(step) or self.is_leaf(step) is not False)
+
+    def unread_entry(self, summary_id: SummaryId) -> bool:
+        """Whether the row of a summary must be read, for the first time or again."""
+        known = summary_id in self.entries or summary_id in self.gone
+        return not known or summary_id in self._old_entries
+
+    def unread_sources(self, summary_id: SummaryId) -> bool:
+        """Whether the sources of a summary must be read before it can be unfolded."""
+        return self.survey is None and summary_id not in self._sources
+
+    def unread_messages(self, summary_id: SummaryId) -> bool:
+        """Whether a summary has messages that have not been read; only leaves should have any (B8)."""
+        if summary_id in self._old_messages:
+            return True
+        if summary_id in self.messages or summary_id in self.gone:
+            return False
+        entry = self.entries.get(summary_id)
+        return entry.source_messages > 0 if entry is not None else self.is_leaf(summary_id) is not False
+
+    def message_of(self, place: Place) -> SourceMessage | None:
+        """The message that a place stands for."""
+        leaf = place.above.step if place.above is not None else None
+        if not isinstance(place.step, int) or not isinstance(leaf, str):
+            return None
+        return self.messages.get(leaf, {}).get(place.step)
+
+    # -- where a summary stands --------------------------------------------------------------------------
+
+    def places(self, summary_id: SummaryId) -> int:
+        """Under how many consumers a summary stands; 1 for a root."""
+        if self.survey is not None:
+            return max(1, len(self.survey.graph.consumers.get(summary_id, ())))
+        entry = self.entries.get(summary_id)
+        return max(1, len(entry.consumers)) if entry is not None else 1
+
+    def path_to(self, summary_id: SummaryId) -> Way | None:
+        """The way to where a summary stands first; None when it does not, or that is not known yet."""
+        if self.survey is None:
+            return (summary_id,) if summary_id in self.roots else None
+        if summary_id not in self.survey.visits:
+            return None
+        way: list[Step] = [summary_id]
+        at = summary_id
+        while (consumer := self.survey.visits[at]) is not None:
+            way.append(consumer)
+            at = consumer
+        if at not in self.roots:
+            way += [name for name, nodes in self.survey.sections.items() if at in nodes][:1]
+        return tuple(reversed(way))
+
+    def elsewhere(self, place: Place) -> Way | None:
+        """The next way to the same summary: the nearest one on the way here goes under its next consumer."""
+        if self.survey is None:
+            return None
+        tail: list[Step] = []
+        for found in place.upward():
+            if found.step is None or isinstance(found.step, Section):
+                return None
+            tail.append(found.step)
+            consumers = self.survey.graph.consumers.get(found.step, ()) if isinstance(found.step, str) else ()
+            if len(consumers) < 2:
+                continue
+            above = found.above.step if found.above is not None else None
+            start = consumers.index(above) + 1 if isinstance(above, str) and above in consumers else 0
+            for step in range(len(consumers)):
+                consumer = consumers[(start + step) % len(consumers)]
+                way = self.path_to(consumer)
+                # Below itself a summary stands again without end; that is the cycle's mark, not a place.
+                if consumer != above and way is not None and found.step not in way:
+                    return (*way, *reversed(tail))
+        return None
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    def matches(self, needle: str) -> list[Match]:
+        """What holds *needle*, in any spelling, in what has been read."""
+        sought = sought_as(needle)
+        ids = self.survey.visits if self.survey else self.entries
+        found = [Match(name) for name in ids if sought in fold(name) or self._says(name, sought)]
+        for leaf, messages in self.messages.items():
+            found += [
+                Match(leaf, place)
+                for place, message in enumerate(messages.values())
+                if sought in fold(f"{message.preview}\0{_words(message)}")
+            ]
+        return found
+
+    def _says(self, summary_id: SummaryId, sought: str) -> bool:
+        entry = self.entries.get(summary_id)
+        if entry is None:
+            return False
+        summary = entry.summary
+        badge = badge_of(summary.kind, summary.depth)
+        return sought in fold(f"{entry.preview}\0{badge}\0{entry.broken or ''}\0{summary.model or ''}")
+
+    def rank(self, match: Match) -> tuple[int, int]:
+        """Where a match stands in the wholly unfolded tree."""
+        last = len(self.survey.ranks) if self.survey else 0
+        rank = self.survey.ranks.get(match.summary_id, last) if self.survey else last
+        return (rank, 0 if match.message is None else match.message + 1)
+
+
+def _words(message: SourceMessage) -> str:
+    found = message.message
+    name = message_name(message.message_id, None if found is None else found.seq)
+    return name if found is None else f"{name} {found.role}"
+
+
+PENDING = "…"
+#: Cells of a summary id as the engine makes it.
+ID_CELLS = 20
+#: Cells of the fold mark before an id, and of the mark behind it.
+MARK_CELLS = 2
+PLACES_CELLS = 3
+
+#: A tree of so many cells leaves the beginnings of summaries at least so many: from the widest to the one
+#: that every screen of 80 columns has room for.
+TREES = (
+    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 10, 40),
+    (ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 30),
+    (SHORT_ID_CELLS + MARK_CELLS + PLACES_CELLS + 4, 0),
+)
+COLUMNS = (
+    Column("depth", "", 4, keep=95),  # "leaf", "D2": kind and depth need no title
+    Column("tokens", "tokens", 7, right=True, keep=85),
+    Column("below", "below", 6, right=True, keep=50),
+    Column("time", "covers", 22, keep=40, timed="in"),
+    Column("model", "model", 14, keep=20),
+    Column("context", "ordinal", 7, right=True, keep=90),
+    Column("broken", "broken", 11, keep=92),
+)
+PREVIEW = Column("preview", "begins", 20, grows=True)
+#: Columns that come behind the beginnings, each with the cells that it has to leave them.
+BEHIND = {"below": 22, "time": 34, "model": 40}
+
+_HEADINGS = {
+    Section.ORPHANS: ("Orphans: not in the context and not part of any summary", "warn"),
+    Section.CYCLES: ("Cycles: not reachable from the context", "error"),
+    Section.DANGLING: ("Dangling: referenced, but not in this conversation", "error"),
+}
+
+
+@lru_cache(maxsize=8)
+def columns_for(width: int) -> Layout:
+    """The columns of the list: how a summary begins always has one, and whole ids give way to it."""
+    needed = [column for column in COLUMNS if column.name not in BEHIND]
+    left = width - sum(column.width + 1 for column in needed) - 1
+    tree = next(cells for cells, beginning in TREES if left - cells >= beginning or not beginning)
+    left -= tree
+    for column in COLUMNS:
+        if column.name in BEHIND and left - column.width - 1 >= BEHIND[column.name]:
+            needed.append(column)
+            left -= column.width + 1
+    shown = [column for column in COLUMNS if column in needed]
+    if tree + 1 + COLUMNS[0].width + 1 + PREVIEW.width > width:
+        return lay_out((Column("tree", "summary", tree, grows=True), *shown), width)
+    return lay_out((Column("tree", "summary", tree, keep=100), *shown, PREVIEW), width)
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Draws the rows of one tree."""
+
+    known: Known
+    tree: Tree
+    zone: tzinfo | None
+    marks: Container[SummaryId] = ()  #: those that wear a mark
+    stale: Set[SummaryId] = frozenset()  #: those that were made from texts that were replaced since
+
+    def line(self, place: Place, width: int) -> Line:
+        """The row of a place."""
+        layout = columns_for(width)
+        match place.step:
+            case Section() as section:
+                return self._heading(place, section)
+            case str():
+                return row_of(layout, self._summary_cells(place, SummaryId(place.step), layout.widths[0]))
+            case _:
+                return self._message_line(place, layout)
+
+    def _heading(self, place: Place, section: Section) -> Line:
+        said, style = _HEADINGS[section]
+        found = self.known.survey.sections.get(section, ()) if self.known.survey else ()
+        count = len(found)
+        if section is Section.CYCLES and self.known.survey is not None:
+            count = len(self.known.survey.graph.unreachable)
+        head = Span(f"{self._mark(place)} {said} ", "error" if style == "error" else "warn")
+        return (head, Span(f"{count:,}", "title"))
+
+    def _mark(self, place: Place) -> str:
+        if place.step is None or not self.known.can_unfold(place.step) or place.repeats:
+            return " "
+        return "▾" if place in self.tree.unfolded else "▸"
+
+    def _tree_cell(self, place: Place, name: str, width: int, mark: str, *, marked: bool = False) -> str:
+        """Indentation, fold mark (● behind it: the operator's) and name.
+
+        A level that would push the name out stands there as a number.
+        """
+        indent = " " * (2 * (place.level - 1))
+        room = width - MARK_CELLS - max(cell_width(name), _id_cells(width))
+        if len(indent) > room:
+            deep = f"{place.level - 1}·"
+            indent = deep.rjust(max(min(room, len(indent)), len(deep)))
+        return f"{indent}{mark}{'●' if marked else ' '}{name}"
+
+    def _summary_cells(self, place: Place, summary_id: SummaryId, width: int) -> dict[str, Span]:
+        known = self.known
+        entry = known.entries.get(summary_id)
+        places = known.places(summary_id)
+        name = clip(safe_line(summary_id), _id_cells(width)) + (f" ×{places}" if places > 1 else "")
+        cells = {
+            "tree": Span(
+                self._tree_cell(place, name, width, self._mark(place), marked=summary_id in self.marks),
+                "warn" if places > 1 else "key",
+            ),
+            "context": _context_cell(known.ordinals.get(summary_id, ())),
+        }
+        if entry is None:
+            gone = summary_id in known.gone
+            node = known.survey.graph.nodes.get(summary_id) if known.survey else None
+            badge = Span(badge_of(node.kind, node.depth or 0), depth_style(node.depth)) if node else Span("")
+            return cells | {
+                "depth": badge,
+                "tokens": Span("" if gone else PENDING, "dim"),
+                "preview": Span("" if gone else PENDING, "dim"),
+                "broken": Span("✗ no row", "error") if gone else self._repeat(place),
+            }
+        summary = entry.summary
+        return cells | {
+            "depth": Span(badge_of(summary.kind, summary.depth), depth_style(summary.depth)),
+            "tokens": Span(f"{summary.tokens:,}", "text" if summary.tokens >= 0 else "error"),
+            "below": Span(below_text(entry), "dim"),
+            "time": Span(time_range(summary.earliest_at, summary.latest_at, self.zone)),
+            "model": Span(model_text(summary), "dim"),
+            "broken": self._broken_cell(place, entry),
+            "preview": Span(safe_line(entry.beginning), "dim"),
+        }
+
+    def _repeat(self, place: Place) -> Span:
+        return Span("↺ cycle", "error") if place.repeats else Span("")
+
+    def _broken_cell(self, place: Place, entry: SummaryEntry) -> Span:
+        if entry.broken is not None:
+            return Span(broken_text(entry.broken), "error")
+        if place.repeats:
+            return self._repeat(place)
+        if entry.summary.conversation_id != self.known.conversation_id:
+            return Span(f"✗ in conv {entry.summary.conversation_id}", "error")
+        if not entry.source_summaries and not entry.source_messages:
+            return Span("no source", "warn")
+        if entry.summary.summary_id in self.stale:
+            return Span("stale", "warn")
+        return Span("")
+
+    def _message_line(self, place: Place, layout: Layout) -> Line:
+        found = self.known.message_of(place)
+        width = layout.widths[0]
+        message = found.message if found else None
+        if found is None or message is None:
+            cell = self._tree_cell(place, f"m{place.step}", width, " ")
+            return (Span(clip(cell, width), "error"), Span(" ✗ message row missing", "error"))
+        tree = self._tree_cell(place, f"#{message.seq} {safe_line(message.role)}", width, " ")
+        head = Layout(
+            layout.columns[:3] if layout.shows("tokens") else layout.columns[:1],
+            layout.widths[:3] if layout.shows("tokens") else layout.widths[:1],
+        )
+        cells = {"tree": Span(tree, role_style(message.role)), "tokens": Span(f"{message.tokens:,}")}
+        said = format_local(parse_utc(message.created_at), self.zone)[:16] or safe_line(message.created_at)
+        return (*row_of(head, cells), Span(f" {said} ", "dim"), Span(message_preview(found)))
+
+
+def _id_cells(width: int) -> int:
+    """How much of an id a tree of so many cells shows."""
+    return ID_CELLS if width >= TREES[-2][0] else SHORT_ID_CELLS
+
+
+def _context_cell(ordinals: tuple[int, ...]) -> Span:
+    if not ordinals:
+        return Span("")
+    if len(ordinals) > 1:  # the same summary twice is damage (A3)
+        return Span(",".join(str(ordinal) for ordinal in ordinals), "error")
+    return Span(str(ordinals[0]), "ok")

@@ -1,1 +1,0 @@
-"""The transcript of a session that only the disk knows."""

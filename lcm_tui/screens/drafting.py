@@ -1,0 +1,894 @@
+"""A queue of drafts: what is written again, how far each has come, what it costs, and what is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.files import drafts_folder
+from lcm_core.base.records import ConversationId, SummaryId, SummaryText
+from lcm_core.base.text import counted, fold
+from lcm_core.change.commit import Committed
+from lcm_core.operations.drafting import SETTLED, BatchItem, BatchProgress, ItemState, select_items
+from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
+from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
+from lcm_core.store.context_view import depth_name
+from lcm_core.store.database import Reader
+from lcm_core.store.summaries import context_ordinals, texts_of
+from lcm_core.writers.cost import Forecast, total_forecast
+from lcm_core.writers.request import NO_USAGE
+from lcm_core.writers.writer import call_budget
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from lcm_tui.flows.drafts import (
+    NOTHING,
+    Asked,
+    Modelling,
+    Wanted,
+    Work,
+    author_like,
+    author_of,
+    forecast_sentence,
+    forecast_text,
+    key_text,
+    rewriting,
+    worth_keeping,
+)
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import MARK, Finder, ListPane, Marks, TextFinder, WholeRow
+from lcm_tui.kit.panes import Aside, Desk, Head
+from lcm_tui.kit.session import Session
+from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, depth_style, heading, lay_out
+from lcm_tui.screens.actions import to
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.questions import AskAgain, backup_settled, wants_backup
+from lcm_tui.tables.drafts import (
+    STATE_STYLES,
+    BatchState,
+    head_lines,
+    reason_text,
+    rule_sentences,
+    state_text,
+    tokens_sentence,
+    whole_text,
+    why_text,
+)
+
+# -- beside ---------------------------------------------------------------------------------------------
+# The draft of the selected summary and its present text beside the list, where there is room.
+
+#: From this width of the terminal on, in cells.
+WIDE: Final = 120
+#: A cursor that runs on reads nothing.
+DETAIL_SECONDS: Final = 0.06
+
+
+class DraftBeside(Aside):
+    """The list, and beside it the texts of what is selected."""
+
+    def __init__(self, listed: Widget, desk: Desk, item: Callable[[], BatchItem | None]) -> None:
+        """*item*: the one that is selected, as far as it has come at the moment."""
+        super().__init__(listed, show_text=self.follow, beside=WIDE)
+        self.finder = TextFinder(self.text)
+        self._desk = desk
+        self._item = item
+        self._followed: BatchItem | None = None  #: whose texts are read, or shown
+        self._shown: SummaryId | None = None
+
+    def read_again(self) -> None:
+        """The database has changed: what is there now may be another text."""
+        self._followed = None
+        self.follow()
+
+    def follow(self) -> None:
+        """Show the selected one, where there is room and it is another one or has come further."""
+        if not self.text.display:
+            return
+        item = self._item()
+        if item is None:
+            self._followed = None
+            self._desk.work_on("text", self._show_nothing)
+        elif item is not self._followed:
+            self._followed = item
+            self._desk.work_on("text", self._read, item)
+
+    async def _show_nothing(self) -> None:
+        self._shown = None
+        self.text.show(())
+
+    async def _read(self, item: BatchItem) -> None:
+        await asyncio.sleep(DETAIL_SECONDS)
+        found = await self._desk.session.read(texts_of, [item.summary_id])
+        await self.text.load(texts_document(item, found), keep_place=self._shown == item.summary_id)
+        self._shown = item.summary_id
+
+
+def texts_document(item: BatchItem, found: list[SummaryText]) -> Document:
+    """The draft of a summary, and its present text: *found*, which is empty when it is gone."""
+    blocks: list[Block] = []
+    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    if draft is not None:
+        proposed = "Draft" if item.draft is not None else "Draft, not proposed"
+        blocks += [heading(f"{proposed}, {draft.tokens:,} tokens, {draft.model}"), Block(draft.text), Block()]
+    if not found:
+        return (*blocks, Block(f"{item.summary_id} is no longer in the database.", "error"))
+    one = found[0]
+    return (*blocks, heading(f"Text now, {one.summary.tokens:,} tokens"), Block(one.content))
+
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The list of the summaries of a batch.
+
+COLUMNS: Final = (
+    Column("mark", "", 1, keep=10),
+    Column("summary", "summary", 20, keep=9),
+    Column("depth", "kind", 4, right=True, keep=2),
+    Column("reason", "reason", 13, keep=8),
+    Column("state", "state", 9, keep=7),
+    Column("tokens", "tokens", 6, right=True, keep=3),
+    Column("draft", "draft", 9, right=True, keep=6),
+    Column("why", "", 20, grows=True, keep=5),
+)
+#: Where a batch goes through several conversations.
+OF_SEVERAL: Final = (*COLUMNS[:2], Column("conversation", "conv", 4, right=True, keep=7), *COLUMNS[2:])
+
+
+class ItemList(ListPane[SummaryId]):
+    """The summaries of a batch, sources before their consumers, each as far as it has come."""
+
+    READING: ClassVar[str] = "Searching …"
+    FILTER: ClassVar[str] = "words of an id, a reason or a state"
+
+    def __init__(
+        self,
+        item_of: Callable[[SummaryId], BatchItem],
+        marks: Marks[SummaryId],
+        changed: Callable[[], None],
+    ) -> None:
+        """*item_of*: a summary as far as it has come at the moment; *changed*: the filter lists others."""
+        super().__init__(changed=changed)
+        self._item_of = item_of
+        self._marks = marks
+        self._keys: Sequence[SummaryId] = ()
+        self._nothing = self.READING
+        self._several = False  #: whether the batch goes through several conversations
+
+    def show(self, keys: Sequence[SummaryId], *, nothing: str) -> None:
+        """List a batch; *nothing* is said when it has no summary."""
+        self._keys, self._nothing = keys, nothing
+        self._several = len({self._item_of(key).conversation_id for key in keys}) > 1
+        self.relist()
+
+    @property
+    def count_text(self) -> str:
+        """How many the filter lets through; empty: there is no filter."""
+        return self.counted(f"{len(self._keys):,}") if self.filter.needle else ""
+
+    @property
+    def item(self) -> BatchItem | None:
+        """The selected summary, as far as it has come."""
+        key = self.table.selected
+        return None if key is None else self._item_of(key)
+
+    def matching(self, words: Sequence[str]) -> Sequence[SummaryId]:
+        """The summaries whose id, reason or state hold the words."""
+        return [key for key in self._keys if all(word in self._text_of(key) for word in words)]
+
+    def _text_of(self, key: SummaryId) -> str:
+        item = self._item_of(key)
+        return fold(f"{key} #{item.conversation_id} {item.reason} {state_text(item.state)}")
+
+    def why_empty(self) -> str:
+        """Nothing passes the filter, or there is nothing."""
+        return "No summary matches." if self._keys else self._nothing
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a summary; of which conversation it is where there are several."""
+        return OF_SEVERAL if self._several else COLUMNS
+
+    def layout_at(self, width: int) -> Layout:
+        """The columns that have room; the id and the reason before the sentence, which the foot says too."""
+        layout = super().layout_at(width)
+        if layout.shows("summary"):
+            return layout
+        return lay_out([one for one in self.columns() if one.name != "why"], width)
+
+    def cells(self, key: SummaryId) -> Mapping[str, Span]:
+        """Whether it is marked, why it is to be written again, and how far it has come."""
+        item = self._item_of(key)
+        draft = item.draft or (item.drafts[-1] if item.drafts else None)
+        marked = key in self._marks
+        return {
+            "mark": Span(MARK if marked else "○", "title" if marked else "dim"),
+            "summary": Span(item.summary_id),
+            "conversation": Span(str(item.conversation_id), "key"),
+            "depth": Span(depth_name(item.depth), depth_style(item.depth)),
+            "reason": Span(reason_text(item), "dim"),
+            "state": Span(state_text(item.state), STATE_STYLES[item.state]),
+            "tokens": Span(f"{item.tokens:,}", "dim"),
+            "draft": Span("" if draft is None else f"{draft.tokens:,} tok"),
+            "why": Span(why_text(item), "dim"),
+        }
+
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What there is to be written again.
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is to do."""
+
+    items: tuple[BatchItem, ...]
+    author: Modelling
+    kept: tuple[SavedDrafts, ...]  #: earlier batches that were not brought to their end
+
+
+async def find(session: Session, wanted: Wanted, reading: Callable[[ConversationId], None]) -> Found:
+    """The summaries that are meant, who writes by the settings, and what an earlier batch has left.
+
+    *reading* is called with each conversation that is looked through.
+
+    Raises:
+        ConfigurationError: provider, model, address and key do not go together.
+    """
+    author = await asyncio.to_thread(author_of, session.settings)
+    kept = await asyncio.to_thread(unfinished, drafts_folder(), session.database.path, wanted.kind)
+    items = await _items(session, wanted, reading)
+    return Found(tuple(items), author, tuple(one for one in kept if _is_meant(one, wanted.conversation_id)))
+
+
+def _is_meant(kept: SavedDrafts, where: ConversationId | None) -> bool:
+    here = where is None or any(item.conversation_id == where for item in kept.items)
+    return len(kept.items) > 1 and here and worth_keeping(kept.items)
+
+
+async def _items(
+    session: Session, wanted: Wanted, reading: Callable[[ConversationId], None]
+) -> list[BatchItem]:
+    """What is broken itself, before what is only contaminated."""
+    read = session.read
+    if wanted.summary_id is not None and wanted.conversation_id is not None:
+        return await read(select_items, wanted.conversation_id, summary_ids=[wanted.summary_id], subtree=True)
+    found: list[BatchItem] = []
+    for one in await read(conversations_of, wanted.conversation_id):
+        reading(one)
+        found += (await read(find_repair, one)).all_items
+    return sorted(found, key=lambda item: item.reason == CONTAMINATED)
+
+
+async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]) -> frozenset[SummaryId]:
+    """The summaries that are in the contexts of some conversations."""
+    found: set[SummaryId] = set()
+    for owner in owners:
+        found.update(summary_id for summary_id, _ in await context_ordinals(reader, owner))
+    return frozenset(found)
+
+
+# -- preparation ----------------------------------------------------------------------------------------
+# A batch that has not begun: found, chosen by the operator, and estimated before anybody is asked.
+
+
+class Preparation:
+    """What was found, what of it is marked, who is to write it, and what that takes."""
+
+    def __init__(
+        self, screen: CommandScreen, wanted: Wanted, changed: Callable[[Sequence[SummaryId]], None]
+    ) -> None:
+        """*changed* gets the summaries whose marks were set or taken away; none when only words change."""
+        self._screen = screen
+        self._wanted = wanted
+        self._changed = changed
+        self._asked = Asked()  #: how the operator wants it written
+        self.items: dict[SummaryId, BatchItem] = {}
+        self.marks: Marks[SummaryId] = Marks(self._marks_changed)
+        self.author: Modelling | None = None  #: None: nothing was found yet
+        self.forecast: Forecast | None = None  #: what the marked take; None: not known yet
+        self.doing = ""  #: what is being read or estimated
+
+    @property
+    def chosen(self) -> list[BatchItem]:
+        """What is marked, in the order of the list."""
+        return [item for item in self.items.values() if item.summary_id in self.marks]
+
+    @property
+    def contaminated(self) -> list[SummaryId]:
+        """What is to be written again only because it was made from broken summaries."""
+        return [item.summary_id for item in self.items.values() if item.reason == CONTAMINATED]
+
+    def take(self, found: Found) -> list[SummaryId]:
+        """Take what was found in the place of what was found before; what is to be marked of it."""
+        apart = set(self.items)
+        self.author = self.author or found.author
+        self.items = {item.summary_id: item for item in found.items}
+        apart.update(self.contaminated)
+        return [one for one in self.items if one not in apart]
+
+    def mark(self, new: Sequence[SummaryId]) -> None:
+        """Mark what is new, and forget marks of what is gone; then estimate."""
+        self.marks.keep(self.items)
+        if new:
+            self.marks.turn(new)
+        else:
+            self.estimate()
+
+    def say(self, doing: str) -> None:
+        """Something is being done."""
+        self.doing = doing
+        self._changed(())
+
+    def _marks_changed(self, keys: Sequence[SummaryId]) -> None:
+        self.estimate()
+        self._changed(keys)
+
+    # -- what it takes -----------------------------------------------------------------------------------
+
+    def estimate(self) -> None:
+        """Estimate anew what is marked; nothing is sent."""
+        if self.author is not None:
+            self.forecast = None
+            self._screen.work_on("estimate", self._estimate, self.author, sorted(self.marks.keys))
+
+    async def _estimate(self, author: Modelling, ids: Sequence[SummaryId]) -> None:
+        items = [self.items[one] for one in ids]
+        work = Work(self._screen.session, author, items, kind=self._wanted.kind)
+        try:
+            found: list[Forecast] = []
+            for one in ids:
+                self.say(f"estimating, {len(found):,} of {len(ids):,} …")
+                found.append(await work.forecast(one))
+            self.forecast = total_forecast(found) if found else NOTHING
+        finally:
+            await work.close()
+            self.say("")
+
+    # -- who writes --------------------------------------------------------------------------------------
+
+    async def choose_author(self, before: Modelling) -> None:
+        """Ask who writes this batch, and estimate again; nobody is asked before the next question."""
+        form = AskAgain("Who writes this batch?", before.words, self._asked)
+        asked = await self._screen.app.push_screen_wait(form)
+        if asked is None:
+            return
+        self._asked = asked
+        try:
+            settings = self._screen.session.settings
+            self.author = await asyncio.to_thread(author_like, settings, before, asked)
+        except LcmError as error:
+            self._screen.app.notify(error.message, title="No model chosen", severity="error", timeout=12)
+            return
+        self.estimate()
+
+    def begin(self, items: Sequence[BatchItem], *, kept: SavedDrafts | None = None) -> Work:
+        """Make the batch of *items*, or go on with what was *kept* of an earlier one."""
+        assert self.author is not None  # there is nothing to begin with before something was found
+        said = self._asked.instructions
+        session, kind = self._screen.session, self._wanted.kind
+        return Work(session, self.author, items, kind=kind, kept=kept, instructions=said)
+
+
+#: How often rate and remaining time are drawn.
+SECONDS: Final = 0.5
+ASK_RULE: Final = f"accept when: {EXAMPLES}"
+RULES: Final = """
+Combine conditions with commas. "nothing invented": no path, id, number or name that the source does not have.
+"no rule lost": every rule of the source was checked and is in the draft. "no worse": the present text keeps
+no more of the source. "retention 80": at least 80 % of what matters most is kept. "no caution": the review
+found nothing to say. "every": any draft without a fault. The rule is shown once more before it acts.
+"""
+
+
+class DraftingScreen(DataScreen[Found]):
+    """A batch of drafts."""
+
+    HELP = """
+Summaries to rewrite, sources before the summaries made from them. No model is called and nothing changes
+before P: it shows the maximum number of calls and tokens, the cost and the model, and asks for confirmation;
+w there chooses another model, prompt or instructions. space adds a summary to the batch (●) or removes it.
+The reason says what is wrong with a text; the line of the selected summary says what the word means.
+Summaries made from broken ones ("contaminated") are at the end and are not in the batch unless you mark them
+(1 marks them all).
+
+During a run each row shows its state. P pauses: no new call starts; P again cancels the calls in flight.
+enter reviews a draft, a previews applying it, L skips a summary. A accepts the rest of this batch by a rule
+that you type ("nothing invented, no rule lost, no worse"); no rule accepts a draft that reverses a rule
+of its source. The rule applies to this batch only, and also to its drafts to come, without another question;
+the screen shows it as long as it is in force. A draft that it does not accept shows the reason and waits for
+you.
+
+In a terminal of at least 120 columns the draft of the selected summary and its present text are shown beside
+the list: tab goes there, / finds in it, { and } move the divider.
+
+Drafts are saved on disk: leave at any time and continue later.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings(
+            *("proceed", "open", "apply", "accept-rest", "mark", "leave-out", "choice-1", "history"),
+        )
+    )
+
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "apply": ("Preview", "Preview applying this draft; nothing is written yet."),
+            "open": ("Review", "Review the draft of this summary."),
+            "choice-1": ("Mark all", "Mark or unmark every summary made from a broken one."),
+        }
+    )
+
+    def __init__(self, wanted: Wanted, title: str) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self._title = title
+        self.work: Work | None = None  #: None: the batch has not begun
+        self.preparation = Preparation(self, wanted, self._choice_changed)
+        self.list = ItemList(self._item_of, self.preparation.marks, self._say)
+        self._beside = DraftBeside(self.list, self, lambda: self.list.item)
+        self.head = Head(self.head_lines)
+        self.foot = WholeRow(self.whole_row)
+        self._asked_about_kept = False
+        self._changed_items: set[SummaryId] = set()  #: and not drawn yet
+        self._pausing = False
+        self._begins = False  #: asks whether to begin as soon as the cost is known
+        self._by_rule = False  #: a rule was set that the drafts were not judged by yet
+
+    def compose_body(self) -> ComposeResult:
+        """How far it is, every item with the texts of one beside it, and that one in whole sentences."""
+        yield self.head
+        yield self._beside
+        yield self.foot
+
+    def actions(self) -> Sequence[Action]:
+        """Choosing what is in the batch, running it, and deciding on its drafts."""
+        return (
+            Action("proceed", self._proceed, self._why_not_proceed),
+            Action("open", self._review, self._why_no_draft),
+            Action("apply", self._apply, self._why_not_apply),
+            Action("accept-rest", self._accept_rest, self._why_no_rest),
+            Action("mark", self._mark, self._why_not_mark),
+            Action("leave-out", self._leave_out, self._why_not_leave_out),
+            Action("choice-1", self._mark_contaminated, self._why_no_contaminated),
+            to(self, "history", places.History()),
+        )
+
+    def in_key_bar(self) -> list[str]:
+        """Starting comes first, then deciding on the drafts that there are."""
+        shown = super().in_key_bar()
+        if self.work is None or self.work.batch.running:
+            return shown
+        decide = ("open", "accept-rest", "apply")
+        return [*decide, *(name for name in shown if name not in decide)]
+
+    def main_widget(self) -> LineView[SummaryId]:
+        """The items."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The filter; the search in the text, when that has the keys."""
+        return self._beside.finder if self._beside.text.has_focus else self.list.filter
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if not self._beside.text.has_focus:
+            return super().step_back()
+        self.list.table.focus()
+        return True
+
+    def where(self) -> str:
+        """What is written again."""
+        return self._title
+
+    def selected_id(self) -> str | None:
+        """The selected summary."""
+        key = self.list.table.selected
+        return None if key is None else str(key)
+
+    def on_mount(self) -> None:
+        """Follow the batch."""
+        self.set_interval(SECONDS, self._tick)
+
+    async def on_unmount(self) -> None:
+        """The batch ends with the screen, also when the app ends; what was paid for is kept."""
+        if self.work is not None:
+            await self.work.close()
+
+    # -- what there is to do -----------------------------------------------------------------------------
+
+    async def fetch(self) -> Found:
+        """The summaries that are meant; once a batch is made of them it is not read again."""
+        author = self.preparation.author
+        if self.work is not None and author is not None:
+            return Found(self.work.batch.items, author, ())
+        return await find(self.session, self.wanted, self._reading)
+
+    def _reading(self, one: ConversationId) -> None:
+        self.preparation.doing = f"reading conversation {one} …"
+        self.call_later(self.head.refresh)
+
+    def show(self, data: Found) -> None:
+        """List it; what is in the batch stays as the operator chose."""
+        self._beside.read_again()
+        if self.work is not None:
+            self.list.table.redraw()
+            return
+        first = not self.preparation.items
+        self.preparation.doing = ""
+        new = self.preparation.take(data)
+        nothing = "Nothing is broken here." if self.wanted.kind == "repair" else "Nothing to rewrite here."
+        self.list.show(list(self.preparation.items), nothing=nothing)
+        self.preparation.mark(new)
+        if first and data.kept and not self._asked_about_kept:
+            self._asked_about_kept = True
+            self.work_on("kept", self._offer_kept, data.kept[0], exclusive=False)
+        self._say()
+
+    async def _offer_kept(self, kept: SavedDrafts) -> None:
+        """An earlier batch was not brought to its end: go on with it?"""
+        said = Block(
+            f"A batch of {kept.header.made_at[:16].replace('T', ' ')} UTC has {kept.open_items:,} of "
+            f"{len(kept.items):,} summaries left; its drafts are kept."
+        )
+        answers = (("enter", "continue it"), ("n", "start a new batch; the old drafts are kept"))
+        answer = await self.app.push_screen_wait(
+            Question("Continue an earlier batch?", (said,), answers, decides=False)
+        )
+        if answer == "enter":
+            self._begin_work(kept.items, kept)
+        self._say()
+
+    def _begin_work(self, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
+        self.work = self.preparation.begin(items, kept=kept)
+        self.work.listeners.append(self._item_changed)
+        self.list.show(
+            [item.summary_id for item in self.work.batch.items], nothing="Nothing to rewrite here."
+        )
+        return self.work
+
+    def _item_of(self, summary_id: SummaryId) -> BatchItem:
+        if self.work is not None:
+            return self.work.batch.item(summary_id)
+        return self.preparation.items[summary_id]
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> BatchProgress | None:
+        """How far the batch is; None: it has not begun."""
+        return None if self.work is None else self.work.batch.progress()
+
+    def whole_row(self) -> Line:
+        """What the selected row says, also where its columns have no room for it."""
+        item = self.list.item
+        if item is None:
+            return ()
+        return (Span(item.summary_id, "key"), Span(f"  {whole_text(item)}", "dim"))
+
+    def head_lines(self) -> Sequence[Line]:
+        """Who is asked, how far it is, what it cost, and what is accepted by itself."""
+        ready, work = self.preparation, self.work
+        if ready.author is None:
+            return ()
+        estimate = ready.doing
+        if not estimate and ready.forecast is not None:
+            estimate = forecast_text(ready.forecast, call_budget(ready.author.settings))
+        rule = None if work is None else work.batch.options.rule
+        state = BatchState(
+            who=ready.author.words,
+            key=key_text(ready.author),
+            broken=len(ready.items) - len(ready.contaminated) if self.wanted.kind == "repair" else 0,
+            marked=len(ready.marks),
+            contaminated=sum(one not in ready.marks for one in ready.contaminated),
+            estimate=estimate,
+            progress=self.progress,
+            spent=NO_USAGE if work is None else work.budget.spent.usage,
+            running=work is not None and work.batch.running,
+            rule="" if rule is None else rule.words,
+            trouble=self._trouble(),
+        )
+        return tuple(head_lines(state))
+
+    def _trouble(self) -> str:
+        if self.work is None:
+            return ""
+        failed = self.work.batch.failed
+        return self.work.problem or ("" if failed is None else failed.message)
+
+    def _item_changed(self, item: BatchItem) -> None:
+        self._changed_items.add(item.summary_id)
+
+    def _choice_changed(self, keys: Sequence[SummaryId]) -> None:
+        """Marks were set or taken away, or an estimate goes on."""
+        if self.is_mounted:
+            if keys:
+                self.list.table.redraw(keys)
+            if keys or not self.preparation.doing:
+                self._say()
+            else:
+                self.head.refresh()
+            if self._begins and self.preparation.forecast is not None and self._why_not_proceed() is None:
+                self._proceed()
+
+    def _tick(self) -> None:
+        if self._changed_items:
+            changed, self._changed_items = self._changed_items, set()
+            self.list.table.redraw(changed)
+            self._say()
+        elif self.work is not None and self.work.batch.running:
+            self.head.refresh()
+
+    def _say(self) -> None:
+        if not self.is_mounted:
+            return
+        note = self.list.count_text or ("not started" if self.work is None else "")
+        self.title_bar.note = note
+        self.head.refresh()
+        self.foot.refresh()
+        self._beside.follow()
+        self.refresh_bars()
+
+    def on_resize(self) -> None:
+        """Another height has room for another head."""
+        self.head.refresh()
+
+    @on(LineView.Highlighted)
+    def _highlighted(self) -> None:
+        self._say()
+
+    # -- choosing ----------------------------------------------------------------------------------------
+
+    def _why_begun(self) -> str | None:
+        return None if self.work is None else "the batch has started: L skips a summary"
+
+    def _why_not_begun(self) -> str | None:
+        if self._begins:
+            return "the cost is being estimated; the question follows"
+        return "not started: P starts the drafts" if self.work is None else None
+
+    def _why_not_mark(self) -> str | None:
+        return self._why_begun() or ("nothing is selected" if self.list.item is None else None)
+
+    def _mark(self) -> None:
+        """Take the summary into the batch, or out of it."""
+        if (key := self.list.table.selected) is not None:
+            self.preparation.marks.turn([key])
+
+    def _why_no_contaminated(self) -> str | None:
+        return self._why_begun() or (None if self.preparation.contaminated else "none is contaminated")
+
+    def _mark_contaminated(self) -> None:
+        """Take all contaminated consumers in, or out."""
+        self.preparation.marks.turn(self.preparation.contaminated)
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def _why_not_proceed(self) -> str | None:
+        if self.work is not None:
+            return "every draft is decided" if self.work.batch.finished else None
+        ready = self.preparation
+        if not self.loaded:
+            return None
+        if not ready.items:
+            return self.list.table.empty
+        return None if ready.marks else "no summary is marked"
+
+    def title_now(self, command: str) -> str:
+        """`P` starts the drafts, pauses them, cancels the calls in flight, or resumes."""
+        if command != "proceed":
+            return super().title_now(command)
+        if self.work is None:
+            return "Start"
+        if not self.work.batch.running:
+            return "Resume"
+        return "Cancel calls" if self._pausing else "Pause"
+
+    def _proceed(self) -> None:
+        """Begin after a question; pause; break off what is in flight; go on."""
+        work = self.work
+        if work is None:
+            self.work_on("batch", self._begin)
+        elif not work.batch.running:
+            self.work_on("batch", self._run, work)
+        elif self._pausing:
+            self.work_on("cancel", work.batch.cancel)
+        else:
+            self._pausing = True
+            work.batch.stop()
+            self.app.notify(
+                "Pausing: no new call starts. Press P again to cancel the calls in flight.", timeout=5
+            )
+
+    async def _begin(self) -> None:
+        """Ask whether to ask; then make the batch of what is marked."""
+        author, forecast = self.preparation.author, self.preparation.forecast
+        self._begins = author is None or forecast is None
+        if author is None or forecast is None:
+            self.app.notify("The cost is being estimated; the question follows.", timeout=3)
+            return
+        chosen = self.preparation.chosen
+        said = (
+            Block(f"Writer: {author.words}; {key_text(author)}."),
+            Block(forecast_sentence(forecast, call_budget(author.settings))),
+            *(Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)),
+            Block("You review every draft; nothing is saved automatically."),
+        )
+        free = not forecast.once.calls  # nothing is sent: `enter` starts too
+        answers = (("a", "start (or enter)" if free else "start"), ("w", "choose another writer (model)…"))
+        answer = await self.app.push_screen_wait(
+            Question(f"Draft {counted(len(chosen), 'summary')}?", said, answers, enter="a" if free else "")
+        )
+        if answer == "w":
+            await self.preparation.choose_author(author)
+        elif answer:
+            await self._run(self._begin_work(chosen))
+
+    async def _run(self, work: Work) -> None:
+        self._pausing = False
+        self._say()
+        try:
+            await work.batch.run()
+        finally:
+            if self.is_mounted:
+                self.list.table.redraw()
+                self._stand_on_first_to_review()
+                self._say()
+        trouble = self._trouble()
+        if trouble:
+            self.app.notify(trouble, title="The batch stopped", severity="error", timeout=12)
+
+    def _stand_on_first_to_review(self) -> None:
+        """After a rule, what it left to the operator."""
+        if not self._by_rule or self.work is None:
+            return
+        self._by_rule = False
+        for item in self.work.batch.items:
+            if item.state is ItemState.REVIEW:
+                self.list.table.select(item.summary_id)
+                return
+
+    def _go_on(self) -> None:
+        """Draft what may be drafted now that something was decided."""
+        work = self.work
+        waits = work is not None and any(item.state is ItemState.WAITING for item in work.batch.items)
+        if work is not None and waits and not work.batch.running and not self._pausing:
+            self.work_on("batch", self._run, work)
+
+    # -- deciding ----------------------------------------------------------------------------------------
+
+    def _why_no_draft(self) -> str | None:
+        item = self.list.item
+        if self.work is None:
+            return self._why_not_begun()
+        if item is None or (not item.drafts and item.state is not ItemState.FAILED):
+            return "it has no draft yet"
+        return None
+
+    def _review(self) -> None:
+        """Review the drafts of the selected summary."""
+        key = self.list.table.selected
+        if key is not None and self.work is not None:
+            self.open(places.Review(self.work, key))
+
+    def _why_not_apply(self) -> str | None:
+        item = self.list.item
+        committed = item is not None and item.state is ItemState.COMMITTED
+        return self._why_no_draft() or ("it is applied: U, then u undoes it" if committed else None)
+
+    def _apply(self) -> None:
+        """Preview putting the proposed draft in."""
+        item, work = self.list.item, self.work
+        if item is None or work is None:
+            return
+        draft = item.draft
+        if draft is None or not draft.may_be_taken:
+            self._review()
+            return
+
+        def then(done: Sequence[Committed]) -> None:
+            if done:
+                self.work_on("committed", work.committed, item, draft, done, exclusive=False)
+
+        self.open(places.Preview(rewriting(work, item, draft, then)))
+
+    def stand_on(self, ref: str | int) -> None:
+        """Select the summary that was reviewed."""
+        if isinstance(ref, str):
+            self.list.table.select(SummaryId(ref))
+
+    def on_screen_resume(self) -> None:
+        """Go on with what waited for the decision that was made."""
+        if self.work is not None:
+            self.list.table.redraw()
+            self._say()
+            self._go_on()
+
+    def _why_not_leave_out(self) -> str | None:
+        item = self.list.item
+        if item is None:
+            return "nothing is selected"
+        if self.work is not None and item.state in SETTLED | {ItemState.DRAFTING}:
+            return f"it is {state_text(item.state)}"
+        return self._why_not_begun()
+
+    def _leave_out(self) -> None:
+        """Leave a summary as it is."""
+        key = self.list.table.selected
+        if key is not None and self.work is not None:
+            self.work.batch.skip(key, "Skipped.")
+            self._go_on()
+
+    def _why_no_rest(self) -> str | None:
+        if self.work is not None and all(item.state in SETTLED for item in self.work.batch.items):
+            return "every draft is decided"
+        return self._why_not_begun()
+
+    async def _accept_rest(self) -> None:
+        """Say a rule as a sentence, ask whether to go by it or by another, and run by it."""
+        work, rule = self.work, parse_rule(DEFAULT)
+        if work is None:
+            return
+        while (answer := await self._agreed(work, rule)) == "e":
+            words = rule.words.removeprefix("accept when ")
+            text = await self.ask(ASK_RULE, words, check=_rule_problem, explained=RULES)
+            if text is None:
+                return
+            rule = parse_rule(text)
+        if not answer or not await backup_settled(self.app, self.session, answer=answer == "enter"):
+            return
+        work.batch.options = replace(work.batch.options, rule=rule)
+        self._by_rule = True
+        if not work.batch.running:
+            self.work_on("batch", self._run, work)
+
+    async def _agreed(self, work: Work, rule: AcceptanceRule) -> str:
+        said: Document = (
+            Block(f"Rule: {rule.words}."),
+            *map(Block, rule_sentences(work.batch.items)),
+            Block("Truncated and faulty drafts are never accepted. Each becomes one undoable operation."),
+        )
+        owners = {item.conversation_id for item in work.batch.items}
+        in_context = await self.session.read(summaries_in_contexts, owners)
+        if tokens := tokens_sentence(work.batch.items, in_context):
+            said = (*said, Block(tokens))
+        answers = [("enter", "accept"), ("e", "another rule…")]
+        if await wants_backup(self.session):
+            answers[:1] = [("enter", "back up the database, then accept"), ("n", "accept without a backup")]
+        return await self.app.push_screen_wait(
+            Question("Accept the rest by this rule?", said, answers, leave="cancel")
+        )
+
+    # -- leaving -----------------------------------------------------------------------------------------
+
+    async def before_leaving(self) -> bool:
+        """Break off what is in flight; a batch that runs is not left by accident."""
+        work = self.work
+        if work is None:
+            return True
+        if work.batch.running and not self._pausing:
+            self.app.notify(
+                "Still running. P pauses; press esc again to leave and cancel the calls in flight.", timeout=5
+            )
+            self._pausing = True
+            work.batch.stop()
+            return False
+        await work.close()
+        if not work.batch.finished and work.worth_keeping:
+            self.app.notify("Drafts saved. Press R or W to continue.", timeout=DONE_SECONDS)
+        return True
+
+
+def _rule_problem(text: str) -> str | None:
+    """Why a text is no rule."""
+    try:
+        parse_rule(text)
+    except LcmError as error:
+        return error.message
+    return None

@@ -1,1 +1,0 @@
-"""A draft edited here, in a text area."""

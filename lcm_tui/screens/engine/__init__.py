@@ -1,1 +1,0 @@
-"""What the engine keeps in the file for itself: prepared work, debt, anchors, epochs, turns."""

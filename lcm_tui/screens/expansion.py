@@ -1,0 +1,285 @@
+"""A summary read down level by level: what each level costs, and its texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.base.records import Conversation, SummaryId
+from lcm_core.store.database import Reader
+from lcm_recall.read import Level, Page, Passage, levels_below, read_level
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder, ListPane, TextFinder
+from lcm_tui.kit.panes import TwoPanes
+from lcm_tui.kit.spans import Block, Column, Document, Span
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.actions import to
+from lcm_tui.screens.frame import DataScreen
+from lcm_tui.tables.search import level_text, passages_document, totals
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The levels below a summary as a list.
+
+COLUMNS = (
+    Column("level", "level", 5, right=True, keep=90),
+    Column("contains", "contains", 20, grows=True, keep=99),
+    Column("tokens", "tokens", 11, right=True, keep=98),
+    Column("total", "to here", 11, right=True, keep=97),
+)
+
+
+class LevelList(ListPane[int]):
+    """A row a level, the summary itself on top."""
+
+    def __init__(self) -> None:
+        super().__init__(id="levels")
+        self.levels: tuple[Level, ...] = ()
+        self._totals: list[int] = []
+
+    def show(self, levels: tuple[Level, ...]) -> None:
+        """List what was read; the cursor stays on its level."""
+        self.levels, self._totals = levels, totals(levels)
+        self.relist()
+
+    @property
+    def selected(self) -> Level | None:
+        """The level under the cursor."""
+        key = self.table.selected
+        return self.levels[key] if key is not None and key < len(self.levels) else None
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def matching(self, words: Sequence[str]) -> Sequence[int]:
+        """All of them: they are few, so nothing filters them."""
+        del words
+        return range(len(self.levels))
+
+    def why_empty(self) -> str:
+        """Nothing was read yet."""
+        return self.READING
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a level."""
+        return COLUMNS
+
+    def cells(self, key: int) -> Mapping[str, Span]:
+        """A level in a line."""
+        level = self.levels[key]
+        return {
+            "level": Span(f"{key:,}"),
+            "contains": Span(level_text(level), "warn" if level.missing else "text"),
+            "tokens": Span(f"{level.tokens:,}"),
+            "total": Span(f"{self._totals[key]:,}", "dim"),
+        }
+
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What the screen of an expansion reads: the levels of a summary, and the texts of one, page by page.
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTexts:
+    """The texts of a level as far as they were read."""
+
+    level: Level
+    passages: tuple[Passage, ...] = ()
+    next: str | None = None  #: the cursor of what was not read yet
+
+    @property
+    def tokens(self) -> int:
+        """Of what was read, estimated."""
+        return sum(one.tokens for one in self.passages)
+
+    def with_page(self, page: Page) -> LevelTexts:
+        """The same with one more page."""
+        return LevelTexts(self.level, (*self.passages, *page.passages), page.next)
+
+
+async def load_levels(reader: Reader, summary_id: SummaryId) -> tuple[Level, ...]:
+    """The levels below a summary, without texts.
+
+    Raises:
+        NotFoundError: the summary is gone.
+    """
+    return await reader.run(lambda rows: levels_below(rows, reader.schema, summary_id))
+
+
+async def load_page(reader: Reader, texts: LevelTexts, *, again: bool) -> LevelTexts:
+    """One page more of a level; *again*: as much as was read, as it is now."""
+    before = LevelTexts(texts.level) if again else texts
+    tokens = {"tokens": texts.tokens} if again and texts.passages else {}
+    return before.with_page(
+        await reader.run(
+            lambda rows: read_level(rows, reader.schema, before.level, cursor=before.next, **tokens)
+        )
+    )
+
+
+#: What the levels take of the screen at most, unless somebody gives them more.
+LEVELS_SHARE: Final = 0.45
+
+
+class ExpansionScreen(DataScreen[tuple[Level, ...]]):
+    """The levels below one summary."""
+
+    HELP = """
+Everything that a summary was made from, level by level: level 0 is the summary itself, level 1 its sources,
+and so on down to the messages with their tool calls. Each summary and message is listed once.
+
+"tokens" are the stored tokens of a level; "to here" adds those of the levels above it. That is what it costs
+to read so far down. The pane below shows the texts of the selected level, each under its citation; ~ marks
+the estimated tokens of a text with its tool calls. A citation can be checked with lcm-tui describe.
+
+A page has about 4,000 tokens. enter moves to the text, and there reads the next page; / finds words in what
+was read; esc goes back to the levels. Nothing is changed here, and no model is called.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context", *STEPPED))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {"open": ("Read", "Move to the texts of this level; there, read the next page of them.")}
+    )
+
+    def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
+        super().__init__()
+        self.list = LevelList()
+        self.text = TextView(id="text")
+        self._panes = TwoPanes(
+            self.list, self.text, shares=(0.5, None), beside=None, changed=self._fit_levels
+        )
+        self._in_text = TextFinder(self.text)
+        self._conversation = conversation
+        self._summary_id = summary_id
+        self._texts: dict[int, LevelTexts] = {}  #: by level, as far as they were read
+        self._shown: int | None = None  #: the level whose texts are shown
+
+    def compose_body(self) -> ComposeResult:
+        """The levels, and the texts of one."""
+        yield self._panes
+
+    def actions(self) -> Sequence[Action]:
+        """Reading on, and where the summary is."""
+        return (
+            Action("open", self._read_on, self._why_nothing),
+            to(self, "summaries", places.Summaries(self._conversation, self._summary_id)),
+            to(self, "context", places.Context(self._conversation, ("summary", self._summary_id))),
+        )
+
+    def where(self) -> str:
+        """Of which summary."""
+        return f"Expand {self._summary_id}"
+
+    def main_widget(self) -> LineView[int]:
+        """The levels."""
+        return self.list.table
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self._in_text
+
+    def step_back(self) -> bool:
+        """Leave the text first."""
+        if self.text.has_focus:
+            self.list.table.focus()
+            return True
+        return super().step_back()
+
+    def selected_id(self) -> str:
+        """The summary's id."""
+        return self._summary_id
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> tuple[Level, ...]:
+        """The levels as they are now."""
+        return await self.session.read(load_levels, self._summary_id)
+
+    def show(self, data: tuple[Level, ...]) -> None:
+        """Show them; texts that were read are read again when they are looked at."""
+        before = self._texts
+        self._texts = {
+            number: LevelTexts(data[number], texts.passages)
+            for number, texts in before.items()
+            if number < len(data)
+        }
+        self.list.show(data)
+        self._fit_levels()
+        self.title_bar.note = f"{self.session.name_of(self._conversation)} · read only"
+        self._show_level(again=bool(before))
+
+    def _fit_levels(self) -> None:
+        """The levels take what they need, unless somebody has moved the divider."""
+        if self._panes.room is None:
+            lines = len(self.list.table.keys) + 1  # the heading
+            self.list.styles.height = max(3, min(lines, int(self.size.height * LEVELS_SHARE)))
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self._show_level(again=False)
+
+    def _show_level(self, *, again: bool) -> None:
+        level = self.list.selected
+        if level is None:
+            return
+        texts = self._texts.get(level.number)
+        if texts is None or again:
+            self.work_on("texts", self._read, texts or LevelTexts(level), True)
+        elif self._shown != level.number:
+            self.work_on("texts", self._show_texts, texts)
+
+    async def _read(self, texts: LevelTexts, again: bool) -> None:
+        await self._show_texts(await self.session.read(load_page, texts, again=again))
+
+    async def _show_texts(self, texts: LevelTexts) -> None:
+        level = self.list.selected
+        if level is None or level.number != texts.level.number:
+            return
+        self._texts[level.number] = texts
+        keep = self._shown == level.number
+        self._shown = level.number
+        await self.text.load(self._document(texts), keep_place=keep)
+        self.refresh_bars()
+
+    def _document(self, texts: LevelTexts) -> Document:
+        """The texts, and below them how much is left."""
+        document = passages_document(texts.passages, self.session.zone)
+        if texts.next is None:
+            return document
+        ended = sum(one.complete for one in texts.passages)
+        said = f"{ended:,} of {texts.level.count:,} texts were read: enter reads the next page."
+        return (*document, Block(), Block(spans=(Span(said, "warn"),)))
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def title_now(self, command: str) -> str:
+        """In the text, enter reads on."""
+        return "Next page" if command == "open" and self.text.has_focus else ""
+
+    def on_descendant_focus(self) -> None:
+        """Enter does something else."""
+        self.refresh_bars()
+
+    @property
+    def _selected_texts(self) -> LevelTexts | None:
+        level = self.list.selected
+        return None if level is None else self._texts.get(level.number)
+
+    def _why_nothing(self) -> str | None:
+        texts = self._selected_texts
+        if texts is None:
+            return "No level is selected"
+        return "This level was read to its end" if self.text.has_focus and texts.next is None else None
+
+    def _read_on(self) -> None:
+        """Go to the text; there, read the next page."""
+        texts = self._selected_texts
+        if not self.text.has_focus:
+            self.text.focus()
+        elif texts is not None:
+            self.work_on("texts", self._read, texts, False)

@@ -1,0 +1,1002 @@
+"""What all screens share: commands with reasons, one prompt, work beside the keys, the state of the file.
+
+A screen is composed: panes show what it read, and actions say what its commands do and when they can be used.
+One that reads what it shows is a `DataScreen` (`data_screen.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from inspect import isawaitable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.text import safe_line
+from lcm_core.base.times import zone_words
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.events import Idle, ScreenResume, ScreenSuspend, Unmount
+from textual.geometry import Size
+from textual.message import Message
+from textual.screen import UPDATE_PERIOD, Screen
+from textual.widget import Widget
+from textual.worker import Worker
+
+from lcm_tui.kit import places
+from lcm_tui.kit.bars import KeyBar, KeyHint, Part, PastBar, TitleBar, refresh_bars
+from lcm_tui.kit.commands import COMMANDS, Action, Command, bindings, key_title
+from lcm_tui.kit.dialog import Prompt
+from lcm_tui.kit.drawn import Drawn, Still
+from lcm_tui.kit.lines import LineView, Painter
+from lcm_tui.kit.listing import Filter, Finder
+from lcm_tui.kit.panes import Desk, Rows, divider_actions
+from lcm_tui.kit.places import Place, is_id_of, place_named
+from lcm_tui.kit.session import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS, PastSession, Session
+from lcm_tui.tables.home import PAST, live_lines
+
+if TYPE_CHECKING:
+    from lcm_core.base.records import ConversationId
+    from lcm_core.operations.past_point import Point
+
+
+# -- searching ------------------------------------------------------------------------------------------
+# The commands that search, as every screen has them: `/` asks what for, `n` and `N` go on.
+
+
+class Searched(Desk, Protocol):
+    """What the search asks of the screen that it stands on."""
+
+    @property
+    def app(self) -> App[object]:
+        """Says what was not found."""
+
+    def finder(self) -> Finder | None:
+        """What is searched at the moment; None: nothing."""
+
+    def ask(
+        self,
+        label: str,
+        value: str = "",
+        *,
+        typed: Callable[[str], None] | None = None,
+        check: Callable[[str], str | None] | None = None,
+        explained: str = "",
+        problem: str = "",
+    ) -> asyncio.Future[str | None]:
+        """Open the prompt."""
+
+    def refresh_bars(self) -> None:
+        """Draw title and keys again."""
+
+
+class Searching:
+    """Searches with the finder of the pane in front, while its words are typed and afterwards."""
+
+    def __init__(self, screen: Searched) -> None:
+        self._screen = screen
+        self.finder: Finder | None = None  #: what the prompt searches
+
+    def actions(self) -> tuple[Action, ...]:
+        """What its commands do."""
+        return (
+            Action("search", self._begin, self._why_not),
+            Action("next", lambda: self._go(forward=True), self._why_not_next),
+            Action("previous-match", lambda: self._go(forward=False), self._why_not_next),
+        )
+
+    def leave(self) -> None:
+        """The prompt was left: what it searches is as before."""
+        if self.finder is not None and self.finder is self._screen.finder():
+            self.finder.leave()
+
+    def refuse(self, reason: str) -> None:
+        """Say why nothing can be found, in the prompt: the letters typed behind `/` are text, no commands."""
+        self.finder = None
+        self._screen.ask("find", check=lambda text: reason if text.strip() else None, problem=reason)
+
+    def _why_not(self) -> str | None:
+        finder = self._screen.finder()
+        return "this screen has nothing to search" if finder is None else finder.why_not_search()
+
+    def _why_not_next(self) -> str | None:
+        finder = self._screen.finder()
+        return "nothing to find in here" if finder is None else finder.why_not_next()
+
+    def _begin(self) -> None:
+        """Search in the pane in front as you type."""
+        finder = self._screen.finder()
+        if finder is not None:
+            self.finder = finder
+            finder.begin()
+            answer = self._screen.ask(finder.label, finder.needle, typed=finder.typed)
+            self._screen.work_on("search-prompt", self._search, finder, answer)
+
+    async def _search(self, finder: Finder, answer: asyncio.Future[str | None]) -> None:
+        text = await answer
+        self.finder = None
+        if text is not None and (problem := await finder.confirm(text)):
+            self._screen.app.notify(problem, timeout=3)
+        self._screen.refresh_bars()
+
+    def _go(self, *, forward: bool) -> None:
+        """Go to the next match, or to the one before."""
+        finder = self._screen.finder()
+        if finder is not None:
+            self._screen.work_on("search", self._go_to_match, finder, forward)
+
+    async def _go_to_match(self, finder: Finder, forward: bool) -> None:
+        if problem := await finder.go(forward=forward):
+            self._screen.app.notify(problem, timeout=3)
+
+
+Ts = TypeVarTuple("Ts")
+
+log = logging.getLogger(__name__)
+
+#: How long a notice about work that is finished stays, also over the next screen; what is shown for less
+#: belongs to the screen that says it.
+DONE_SECONDS: Final = 12
+#: So long behind a letter what it lists is painted at once.
+LISTED_SECONDS: Final = 0.1
+#: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
+DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
+#: Commands that change the database, or lead to a change.
+CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compact", "transplant", "fix"})
+#: The commands that step through a series, each with its direction.
+_STEPS: Final = MappingProxyType({"hunk-previous": -1, "hunk-next": 1})
+#: Title and help of `/` where it filters.
+_FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
+
+
+class SeriesOf(Protocol):
+    """What a screen shows one of (`actions/series.py`)."""
+
+    def words(self, direction: int) -> tuple[str, str]:
+        """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
+
+    def press(self, screen: CommandScreen, direction: int) -> None:
+        """Show the next one (1) or the previous one (-1) in the place of what *screen* shows."""
+
+
+class Host(Protocol):
+    """What a screen asks of the app that it stands in."""
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings."""
+
+    def open_place(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place in front."""
+
+    def open_instead(self, place: Place) -> Screen[None]:
+        """Put the screen that shows a place where the one in front is, which is left."""
+
+    def put_away_notes_of(self, screen: Screen[None]) -> None:
+        """Take away what a screen that is left said in passing."""
+
+    def tell_front_news(self) -> None:
+        """Another screen has come to the front, or the one there has read its rows."""
+
+
+class CommandScreen(Screen[None], Still):
+    """A screen whose keys come from the registry of commands.
+
+    It says in `actions` what each of its commands does, and may name the pane that `/` searches (`finder`).
+    """
+
+    HELP: ClassVar[str] = ""
+    #: This screen's own words for commands that mean something more definite here: a title and a sentence.
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+    #: The command that leads to this screen, where every screen has it.
+    HERE: ClassVar[str] = ""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    BLANK: ClassVar[bool] = True  # what it holds covers it
+    AUTO_FOCUS: ClassVar[str | None] = ""  # `on_mount` does; two of them draw the first rows twice
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = Painter()
+        self.then: PastSession | None = None  #: shows the past; None: the present
+        self.moving = False  #: another moment is being read and is not shown yet
+        self.among: SeriesOf | None = None  #: what it shows one of
+        self._left: list[PastSession] = []
+        self._actions: dict[str, Action] | None = None  #: by command
+        self.prompt = Prompt()
+        self.search = Searching(self)
+        self._key_bar = KeyBar(self.key_hints)
+        self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
+        self._resumed = False  #: has come to the front before
+        self._problems: set[str] = set()  #: what was said about work that failed
+        self._answered_at = 0.0  #: the time of the last key whose effect was painted at once, monotonic
+        self._letter_at = 0.0  #: the time of the last letter of the prompt that has listed, monotonic
+        self._decidable: tuple[object, float] = (object(), 0.0)  #: what could be decided on, and since when
+
+    @property
+    def session(self) -> Session:
+        """The open database and its settings; of the past where this screen shows the past."""
+        return self._host.session if self.then is None else self.then
+
+    def look_at(self, session: Session, conversation_id: ConversationId, point: Point | None) -> None:
+        """Show what this screen shows as it was at a point (None: as it is now), from the next load on."""
+        before = self.then
+        if point is not None and before is not None:
+            before.past.go(point)
+            return
+        self.then = None if point is None else PastSession(session, conversation_id, point)
+        if before is not None:
+            self._left.append(before)  # something may be read by it just now
+
+    def say_past(self) -> None:
+        """Say above the body at which point this is, and what is not known of it."""
+        self.show_live()
+        found = None if self.then is None else self.then.past.found
+        bars = self.query(PastBar)
+        if found is None:
+            bars.remove()
+            return
+        from lcm_tui.tables.past import past_lines
+
+        bar = bars.first() if bars else PastBar()
+        bar.show_lines(past_lines(found, self.session.zone, self.key_of))
+        if not bars:
+            self.mount(bar, before="#body")
+
+    @on(Unmount)
+    async def _let_go_of_the_past(self) -> None:
+        for left in (*self._left, *([self.then] if self.then is not None else ())):
+            await left.close()
+
+    @property
+    def _host(self) -> Host:
+        return cast(Host, self.app)
+
+    def open(self, place: Place, among: SeriesOf | None = None) -> Screen[None]:
+        """Put the screen that shows a place in front, which is one *among* others."""
+        return _one_of(among, self._host.open_place(self._as_then(place)))
+
+    def _as_then(self, place: Place) -> Place:
+        """What belongs to the same conversation is shown as it was at the same point."""
+        if self.then is not None and isinstance(place, places.OfThen):
+            return places.Earlier(place, self.then.past.point)
+        return place
+
+    def open_instead(self, place: Place, among: SeriesOf | None = None) -> Screen[None]:
+        """Put the screen of a place where this one is: another view of the same, or the next one."""
+        return _one_of(among or self.among, self._host.open_instead(self._as_then(place)))
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """Show what this shows as *before* showed the one before it; what a screen remembers of its mode."""
+
+    def where(self) -> str:
+        """What the title bar calls this place; screens that say it themselves return nothing."""
+        return ""
+
+    def say_where(self) -> None:
+        """Say in the title bar where this is."""
+        if where := self.where():
+            self.title_bar.where = where
+
+    @property
+    def committing(self) -> bool:
+        """Whether what is written to the file at the moment comes from this screen."""
+        return False
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it has read what it shows; a key that comes earlier waits a little."""
+        return True
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the screen below stays in sight for a moment, until this one has something to show."""
+        return False
+
+    def compose(self) -> ComposeResult:
+        """Title above, body and keys below; `ask` adds the prompt."""
+        yield self.title_bar
+        with Rows(id="body"):
+            yield from self.compose_body()
+        yield self._key_bar
+
+    @on(LineView.Opened)
+    async def _opened_a_line(self) -> None:
+        if self._action("open") is not None:
+            await self.action_run("open")
+
+    @on(LineView.Highlighted)
+    def _highlighted_a_line(self) -> None:
+        if self._action("open") is not None:
+            self.refresh_bars()
+        else:
+            self._placed_otherwise()
+
+    @on(LineView.Scrolled)
+    def _placed_otherwise(self) -> None:
+        self.title_bar.refresh_changed()
+
+    def position(self) -> str:
+        """Where in its list the cursor stands: in the one with the keys, else in the first."""
+        listed = self._counted_list
+        return "" if listed is None else listed.position
+
+    @property
+    def _counted_list(self) -> LineView[Any] | None:
+        """The list with the keys, or that had them before the prompt; else the first one."""
+        focused = self.prompt.asked_from or self.focused
+        if isinstance(focused, LineView):
+            return focused
+        return next((one for one in self.query(LineView) if one.COUNTED and one.display), None)
+
+    @on(TitleBar.Clicked)
+    async def _clicked_title(self, event: TitleBar.Clicked) -> None:
+        """Go to the end of the list, where what is new is; or read the file again."""
+        listed = self._counted_list
+        if event.part is Part.PLACE:
+            if not self.is_first:
+                await self.action_run("back")
+        elif event.part is Part.FILE:
+            await self.action_run("reload")
+        elif listed is not None:
+            listed.focus()
+            listed.action_last()
+
+    @on(Drawn.Pressed)
+    async def _pressed(self, event: Drawn.Pressed) -> None:
+        """A click on the id of a row is one on the row; on another id it opens what that names."""
+        own = self.selected_id() if isinstance(event.widget, LineView) else None
+        if not event.name:
+            named = (name for name in self.commands if self.key_of(name) == event.key)
+            if (command := next(named, None)) is not None:
+                await self.action_run(command)
+        elif own is not None and is_id_of(event.name, own):
+            if event.opens and isinstance(event.widget, LineView):
+                event.widget.open_selected()
+        else:
+            self.work_on("clicked", self._go_to_named, event.name)
+
+    async def _go_to_named(self, name: str) -> None:
+        """Open what an id names."""
+        found = await self.session.read(place_named, name)
+        if found is not None:
+            self.open(found)
+        elif "_" in name:  # "m4" may be a word of a text
+            self.app.notify(f"Nothing in this database is called {name}.", timeout=3)
+
+    def compose_body(self) -> ComposeResult:
+        """What the screen is about."""
+        yield from ()
+
+    def explained(self) -> str:
+        """What the help says above the keys; in the past first what is not known of it."""
+        zone = self.session.zone
+        words = f"{self.HELP}\nTimes are shown and typed in {zone_words(zone)}.\n"
+        if self.then is None or self.then.past.found is None:
+            return words
+        from lcm_tui.tables.past import past_text
+
+        return f"{past_text(self.then.past.found, zone)}\n{words}"
+
+    def moved_in(self) -> Sequence[Widget]:
+        """What takes the keys that move, the one with the keys first."""
+        first = self.focused or self.main_widget()
+        return (first, *(one for one in self.focus_chain if one is not first))
+
+    def actions(self) -> Sequence[Action]:
+        """What each command of this screen does; asked once, when the screen has been made."""
+        return ()
+
+    def finder(self) -> Finder | None:
+        """What `/`, `n` and `N` search at the moment; None: nothing."""
+        return None
+
+    def why_not(self, command: str) -> str | None:
+        """Why a command cannot be used now; None when it can."""
+        if self.moving and command in CHANGING:
+            return f"another moment is being read: press {self.key_of(command)} again when it is shown"
+        if self.then is not None and command in CHANGING:
+            return f"the past cannot be changed; {self.key_of('hunk-next')} leads to the present"
+        if command == self.HERE:
+            return "You are already on this screen."
+        action = self._action(command)
+        if action is not None:
+            return action.when()
+        if command in _STEPS:
+            return None if self.among is not None else self._no_key_here(COMMANDS[command])
+        return None
+
+    def _action(self, command: str) -> Action | None:
+        if command in _STEPS and self.among is not None:
+            return None  # it is one of a series first
+        if self._actions is None:
+            common = (*self.search.actions(), *divider_actions(self))
+            self._actions = {action.command: action for action in (*common, *self.actions())}
+        return self._actions.get(command)
+
+    @property
+    def commands(self) -> list[str]:
+        """The ids of this screen's commands, its own first; one of a series has the keys of that."""
+        steps = self.among is not None or self._action("hunk-next") is not None
+        return [name for name in self.bound_commands if steps or name not in _STEPS]
+
+    @property
+    def bound_commands(self) -> list[str]:
+        """The ids of the commands that this class of screen can have."""
+        return [binding.id for binding in self.own_bindings() if binding.id and binding.id in COMMANDS]
+
+    def own_bindings(self) -> list[Binding]:
+        """The bindings made from the registry."""
+        return [binding for binding in type(self).BINDINGS if isinstance(binding, Binding)]
+
+    def key_of(self, command: str) -> str:
+        """The key of a command as people write it, remapped or not."""
+        remapped = self.session.settings.keys.get(command)
+        return key_title(remapped or COMMANDS[command].key)
+
+    def told(self, command: str) -> Command:
+        """A command in the words of this screen."""
+        found = COMMANDS[command]
+        title, text = self.WORDS.get(command, (found.title, found.help))
+        if command in _STEPS and self.among is not None:
+            title, text = self.among.words(_STEPS[command])
+        elif (action := self._action(command)) is not None and action.words is not None:
+            title, text = action.words
+        if command == "search" and command not in self.WORDS and isinstance(self.finder(), Filter):
+            title, text = _FILTER
+        return replace(found, title=self.title_now(command) or title, help=text)
+
+    def title_now(self, command: str) -> str:
+        """What a command that switches between two states would do now; empty: its title says it."""
+        del command
+        return ""
+
+    def key_hints(self) -> list[KeyHint]:
+        """What the key bar shows; while something is typed, the keys that are no text."""
+        if self.asking:
+            done, left = ("Done", "Cancel") if self.search.finder is None else ("Keep", "Clear")
+            return [
+                KeyHint("enter", done, "prompt-done", True),
+                KeyHint("F1", "Help", "help", True),
+                KeyHint("esc", left, "back", True),
+            ]
+        return [
+            KeyHint(self.key_of(name), self.told(name).title, name, self.why_not(name) is None)
+            for name in self.in_key_bar()
+        ]
+
+    def in_key_bar(self) -> list[str]:
+        """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""
+        never = CHANGING if self.then is not None else ()
+        shown = [
+            name
+            for name in self.commands
+            if not COMMANDS[name].hidden and name != self.HERE and name not in never
+        ]
+        return [("quit" if name == "back" and self.is_first else name) for name in shown]
+
+    def say_unknown_key(self, key: str) -> None:
+        """Say that a key has no meaning here, when another screen gives it one."""
+        keys = self.session.settings.keys
+        elsewhere = (one for one in COMMANDS.values() if key in keys.get(one.id, one.key).split(","))
+        found = next((one for one in elsewhere if one.id not in self.commands), None)
+        if found is not None and not self.asking:
+            self.app.notify(self._no_key_here(found, key), timeout=3)
+
+    def _no_key_here(self, command: Command, key: str | None = None) -> str:
+        named = self.key_of(command.id) if key is None else key_title(key)
+        return f"{named} ({command.title}) is not a key here; {self.key_of('palette')} lists all."
+
+    async def action_run(self, command: str) -> None:
+        """Run a command of the registry, or say why it cannot be run."""
+        self._problems.clear()
+        reason = self.why_not(command) or self._why_unseen(command)
+        if reason is not None and command == "search":
+            self.search.refuse(reason)
+            return
+        if reason is not None:
+            self.app.notify(reason, severity="warning", timeout=4)
+            return
+        action = self._action(command)
+        if action is None:
+            await self.run_action(command.replace("-", "_"))
+            return
+        doing = action.run()
+        if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
+            self.work_on(command, self._finish, doing)
+            await asyncio.sleep(0)  # the work begins: the next key is for its prompt
+
+    @staticmethod
+    async def _finish(doing: Awaitable[object]) -> None:
+        await doing
+
+    def decided_on(self) -> object:
+        """What a key that decides would act on: the same value as long as the operator sees the same."""
+        return None
+
+    def _why_unseen(self, command: str) -> str | None:
+        """Why a deciding key that was pressed before its object was painted does nothing."""
+        pressed, (seen, since) = self.session.pressed_at, self._decidable
+        if command not in DECISIONS or pressed is None or (seen == self.decided_on() and since <= pressed):
+            return None
+        self.call_after_refresh(self._note_painted)
+        return f"{self.key_of(command)} was pressed before this appeared: check it, and press the key again"
+
+    def _note_painted(self) -> None:
+        if self._decidable[0] != (now := self.decided_on()):
+            self._decidable = (now, time.monotonic())
+
+    def refresh_bars(self) -> None:
+        """Draw title and keys again."""
+        refresh_bars(self)
+        self.call_after_refresh(self._note_painted)
+
+    async def on_idle(self, event: Idle) -> None:
+        """Paint what a key has changed at once.
+
+        Else it waits for the next beat of Textual's clock, up to 17 ms when a reload has just taken one. Keys
+        that come faster than that clock beats are painted together. Two programs were given the same keys in
+        turns, in a conversation of the tiny benchmark database, on a busy machine: without this half of
+        the keys took more than 0.96 times as long, one in twenty 91 ms in place of 47 (88 keys each); while
+        another process committed 20 times a second 1.05 times, one in ten 44 ms in place of 35 (44 keys).
+
+        A letter of a prompt is painted together with what it lists, which tells of itself a turn later; what
+        it lists behind that at once.
+        """
+        if self.held_back:
+            return
+        pressed, acted = self.session.key_at, self.session.acted_at
+        lists = self.prompt.lists and time.monotonic() - pressed < LISTED_SECONDS
+        if not (self._dirty_widgets or self._scroll_required):
+            return
+        if lists and self._letter_at != pressed:
+            self._letter_at = pressed
+            event.prevent_default()  # Textual's clock
+            await asyncio.sleep(0)
+            self.check_idle()
+        elif lists or acted - self._answered_at >= UPDATE_PERIOD:
+            self._answered_at = acted
+            self._on_timer_update()
+
+    # -- work beside the keys --------------------------------------------------------------------------
+
+    def work_on(
+        self, group: str, work: Callable[[*Ts], Awaitable[object]], *args: *Ts, exclusive: bool = True
+    ) -> Worker[None]:
+        """Run ``work(*args)`` without anybody waiting for it; a failure is told in one sentence and logged.
+
+        *exclusive*: it takes the place of what runs in the same *group*, whose statement is interrupted.
+        """
+        return self.run_worker(
+            partial(self._told, work, *args), group=group, exclusive=exclusive, exit_on_error=False
+        )
+
+    async def _told(self, work: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
+        try:
+            await work(*args)
+        except LcmError as error:
+            self._tell(error.message)
+        except Exception:
+            log.exception("%s: %s failed", type(self).__name__, getattr(work, "__name__", "work"))
+            self._tell(
+                "Something went wrong while reading; the screen may be out of date. The log has the details."
+            )
+
+    def _tell(self, problem: str) -> None:
+        """Say it once, until the operator does something: work may be tried again many times a second."""
+        if problem not in self._problems:
+            self._problems.add(problem)
+            self.app.notify(problem, title="Cannot read", severity="error")
+
+    async def calm(self, longest: float = LONGEST_PAUSE) -> None:
+        """Wait until no key is to be expected at once, for so many seconds at most.
+
+        Who types into a prompt is waited for to the end of the word.
+        """
+        while self.prompt.lists and (left := self._until_end_of_word()) > 0:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(left)
+        now = time.monotonic()
+        until = now + longest
+        while (wait := self._until_calm(now, until)) > 0:
+            await asyncio.sleep(wait)
+            now = time.monotonic()
+
+    def _until_end_of_word(self) -> float:
+        return self.session.key_at + WORD_SECONDS - time.monotonic()
+
+    def _until_calm(self, now: float, until: float) -> float:
+        """How long to wait before it is looked again; 0 when it is calm, or *until* has come."""
+        return max(0.0, min(self.session.until_calm(now), LOOK_SECONDS, until - now))
+
+    # -- commands that every screen has ---------------------------------------------------------------
+
+    async def action_back(self) -> None:
+        """Close the prompt, else take back one step, else leave the screen; the first one stays."""
+        if self.asking:
+            self.close_prompt()
+            self.search.leave()
+        elif self.step_back():
+            return
+        elif self.is_first:
+            self.app.notify(f"This is the first screen; {self.key_of('quit')} quits.", timeout=3)
+        elif await self.before_leaving() and self.app.screen is self:
+            self.app.pop_screen()
+
+    async def action_quit(self) -> None:
+        """Go back; leave the app where there is nothing to go back to."""
+        if self.asking or not self.is_first:
+            await self.action_back()
+        elif not self.step_back() and await self.before_leaving() and self.app.screen is self:
+            self.app.exit(0)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no screen of ours is below this one."""
+        return len(self.app.screen_stack) <= 2
+
+    def step_back(self) -> bool:
+        """Take back one step here, such as a filter; False: there is none, so the screen is left."""
+        finder = self.finder()
+        return finder is not None and finder.leave()
+
+    async def before_leaving(self) -> bool:
+        """End what belongs to this screen, before the one below comes to the front; False: it stays."""
+        return True
+
+    def action_hunk_previous(self) -> None:
+        """Show the previous one of the series."""
+        self._step_in_series(-1)
+
+    def action_hunk_next(self) -> None:
+        """Show the next one of the series."""
+        self._step_in_series(1)
+
+    def _step_in_series(self, direction: int) -> None:
+        if self.among is not None:
+            self.among.press(self, direction)
+
+    def action_help(self) -> None:
+        """Explain this screen, or the line that is typed."""
+        from lcm_tui.kit.dialog import HelpScreen
+        from lcm_tui.kit.dialogs import PARTS, help_document, prompt_document
+
+        if self.asking:
+            keys = (self.key_of("next"), self.key_of("previous-match"))
+            label, explained = self.prompt.line.label, self.prompt.explained
+            self.app.push_screen(HelpScreen(prompt_document(label, explained, self.search.finder, keys)))
+        else:
+            self.app.push_screen(HelpScreen(help_document(self), PARTS))
+
+    async def action_prompt_done(self) -> None:
+        """Enter, by a click on it."""
+        await self.prompt.action_submit()
+
+    def action_palette(self) -> None:
+        """Search all commands."""
+        self.app.action_command_palette()
+
+    def action_pane(self) -> None:
+        """Go to the next pane."""
+        self.focus_next()
+
+    def action_copy_id(self) -> None:
+        """Copy the id of what is selected."""
+        found = self.selected_id()
+        if found is None:
+            self.app.notify("Nothing is selected.", severity="warning", timeout=3)
+        else:
+            # A shell may read what is pasted: line breaks and bytes that are no text are written out.
+            copied = safe_line(found)
+            self.app.copy_to_clipboard(copied)
+            self.app.notify(f"Copied {copied}", timeout=3)
+
+    def action_search_everywhere(self) -> None:
+        """Search every text of the database."""
+        self.open(places.Search())
+
+    def action_history(self) -> None:
+        """List what was changed in this database, to undo it."""
+        self.open(places.History())
+
+    def action_engine(self) -> None:
+        """Show what the engine keeps for itself."""
+        self.open(places.Engine())
+
+    def stand_on(self, ref: str | int) -> None:
+        """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""
+
+    def selected_id(self) -> str | None:
+        """The id of what is selected, as `y` copies it."""
+        return None
+
+    # -- the prompt ------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        label: str,
+        value: str = "",
+        *,
+        typed: Callable[[str], None] | None = None,
+        check: Callable[[str], str | None] | None = None,
+        explained: str = "",
+        problem: str = "",
+    ) -> asyncio.Future[str | None]:
+        """Open the prompt at once, so that the next key belongs to it; the future holds what was typed.
+
+        It is None when the prompt was left. *typed* gets each change as it is made. *check* says what is
+        wrong with a text, which is shown while it is typed; the prompt stays open until it is right.
+        *explained* is what its help says besides the label, *problem* what is wrong with *value*.
+        """
+        prompt, before = self.prompt, self.focused
+        if not prompt.is_attached:
+            self.mount(prompt.line, prompt, before=self._key_bar)
+        answer = prompt.ask(
+            label, value, typed=typed, check=check, explained=explained, problem=problem, asked_from=before
+        )
+        self.add_class("-asking")
+        self.set_focus(prompt)
+        self.refresh_bars()
+        return answer
+
+    @property
+    def asking(self) -> bool:
+        """Whether the prompt is open."""
+        return self.prompt.asking
+
+    def close_prompt(self) -> None:
+        """Give the keys back to the list."""
+        before = self.prompt.leave()
+        self.remove_class("-asking")
+        (before or self.main_widget()).focus()
+        self.refresh_bars()
+
+    def main_widget(self) -> Widget:
+        """What has the focus when nothing else asks for it."""
+        return self.query_one("#body > *", Widget)
+
+    @on(Prompt.Submitted, "#prompt")
+    def _prompt_submitted(self, event: Prompt.Submitted) -> None:
+        if self.prompt.accept(event.value):
+            self.close_prompt()
+
+    # -- the state of the file ---------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        """Say where this is, show what the file does, and give the keys to the main pane."""
+        self.say_where()
+        self.show_live()
+        self.main_widget().focus()
+        self.call_after_refresh(self._note_painted)
+
+    @on(ScreenResume)
+    @on(ScreenSuspend)
+    def _front_is_another(self) -> None:
+        self._host.tell_front_news()
+
+    @on(Unmount)
+    def _take_notes_along(self) -> None:
+        self._host.put_away_notes_of(self)
+
+    @on(ScreenResume)
+    def _first_in_front(self, event: ScreenResume) -> None:
+        """Style nothing again that was styled a moment ago, when it was mounted."""
+        if not self._resumed:
+            self._resumed, event.refresh_styles = True, False
+
+    def on_screen_resume(self) -> None:
+        """Show what the file has done meanwhile."""
+        self.show_live()
+
+    def data_changed(self) -> None:
+        """The file was written."""
+        self.show_live()
+
+    def show_live(self) -> None:
+        """Say in the title bar whether the file is followed, when it changed last, and how large it is."""
+        # The file may change while a screen is pushed but not composed yet.
+        for bar in self.query(TitleBar):
+            bar.live = live_lines(self.session) if self.then is None else (PAST,)
+
+
+def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:
+    if isinstance(screen, CommandScreen):
+        screen.among = among
+    return screen
+
+
+# -- data screen ----------------------------------------------------------------------------------------
+# Screens that read: they are painted with their first rows, and follow the file.
+#
+# A screen says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. A change
+# of the file fetches again; results that come late replace nothing newer, and the view keeps its place
+# by key.
+
+D = TypeVar("D")
+
+#: A host that writes without a pause makes a screen load at most this often.
+RELOAD_SECONDS = 0.5
+#: So long a screen that is opened waits for what it reads before it is painted; a person sees no pause.
+FIRST_PAINT_SECONDS: Final = 0.08
+
+
+class DataScreen(CommandScreen, Generic[D]):
+    """A screen that shows one value, fetched from the database."""
+
+    class Loaded(Message):
+        """A worker has fetched the data."""
+
+        def __init__(self, data: object) -> None:
+            super().__init__()
+            self.data = data
+
+    def __init__(self, first: D | None = None) -> None:
+        """A screen that fetches what it shows, or shows *first* at once and fetches when the file changes."""
+        super().__init__()
+        self._first = first
+        self._has_shown = first is not None
+        self._loading = False
+        self._again = False
+        self._stale = False
+        self._loaded_at = 0.0  #: monotonic
+        self._held_back = first is None  #: not painted before there are rows, or for a moment
+        self._waiting = False  #: for a moment to load again
+        self._load_by = 0.0  #: monotonic
+
+    @abstractmethod
+    async def fetch(self) -> D:
+        """Read what the screen shows; runs in a worker and touches no widget."""
+
+    @abstractmethod
+    def show(self, data: D) -> None:
+        """Show what was fetched, keeping selection and place."""
+
+    def compose(self) -> ComposeResult:
+        """Load for the first time, while widgets are made."""
+        if self._first is None:
+            self.load()
+        yield from super().compose()
+
+    def on_mount(self) -> None:
+        """Show what there is already (Textual calls the handler of each base class itself)."""
+        if self._first is not None:
+            self.show(self._first)
+            self._first = None
+        else:
+            self.set_timer(FIRST_PAINT_SECONDS, self._paint_from_now)
+
+    @property
+    def held_back(self) -> bool:
+        """Until the first rows are there, or are late."""
+        return self._held_back
+
+    def _paint_from_now(self) -> None:
+        if self._held_back:
+            self._held_back = False
+            self._lay_out_first()
+            self.check_idle()
+
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        """Lay out; for the first time just before the first paint.
+
+        Textual does so as soon as a screen comes to the front, again when that has told the screen its size,
+        and again when its widgets were styled.
+        """
+        if self._size or not self._held_back:
+            super()._refresh_layout(size, scroll)
+
+    def _lay_out_first(self) -> None:
+        if not self._size:
+            self._layout_required = False
+            super()._refresh_layout(self.app.size)
+
+    def _screen_resized(self, size: Size) -> None:
+        """Lay out for another size."""
+        if size != self._size:
+            super()._screen_resized(size)
+
+    def _compositor_refresh(self) -> None:
+        """Paint, unless it is held back: what is to be painted stays noted until then.
+
+        Textual has no public way to put this off. In a trace of the summary DAG of the benchmark's database
+        (a), six paints without rows took 23 ms of the processor before the first one with rows.
+        """
+        follows = self._layout_required and self._repaint_required  # laid out first, then painted as a whole
+        if not (follows or (self._held_back and self.app.screen is self)):
+            super()._compositor_refresh()
+
+    def on_screen_resume(self) -> None:
+        """Load what changed while another screen was in front."""
+        if self._stale:
+            self._stale = False
+            self.load()
+
+    def data_changed(self) -> None:
+        """Load again, at once when in front, else when it comes to the front."""
+        super().data_changed()
+        # `is_current` would also be true of the screen just below.
+        if self.app.screen is not self:
+            self._stale = True
+            return
+        if not self._waiting:
+            now = time.monotonic()
+            self._waiting = True
+            self._load_by = max(now, self._loaded_at + RELOAD_SECONDS) + LONGEST_PAUSE
+            self._load_in_pause()
+
+    def _load_in_pause(self) -> None:
+        """Load once the last load is old enough, between keys; not much later in any case."""
+        now = time.monotonic()
+        early = self._loaded_at + RELOAD_SECONDS - now
+        if (wait := early if early > 0 else self._until_calm(now, self._load_by)) > 0:
+            self.set_timer(wait, self._load_in_pause)
+            return
+        self._waiting = False
+        if self.app.screen is self:
+            self.load()
+        else:
+            self._stale = True
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it has shown something, or tried to."""
+        return self._has_shown
+
+    def action_reload(self) -> None:
+        """Read the database again now."""
+        self.load()
+
+    def load(self) -> None:
+        """Fetch and show; while one fetch runs, further calls amount to one more."""
+        if self._loading:
+            self._again = True
+            return
+        self._loading = True
+        self.work_on("load", self._load, exclusive=False)
+
+    async def _load(self) -> None:
+        try:
+            while True:
+                self._again = False
+                await self._told(self._load_once)
+                if not self._again:
+                    return
+                await asyncio.sleep(RELOAD_SECONDS)
+        finally:
+            self._loading = False
+            self.call_later(self._has_tried)
+
+    def _has_tried(self) -> None:
+        self._note_rows()
+        self._paint_from_now()
+
+    def _note_rows(self) -> None:
+        self._has_shown = True
+        self._host.tell_front_news()
+
+    async def load_now(self) -> None:
+        """Fetch and show, and wait until it is shown: what is fetched at the moment is of another kind."""
+        data = await self.fetch()
+        shown = asyncio.get_running_loop().create_future()
+        self.post_message(self.Loaded(data))
+        self.call_later(shown.set_result, None)
+        await shown
+        self._loaded_at = time.monotonic()
+
+    async def _load_once(self) -> None:
+        self.post_message(self.Loaded(await self.fetch()))
+        self._loaded_at = time.monotonic()
+
+    @on(Loaded)
+    def _show_loaded(self, event: Loaded) -> None:
+        self._lay_out_first()  # rows are drawn for the room that there is
+        self.show(cast(D, event.data))
+        self.say_past()
+        self._note_rows()
+        self._held_back = False
+        self.refresh_bars()

@@ -1,0 +1,415 @@
+"""The preview of a change: what it would do, checked again and again, until it is applied or left."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.copying import check_wanted
+from lcm_core.change.plan import Moved
+from lcm_core.change.preview import Planned, batch_of, plan_for
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.notifications import SeverityLevel
+from textual.widget import Widget
+
+from lcm_tui.flows.change import BlockedError, Change, Changing, Notice, Phase
+from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.listing import Finder
+from lcm_tui.kit.session import rest_after
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
+from lcm_tui.screens.change_pane import HELP_VIEW, OTHER_VIEW, ChangePane, change_actions
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
+from lcm_tui.screens.questions import backup_settled, wal_settled
+from lcm_tui.tables.change import Shown, shown_of
+
+#: The digits that turn choices.
+MOST_CHOICES: Final = 3
+#: What is applied sooner needs no words about it, which would only come and go.
+SLOW_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one look at the database brings: a change to show, or the sentence that refuses it."""
+
+    wish: int  #: which of the operator's wishes it answers
+    planned: Planned | None
+    shown: Shown | None
+    refusal: str = ""
+    blocked: BlockedError | None = None  #: the refusal, when another choice makes it possible
+    inode: int | None = None  #: of the file that was looked at
+
+
+class PlanScreen(DataScreen[Outcome]):
+    """What a change would do; `a` does it."""
+
+    HELP = f"""
+A preview: nothing has been changed yet, nothing is locked, and leaving costs nothing. a applies exactly what
+is shown here in one short transaction, recorded in the history, where u undoes it. If another process is
+writing, lcm-tui waits a few seconds; esc cancels the wait, and nothing is changed.
+
+{HELP_VIEW}
+
+The preview is checked again whenever the database changes. If the plan no longer fits, it is planned again
+and shown with what changed; nothing is applied that was not shown. Digits change the options above the head,
+if there are any.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("apply", "open", "choice-1", "choice-2", "choice-3", "other-view")
+    )
+
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = OTHER_VIEW
+
+    def __init__(self, change: Change) -> None:
+        """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
+        super().__init__()
+        self._change = change
+        self.view = ChangePane(self, self.lines_above)
+        self._planned: Planned | None = None  #: what `a` applies; None: nothing yet, or no more
+        self._inode: int | None = None  #: of the file that it was planned on, or checked against since
+        self._wish = 0  #: grows with every choice: a look that began before one is worth nothing
+        self._refusal = ""  #: why there is no plan
+        self._blocked: BlockedError | None = None  #: the same, when another choice makes it possible
+        self._failure = ""  #: why what is shown was not applied
+        self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
+        self._select: str | int | None = None
+        self._spent = 0.0  #: seconds that the last look took
+        self._state = Changing()  #: how far it is
+        self._slow = False  #: and that takes its time
+        self._stop = threading.Event()  #: what is being applied is not wanted any more
+
+    def compose_body(self) -> ComposeResult:
+        """The change."""
+        self.view.ordinals.empty = self.view.edits.empty = "Planning …"
+        yield self.view
+
+    def on_mount(self) -> None:
+        """Say how far it is."""
+        self._say_state()
+        self.view.head.again()
+
+    async def on_unmount(self) -> None:
+        """Take back what lies beside the database and was not committed."""
+        await self._change.around.left(self.session.database)
+
+    def actions(self) -> Sequence[Action]:
+        """Applying it, its choices, and going through it."""
+        choices = (
+            Action(f"choice-{number}", partial(self._turn, number - 1), partial(self._why_no_choice, number))
+            for number in range(1, MOST_CHOICES + 1)
+        )
+        return (
+            *change_actions(self, self.view),
+            Action("apply", self._begin, self._why_not_apply),
+            Action("reload", self._look_anew, self._why_applying),
+            *choices,
+        )
+
+    def where(self) -> str:
+        """What is about to be done."""
+        return self._change.around.title() or self._change.title
+
+    def main_widget(self) -> Widget:
+        """The list in front."""
+        return self.view.list_in_front()
+
+    def finder(self) -> Finder:
+        """That of the list in front."""
+        return self.view.finder
+
+    def title_now(self, command: str) -> str:
+        """`m` gives the other view; a digit that is the way on says where to."""
+        if self._blocked is not None and command == self._way_on(self._blocked):
+            return self._blocked.offer
+        return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
+
+    def selected_id(self) -> str | None:
+        """The id of the selected item."""
+        return self.view.selected_id()
+
+    def on_screen_resume(self) -> None:
+        """Leave, when all was applied while another screen was in front."""
+        if self._finished:
+            self.call_later(self._leave)
+
+    def explained(self) -> str:
+        """What this change does, then what a preview is."""
+        return f"{self._change.about.strip()}\n\n{self.HELP.strip()}"
+
+    @property
+    def _finished(self) -> bool:
+        return bool(self._state.done) and self._state.phase is Phase.DONE
+
+    @property
+    def committing(self) -> bool:
+        """Whether what is shown is being applied, or has been."""
+        planning_rest = self._state.agreed and self._state.phase is Phase.PLANNING
+        return self._state.phase is Phase.COMMITTING or planning_rest or self._finished
+
+    def stopped(self) -> bool:
+        """Whether what is being applied is not wanted any more; asked in the thread of a commit too."""
+        return self._stop.is_set()
+
+    # -- planning ----------------------------------------------------------------------------------------
+
+    async def fetch(self) -> Outcome:
+        """Check what is shown against the database; plan when nothing is, or it is stale."""
+        if self._planned is not None:
+            await asyncio.sleep(rest_after(self._spent))
+        begun, wish = time.monotonic(), self._wish
+        try:
+            planned, inode = await self._planned_now()
+        except LcmError as error:
+            blocked = error if isinstance(error, BlockedError) else None
+            return Outcome(wish, None, None, error.message, blocked)
+        before = self.view.shown
+        shown = await asyncio.to_thread(lambda: before if before == (new := shown_of(planned)) else new)
+        self._spent = time.monotonic() - begun
+        return Outcome(wish, planned, shown, inode=inode)
+
+    async def _planned_now(self) -> tuple[Planned, int | None]:
+        """What is planned, and the inode of the file that it was planned on."""
+        database = self.session.database
+        while True:
+            before = database.inode
+            planned = await self.session.read(plan_for, self._change.planner, self._planned, self._moved)
+            if database.inode == before:
+                return planned, before
+
+    def show(self, data: Outcome) -> None:
+        """Show it; what has not changed stays as it is."""
+        if self.committing or data.wish != self._wish:
+            return  # another look follows
+        self._moved = ()
+        self._planned, self._refusal, self._inode = data.planned, data.refusal, data.inode
+        self._blocked = data.blocked
+        self.view.show_change(data.shown, empty=self._empty())
+        self._say_state()
+
+    def _empty(self) -> str:
+        """What is said in the place of a change that is refused."""
+        if self._blocked is None:
+            return self._refusal and "There is nothing to apply."
+        return f"{self.key_of(self._way_on(self._blocked))} shows what that would change."
+
+    @staticmethod
+    def _way_on(blocked: BlockedError) -> str:
+        """The command that makes it possible."""
+        return f"choice-{blocked.choice + 1}"
+
+    def in_key_bar(self) -> list[str]:
+        """When another choice is the way on, that one is first, and nothing can be applied."""
+        shown = super().in_key_bar()
+        if self._blocked is None:
+            return shown
+        return [self._way_on(self._blocked), *(name for name in shown if name != "apply")]
+
+    def _plan_anew(self, moved: tuple[Moved, ...] = ()) -> None:
+        self._planned, self._moved, self._blocked = None, moved, None
+        self._wish += 1
+        self._say_state()
+        self.load()
+
+    def data_changed(self) -> None:
+        """Look again, but not at what is just being written."""
+        if not self.committing:
+            super().data_changed()
+
+    def _look_anew(self) -> None:
+        """Plan anew, whether it still fits or not."""
+        self._failure = ""
+        self._plan_anew()
+
+    # -- what is said ------------------------------------------------------------------------------------
+
+    def lines_above(self, width: int) -> list[Line]:
+        """Why it cannot be done or was not, or that it takes its time; then the choices."""
+        said = Span(self._refusal or self._failure, "error")
+        if self._slow:
+            said = Span(
+                f"It may have to wait until no other process writes; {self.key_of('back')} stops it.", "warn"
+            )
+        lines: list[Line] = []
+        if said.text:
+            block = WrappedBlock(Block(spans=(Span(" "), said), indent=3), max(width - 1, 12))
+            lines += [block.line(at) for at in range(len(block))]
+        if self._change.choices:
+            spans = [Span(" ")]
+            for number, choice in enumerate(self._change.choices[:MOST_CHOICES], 1):
+                key = self.key_of(f"choice-{number}")
+                spans += [
+                    Span(f"{key} ", "key"),
+                    Span(f"{choice.title}: ", "dim"),
+                    Span(f"{choice.value}   "),
+                ]
+            lines.append(tuple(spans))
+        return lines
+
+    def _say_state(self) -> None:
+        bar = self.title_bar
+        if self.committing:
+            total = self._state.total
+            at = min(len(self._state.done) + 1, total)
+            several = f"{total:,}+" if self._state.more else f"{total:,}"
+            which = "" if total < 2 else f" {at:,} of {several}"
+            end = "stopping" if self._stop.is_set() else f"{self.key_of('back')} stops"
+            bar.note = f"applying{which}, {end}"
+        elif self._refusal:
+            bar.note = "blocked by later changes" if self._blocked else "refused"
+        else:
+            bar.note = "preview: nothing changed yet" if self._planned else "planning …"
+        self.refresh_bars()
+
+    def _why_applying(self) -> str | None:
+        return "it is being applied now" if self.committing else None
+
+    def _why_no_choice(self, number: int) -> str | None:
+        there = number <= len(self._change.choices)
+        return self._why_applying() or (None if there else "this preview has no such option")
+
+    def decided_on(self) -> object:
+        """The plan that is shown; while it is still being planned there is none."""
+        return (self.view.shown, len(self._state.done)) if self._planned else None
+
+    def _why_not_apply(self) -> str | None:
+        if self.committing:
+            return self._why_applying()
+        if self._refusal:
+            return "Refused: see the reason above"
+        if self._planned is None:
+            return "it is still being planned"
+        return None if any(self._planned.plans) else "there is nothing to change"
+
+    # -- choices -----------------------------------------------------------------------------------------
+
+    def _turn(self, place: int) -> None:
+        self._change.choices[place].turn()
+        self.say_where()
+        self._failure = ""
+        self.view.head.again()
+        self._plan_anew()
+
+    # -- applying ----------------------------------------------------------------------------------------
+
+    def step_back(self) -> bool:
+        """While it is applied, stop before the next commit. What was applied of a batch stays."""
+        if self.committing:
+            self._stop.set()
+            self._say_state()
+        elif self._state.done and self._change.then is not None:
+            self._change.then(self._state.committed)
+        return self.committing
+
+    async def _begin(self) -> None:
+        """Apply exactly what is shown; what cannot be undone needs something typed."""
+        wanted = self._change.around.confirmation()
+        if wanted is not None:
+            typed = await self.ask(wanted.prompt)
+            if typed is None:
+                return
+            if typed.strip() != wanted.text:
+                self.app.notify("The answer does not match; nothing was changed.", severity="warning")
+                return
+        if self._planned is not None and self._why_not_apply() is None:
+            self._failure = ""
+            self._state = self._state.plan(self._planned.plans, more=self._planned.more).agree()
+            self._stop.clear()
+            self._say_state()
+            self.work_on("applying", self._apply, self._planned, exclusive=False)
+
+    def _say_slow(self) -> None:
+        if self._state.phase is Phase.COMMITTING:
+            self._slow = True
+            self.view.head.again()
+
+    async def _apply(self, planned: Planned) -> None:
+        around, database = self._change.around, self.session.database
+        try:
+            settled = backup_settled if around.wants_backup else wal_settled
+            if not await settled(self.app, self.session):
+                self._state = self._state.withdraw()
+            else:
+                self.set_timer(SLOW_SECONDS, self._say_slow)
+                await self._commit(planned)
+        except LcmError as error:
+            self._tell_of(await around.failed(database, error, self._state.committed))
+            if not self._finished:
+                self._state = self._state.stop(error)
+            if self._state.error is not None and not self._state.moved:
+                self._failure = self._state.error.message
+        finally:
+            self._slow = False
+            if not self._finished and self.is_attached:  # the app may be ending
+                self._say_state()
+                self.view.head.again()
+        if self._finished:
+            self._leave()
+        elif self._state.moved:
+            self._plan_anew(self._state.moved)
+        else:
+            self.load()
+
+    async def _commit(self, planned: Planned) -> None:
+        """Commit the plans one by one; those that are done are not shown again when a later one fails."""
+        around, database = self._change.around, self.session.database
+        if not self._state.done:
+            self._select = self._state.ahead[0].select
+        while True:
+            ahead = self._state.ahead
+            await around.before_all(database, ahead)
+            for plan in ahead:
+                check_wanted(self.stopped)
+                await around.before(database, plan, self.stopped)
+                committed = await commit_plan(database, plan, inode=self._inode, stopped=self.stopped)
+                self._state = self._state.commit(committed)
+                if self._state.ahead:
+                    self._planned = Planned(self._state.ahead, planned.preview, more=planned.more)
+                self._say_state()
+            if self._state.phase is not Phase.PLANNING:
+                break
+            check_wanted(self.stopped)
+            batch = await self.session.read(batch_of, self._change.planner)
+            self._state = self._state.plan([one for one in batch.plans if one], more=batch.more)
+        self._tell_of(await around.applied(database, self._state.committed))
+
+    def _tell_of(self, notices: Sequence[Notice]) -> None:
+        for one in notices:
+            severity: SeverityLevel = "warning" if one.warns else "information"
+            self.app.notify(one.text, title=one.title, severity=severity, timeout=DONE_SECONDS)
+
+    def _leave(self) -> None:
+        """Close the screen, and let the one below stand on what the change brought."""
+        if self.app.screen is not self:
+            return
+        done, select = self._state.committed, self._select
+        stack = self.app.screen_stack
+        below = stack[-2]
+        self.app.pop_screen()
+        for screen in stack:
+            if isinstance(screen, CommandScreen):
+                screen.data_changed()
+        if isinstance(below, CommandScreen) and select is not None:
+            below.stand_on(select)
+        self._tell_done(done)
+        if self._change.then is not None:
+            self._change.then(done)
+
+    def _tell_done(self, done: Sequence[Committed]) -> None:
+        """Say what was done and how it is taken back; and what did not follow."""
+        last = done[-1].operation
+        if last is None:
+            self.app.notify("Done.", timeout=DONE_SECONDS)
+        else:
+            what = last.title if len(done) == 1 else f"{len(done):,} changes, the last: {last.title}"
+            back = "Redo" if last.kind == "undo" else "Undo"
+            self.app.notify(f"{what}. {back}: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
+        for problem in dict.fromkeys(one.search for one in done if one.search):
+            self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)

@@ -1,1 +1,0 @@
-"""The preview of a change, which applies it."""

@@ -1,0 +1,564 @@
+"""The text that a summary is made from, or a draft, standing on a place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+from lcm_core.base.errors import NotFoundError
+from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
+from lcm_core.base.text import counted, safe_text
+from lcm_core.base.times import format_local, parse_utc
+from lcm_core.engine.previous import PassedOver, PreviousChoice, PreviousContext, PreviousNode
+from lcm_core.store import summaries
+from lcm_core.store.context_view import depth_name
+from lcm_core.store.database import Reader
+from lcm_core.store.previous import leaves_beside
+from lcm_core.writers.source import previous_of
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Finder, ListPane, TextFinder
+from lcm_tui.kit.panes import Rows, TwoPanes
+from lcm_tui.kit.spans import Block, Column, Document, Line, Span, depth_style, heading, text_field
+from lcm_tui.kit.text import TextView
+from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.tables.context import kind_words
+
+
+class SourceScreen(CommandScreen):
+    """One text to read."""
+
+    HELP = """
+The text as the model receives it, scrolled to the selected item. Every occurrence is highlighted; n and N go
+to the next and the previous one, / finds other text.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+
+    def __init__(self, title: str, text: str, start: int, end: int) -> None:
+        """*start* and *end*: the place in characters of *text*."""
+        super().__init__()
+        self._title = title
+        self._content = text
+        self._start = start
+        self._wanted = text[start:end]
+        self.text = TextView(id="text")
+        self._finder = TextFinder(self.text)
+
+    def compose_body(self) -> ComposeResult:
+        """The text."""
+        yield self.text
+
+    def main_widget(self) -> TextView:
+        """The text."""
+        return self.text
+
+    def finder(self) -> Finder:
+        """That of the text."""
+        return self._finder
+
+    def where(self) -> str:
+        """Which text."""
+        return self._title
+
+    def actions(self) -> Sequence[Action]:
+        """Nothing but reading; there is nothing to read again."""
+        return (Action("reload", lambda: None, lambda: "this view does not reload"),)
+
+    def on_mount(self) -> None:
+        """Show it, and go to the place once its width is known."""
+        self.text.show((Block(self._content),))
+        self.call_after_refresh(self._go)
+
+    def _go(self) -> None:
+        needle = safe_text(self._wanted).partition("\n")[0]
+        self._finder.look_for(needle)
+        self.text.find_at(needle, (0, len(safe_text(self._content[: self._start]))))
+
+    def selected_id(self) -> str | None:
+        """What stands at the place."""
+        return self._wanted or None
+
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What the screen of previous contexts reads.
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One of the previous contexts that can be shown."""
+
+    title: str
+    word: str  #: what it makes of a summary that is in it
+    choice: PreviousChoice
+    given: str  #: who is given it, and how sure that is: "the model was given"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousData:
+    """The previous context of a summary with the rows of all summaries that it names."""
+
+    subject: Summary | None  #: None: it is not in the database (any more)
+    context: PreviousContext | None = None
+    texts: Mapping[SummaryId, SummaryText] = field(default_factory=dict)
+    before: SummaryId | None = None  #: the leaf that was made just before
+    after: SummaryId | None = None  #: and the one just after
+    has_times: bool = True  #: this version records from when to when the messages of a summary are
+    has_models: bool = True  #: this version records which model wrote a summary
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What can be shown: as given, for a rewrite, and what may have been given instead."""
+        if self.context is None or not self.context.applies:
+            return ()
+        return (
+            View("as given (reconstructed)", "given", self.context.as_given, "the model was given"),
+            View("for a rewrite", "taken", self.context.for_rewrite, "a rewrite would be given"),
+            *(
+                View(
+                    "possible alternative (reconstructed)", "perhaps", other, "the model may have been given"
+                )
+                for other in self.context.otherwise
+            ),
+        )
+
+    @property
+    def nothing(self) -> str:
+        """Why there is nothing to show, in one sentence."""
+        if self.subject is None:
+            return "This summary is not in the database."
+        return (
+            self.context.why_not if self.context is not None else None
+        ) or "Its previous context cannot be reconstructed."
+
+
+async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:
+    """Read all that the screen shows, in one transaction."""
+    try:
+        subject = (await summaries.get_summary(reader, summary_id)).summary
+    except NotFoundError:
+        return PreviousData(None)
+    data = PreviousData(subject, await previous_of(reader, summary_id))
+    named: dict[SummaryId, None] = {}
+    for view in data.views:
+        named |= dict.fromkeys(node.summary_id for node in view.choice.nodes)
+        named |= dict.fromkeys(passed.summary_id for passed in view.choice.passed_over)
+    before, after = await leaves_beside(reader, subject.conversation_id, summary_id)
+    texts = await summaries.texts_of(reader, list(named))
+    return replace(
+        data,
+        before=before,
+        after=after,
+        texts={text.summary.summary_id: text for text in texts},
+        has_times=reader.schema.has("summaries", "earliest_at"),
+        has_models=reader.schema.has("summaries", "model"),
+    )
+
+
+# -- documents ------------------------------------------------------------------------------------------
+# What is said of a previous context: records in, documents and cells out.
+
+UNRECORDED: Final = "not recorded by this version"
+
+
+def about(summary: Summary) -> str:
+    """The summary asked about, for the title."""
+    return f"{_kind(summary)}, {summary.tokens:,} tokens"
+
+
+def _kind(summary: Summary) -> str:
+    return kind_words(summary.kind, summary.depth)
+
+
+def cells_of(data: PreviousData, summary: Summary | None, zone: tzinfo | None) -> dict[str, Span]:
+    """The cells that say what a summary is; of one that is gone there is nothing to say."""
+    if summary is None:
+        return {"depth": Span("gone", "error")}
+    return {
+        "depth": Span(depth_name(summary.depth), depth_style(summary.depth)),
+        "tokens": Span(f"{summary.tokens:,}"),
+        "span": Span(_covers(data, summary, zone), "dim"),
+    }
+
+
+def _covers(data: PreviousData, summary: Summary, zone: tzinfo | None) -> str:
+    """The times that a summary covers; the end only by its clock when it is on the same day."""
+    first, last = parse_utc(summary.earliest_at), parse_utc(summary.latest_at)
+    if first is None or last is None:
+        written = " – ".join(stamp for stamp in (summary.earliest_at, summary.latest_at) if stamp)
+        return written or ("–" if data.has_times else UNRECORDED)
+    start, end = format_local(first, zone)[:16], format_local(last, zone)[:16]
+    return f"{start} – {end[11:] if end[:10] == start[:10] else end}"
+
+
+def whole_document(views: Sequence[View], place: int) -> Document:
+    """The text as a whole, under what it rests on."""
+    view = views[place]
+    blocks = [
+        heading(view.title[0].upper() + view.title[1:]),
+        Block(view.choice.assumption, "dim"),
+        Block(),
+    ]
+    if view.choice.text:
+        blocks += [heading(f"The text that {view.given}"), Block(view.choice.text)]
+    elif view.choice.nodes:
+        blocks.append(Block(f"No text: {view.given} only what says nothing."))
+    else:
+        blocks.append(Block(f"No text: {view.given} no previous context."))
+    others = [other.choice.assumption for other in views[2:]] if place == 0 else []
+    if others:
+        blocks += [Block(), heading("Possible alternative")]
+        blocks += [Block(f"{assumption} (w)", "dim") for assumption in others]
+    return tuple(blocks)
+
+
+def summary_document(
+    data: PreviousData, held: SummaryText, node: PreviousNode | None, why: str, zone: tzinfo | None
+) -> Document:
+    """One summary: what it is, why it stands here or not, what it says."""
+    summary = held.summary
+    model = summary.model or ("–" if data.has_models else UNRECORDED)
+    made = format_local(parse_utc(summary.created_at), zone) or summary.created_at
+    blocks = [
+        text_field("summary", summary.summary_id, "key"),
+        text_field("kind", _kind(summary), depth_style(summary.depth)),
+        text_field("tokens", f"{summary.tokens:,}"),
+        text_field("covers", _covers(data, summary, zone)),
+        text_field("created", made),
+        text_field("model", model),
+    ]
+    if node is not None and node.first_seq is not None:
+        blocks.append(text_field("messages", f"seq {node.first_seq} to {node.last_seq}"))
+    if node is not None and node.broken is not None:
+        blocks.append(text_field("broken", str(node.broken), "error"))
+    blocks += [Block(f"In it: {why}." if node else f"Skipped: {why}."), Block()]
+    return (*blocks, Block(held.content))
+
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The summaries that were given, or passed over, and the text of the one under the cursor.
+
+#: The row that stands for the text as a whole.
+WHOLE: Final = SummaryId("")
+
+COLUMNS = (
+    Column("use", "", 7, keep=100),
+    Column("id", "summary", 20, keep=95),
+    Column("depth", "depth", 5, keep=90),
+    Column("tokens", "tokens", 7, right=True, keep=60),
+    Column("span", "covers", 24, keep=50, timed="in"),
+    Column("why", "why", 30, grows=True, keep=80),
+)
+
+
+class GivenPane(ListPane[SummaryId]):
+    """One previous context of several: its summaries, and below them the text of the selected one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = TextView(id="text")
+        self.finder = TextFinder(self.text, self.why_nothing)
+        self.data: PreviousData | None = None
+        self._place = 0
+        self.as_text = False  #: the whole text alone
+        self._given: Mapping[SummaryId, PreviousNode] = {}
+        self._passed: Mapping[SummaryId, PassedOver] = {}
+        self._shown: tuple[int, SummaryId | None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """The list, and the text below it."""
+        given = Rows(*super().compose(), id="chosen")
+        self._panes = TwoPanes(given, self.text, shares=(0.64, 1 / 3))
+        yield self._panes
+
+    def show(self, data: PreviousData) -> None:
+        """Show what was read; the choice among several and the selection stay."""
+        old, self.data = self.data, data
+        counted = len(data.views) if old is None else len(old.views)
+        if self._place >= len(data.views) or (self._place > 1 and counted != len(data.views)):
+            self._place = 0
+        self._arrange()
+
+    def show_next_view(self) -> None:
+        """Go on to the next of the previous contexts that there are."""
+        if self.data is not None and self.data.views:
+            self._place = (self._place + 1) % len(self.data.views)
+            self._arrange()
+
+    def show_as_text(self, alone: bool) -> None:
+        """Show the whole text alone, or the summaries above it again."""
+        self.as_text = alone
+        if alone:
+            self.table.select(WHOLE)
+        self._panes.show_only(self.text if alone else None)
+        (self.text if alone else self.table).focus()
+
+    def show_view(self, place: int) -> None:
+        """Show this one of the previous contexts as soon as they are known."""
+        self._place = place
+
+    @property
+    def place(self) -> int:
+        """Which of the previous contexts is shown."""
+        return self._place
+
+    def _arrange(self) -> None:
+        """List what the chosen one holds."""
+        view = self.view
+        self._given = {node.summary_id: node for node in view.choice.nodes} if view else {}
+        self._passed = {passed.summary_id: passed for passed in view.choice.passed_over} if view else {}
+        before = set(self.table.keys)
+        self.relist()
+        if before:
+            self.table.mark_fresh([key for key in self.table.keys if key not in before])
+        self.show_text()
+
+    # -- what is selected --------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View | None:
+        """Which previous context is shown."""
+        return self.data.views[self._place] if self.data is not None and self.data.views else None
+
+    @property
+    def selected(self) -> SummaryId | None:
+        """The summary under the cursor; None on the row for the whole text."""
+        return self.table.selected or None
+
+    def why_nothing(self) -> str | None:
+        """Why nothing can be done here; None when a previous context is shown."""
+        return "there is no previous context here" if self.view is None else None
+
+    # -- listing -----------------------------------------------------------------------------------------
+
+    def columns(self) -> Sequence[Column]:
+        """What is said of a summary that was given or passed over."""
+        return COLUMNS
+
+    def matching(self, words: Sequence[str]) -> Sequence[SummaryId]:
+        """All of them: there is no filter."""
+        del words
+        return [WHOLE, *self._given, *self._passed] if self.view is not None else []
+
+    def why_empty(self) -> str:
+        """Nothing is given to what is no leaf."""
+        return "No previous context."
+
+    def draw(self, key: SummaryId, width: int) -> Sequence[Line]:
+        """The whole text, or a summary."""
+        return (self._whole_row(),) if key == WHOLE else super().draw(key, width)
+
+    def cells(self, key: SummaryId) -> Mapping[str, Span]:
+        """A summary, and why it was given or passed over."""
+        if self.data is None:
+            return {}
+        held, node = self.data.texts.get(key), self._given.get(key)
+        cells = cells_of(self.data, held.summary if held else None, self.zone)
+        if node is None:
+            mark, why = Span("–", "dim"), Span(self._passed[key].reason, "dim")
+        else:
+            broken = f"broken ({node.broken}); " if node.broken else ""
+            mark = Span(self.view.word if self.view else "", "ok")
+            blank = "no text; " if node.blank else ""
+            why = Span(f"{broken}{blank}{node.origin}", "error" if node.broken else "text")
+        return {**cells, "use": mark, "id": Span(key, "dim" if node is None else "key"), "why": why}
+
+    def _whole_row(self) -> Line:
+        says = [node.summary.tokens for node in self._given.values() if not node.blank]
+        said = f"{counted(len(says), 'summary')}, {sum(says):,} tokens" if says else "nothing"
+        if blank := len(self._given) - len(says):
+            said += f" ({counted(blank, 'summary')} without text)"
+        title = self.view.title if self.view else ""
+        return (Span(f"The whole text, {title}: ", "title"), Span(said))
+
+    # -- the text ----------------------------------------------------------------------------------------
+
+    def show_text(self) -> None:
+        """Show what is under the cursor."""
+        if self.data is not None:
+            shown = (self._place, self.table.selected)
+            self.text.show(self._document(self.data), keep_place=shown == self._shown)
+            self._shown = shown
+
+    def _document(self, data: PreviousData) -> Document:
+        key = self.selected
+        if self.view is None:
+            return (Block(data.nothing),)
+        if key is None:
+            return whole_document(data.views, self._place)
+        if key not in data.texts:
+            return (Block(f"The summary {key} is no longer in the database."),)
+        node = self._given.get(key)
+        why = node.origin if node is not None else self._passed[key].reason
+        return summary_document(data, data.texts[key], node, why, self.zone)
+
+
+# -- screen ---------------------------------------------------------------------------------------------
+# Previous context: what the model was given of earlier summaries when it made one, as far as can be
+# told.
+
+
+class PreviousScreen(DataScreen[PreviousData]):
+    """The previous context of one summary."""
+
+    HELP = """
+When the engine writes a summary, it gives the model some of the preceding text: the previous context. The
+database does not record it, so "as given" is reconstructed from the order in which summaries were made, what
+had been condensed by then, and which messages each covers; the sentence above the text lists the assumptions.
+Texts are as the database has them now.
+
+"For a rewrite" is the same without broken summaries. w switches. Summaries marked – were considered and
+skipped, each with the reason. Only leaves are written with a previous context.
+
+Select a summary to read it, or the first row to read the whole text as the model received it. enter moves
+into the text, esc back to the list; m shows the whole text alone. [ and ] go to the previous context of the
+leaf that was made before and after. D compares what was given (-) with what a rewrite would be given (+).
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(
+        bindings("open", "rewrite-mode", "other-view", "compare", "summaries", "previous", *STEPPED)
+    )
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "rewrite-mode": (
+                "For rewrite",
+                "Switch between what was given, what a rewrite would be given, and what may have been given.",
+            ),
+            "other-view": ("As text", "Show the whole text alone, or the summaries above it again."),
+            "compare": ("Compare", "Compare what was given with what a rewrite would be given now."),
+            "hunk-previous": ("Previous leaf", "Show the previous context of the leaf that was made before."),
+            "hunk-next": ("Next leaf", "Show the previous context of the leaf that was made next."),
+        }
+    )
+
+    def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
+        super().__init__()
+        self.given = GivenPane()
+        self._conversation = conversation
+        self._summary_id = summary_id
+
+    def compose_body(self) -> ComposeResult:
+        """The summaries and a text."""
+        yield self.given
+
+    def actions(self) -> Sequence[Action]:
+        """Reading, choosing, and where a summary leads to."""
+        return (
+            Action("open", self.given.text.focus, self.given.why_nothing),
+            Action("rewrite-mode", self._show_next_view, self.given.why_nothing),
+            Action("other-view", self._turn_form, self.given.why_nothing),
+            Action("compare", self._compare, self.given.why_nothing),
+            Action("hunk-previous", lambda: self._go(-1), self._why_unread),
+            Action("hunk-next", lambda: self._go(1), self._why_unread),
+            Action("summaries", self._show_in_dag),
+            Action("previous", self._show_previous, self._why_no_previous),
+        )
+
+    def where(self) -> str:
+        """Of which summary."""
+        return f"Previous context of {self._summary_id}"
+
+    def main_widget(self) -> LineView[SummaryId]:
+        """The list."""
+        return self.given.table
+
+    def finder(self) -> Finder:
+        """The search in the text."""
+        return self.given.finder
+
+    def step_back(self) -> bool:
+        """Out of the text first."""
+        if self.given.as_text:
+            self._turn_form()
+            return True
+        if self.given.text.has_focus:
+            self.given.table.focus()
+            return True
+        return super().step_back()
+
+    def selected_id(self) -> str:
+        """The selected summary; on the whole text the one that it was given for."""
+        return self.given.selected or self._summary_id
+
+    # -- data --------------------------------------------------------------------------------------------
+
+    async def fetch(self) -> PreviousData:
+        """The two previous contexts and the summaries in them."""
+        return await self.session.read(load_previous, self._summary_id)
+
+    def show(self, data: PreviousData) -> None:
+        """Show them; of a summary that is gone, go on showing what was read."""
+        bar = self.title_bar
+        if data.subject is None and self.given.data is not None:
+            bar.note = "this summary is no longer in the database"
+            return
+        self.given.zone = self.session.zone
+        self.given.show(data)
+        bar.note = about(data.subject) if data.subject else ""
+
+    @on(LineView.Highlighted, "#list")
+    def _highlighted(self) -> None:
+        self.given.show_text()
+
+    # -- commands ----------------------------------------------------------------------------------------
+
+    def _show_next_view(self) -> None:
+        """As given, for a rewrite, or what may have been given instead."""
+        self.given.show_next_view()
+        self.refresh_bars()
+
+    def _turn_form(self) -> None:
+        """As a list with a text, or as one text."""
+        self.given.show_as_text(not self.given.as_text)
+        self.refresh_bars()
+
+    def title_now(self, command: str) -> str:
+        """`m` and `w` say what they give."""
+        if command == "other-view" and self.given.as_text:
+            return "As list"
+        return super().title_now(command)
+
+    def _compare(self) -> None:
+        self.open(places.PreviousComparison(self._summary_id))
+
+    def _why_unread(self) -> str | None:
+        return "still loading: try again in a moment" if self.given.data is None else None
+
+    def _go(self, direction: int) -> None:
+        """Show the previous context of the leaf that was made before this one, or after it."""
+        data = self.given.data
+        beside = None if data is None else data.before if direction < 0 else data.after
+        if beside is None:
+            end = "first" if direction < 0 else "last"
+            self.app.notify(f"This is the {end} leaf of the conversation.", timeout=3)
+            return
+        following = self.open_instead(places.Previous(self._conversation, beside))
+        if isinstance(following, CommandScreen):
+            following.go_on_from(self)
+
+    def go_on_from(self, before: CommandScreen) -> None:
+        """The same one of the previous contexts, as a list or as one text."""
+        if isinstance(before, PreviousScreen):
+            self.given.show_view(before.given.place)
+            if before.given.as_text:
+                self.call_after_refresh(self._turn_form)
+
+    def _show_in_dag(self) -> None:
+        """Show the selected summary in the DAG."""
+        self.open(places.Summaries(self._conversation, SummaryId(self.selected_id())))
+
+    def _why_no_previous(self) -> str | None:
+        if self.given.selected is None:
+            return "select a summary first; this is the previous context already"
+        return None
+
+    def _show_previous(self) -> None:
+        """Show the previous context of the selected summary."""
+        if self.given.selected is not None:
+            self.open(places.Previous(self._conversation, self.given.selected))

@@ -1,1 +1,0 @@
-"""The previous context of a summary: what the model was given when it made it."""

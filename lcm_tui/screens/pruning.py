@@ -1,0 +1,359 @@
+"""Marking what the engine's own cleaners would delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.text import counted
+
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import Action
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.listing import Marks
+from lcm_tui.kit.places import Place
+from lcm_tui.kit.spans import Block
+from lcm_tui.screens.frame import CommandScreen
+
+if TYPE_CHECKING:
+    from lcm_core.change.commit import Committed
+    from lcm_core.operations.drafts import SavedDrafts
+    from lcm_core.operations.prune import Cleaned
+
+
+_ALL = "a"
+
+
+def cleaner_action(screen: CommandScreen, marks: Marks[ConversationId]) -> Action:
+    """Ask by which cleaner, and mark what it selects; what becomes of it is asked for by other keys."""
+
+    async def ask() -> None:
+        from lcm_core.operations.prune import Cleaner, Cleaning, Criteria, selection
+
+        from lcm_tui.kit.dialogs import Question
+
+        criteria = Criteria(cleaning=Cleaning(agents=screen.session.settings.agents.value))
+        junk = (await screen.session.read(selection, criteria, sizes=False)).cleaned
+        assert junk is not None
+        by_key = {str(number): cleaner for number, cleaner in enumerate(Cleaner, 1)}
+
+        def answered(answer: str | None) -> None:
+            if answer:
+                cleaner = by_key.get(answer)
+                chosen = [one for one, by in junk.chosen.items() if cleaner is None or cleaner in by]
+                marks.turn([one for one in chosen if one not in marks])
+                screen.refresh_bars()
+
+        answers = [(key, _answer(junk, cleaner)) for key, cleaner in by_key.items()]
+        answers.append((_ALL, f"all of them: {counted(len(junk.chosen), 'conversation')}"))
+        question = Question("Mark by a cleaner of the engine", _about(screen, junk), answers, decides=False)
+        screen.app.push_screen(question, answered)
+
+    return Action("mark-by-cleaner", ask)
+
+
+def _about(screen: CommandScreen, junk: Cleaned) -> tuple[Block, ...]:
+    agents = ", ".join(junk.cleaning.agents)
+    said = [
+        f"The engine's doctor clean would delete these conversations of its agents ({agents}).",
+        f"Nothing is deleted here: {screen.key_of('archive')} archives the marked ones, "
+        f"{screen.key_of('delete')} exports and deletes them.",
+    ]
+    if junk.others:
+        others = ", ".join(sorted(junk.others))
+        said.append(f"Of other agents ({others}) it would delete none.")
+    return tuple(map(Block, said))
+
+
+def _answer(junk: Cleaned, cleaner: str) -> str:
+    from lcm_core.operations.prune import MEANINGS, Cleaner
+
+    count = sum(cleaner in by for by in junk.chosen.values())
+    return f"{MEANINGS[Cleaner(cleaner)]}: {counted(count, 'conversation')}"
+
+
+# -- drafts ---------------------------------------------------------------------------------------------
+# From a screen to drafts: one summary, what lies below it, or everything that is broken.
+
+
+def repair_action(screen: CommandScreen, conversation: Callable[[], Conversation | None]) -> Action:
+    """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
+    return Action("repair", lambda: _repair(screen, conversation()))
+
+
+def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """Ask where; nobody is asked for a summary before the operator says so."""
+    from lcm_tui.kit.dialogs import Question
+
+    if conversation is None:
+        open_repair(screen, None)
+        return
+
+    def answered(answer: str | None) -> None:
+        if answer:
+            open_repair(screen, conversation if answer == "enter" else None)
+
+    here = f"only conversation {conversation.conversation_id} ({screen.session.name_of(conversation)})"
+    said = Block("Lists the broken summaries. No model is called and nothing changes until you confirm.")
+    answers = (("enter", here), ("a", "every conversation of the database"))
+    question = Question("Repair broken summaries", (said,), answers, decides=False)
+    screen.app.push_screen(question, answered)
+
+
+async def resume_drafts(screen: CommandScreen, kept: SavedDrafts) -> None:
+    """Go on with a batch of drafts that waits for decisions."""
+    from lcm_tui.flows.drafts import Wanted
+
+    last = kept.items[-1]  # sources come first, so it is the summary that was asked for
+    if len(kept.items) == 1:
+        await rewrite_summary(screen, last.conversation_id, last.summary_id)
+    elif kept.header.kind == "rewrite":
+        wanted = Wanted("rewrite", last.conversation_id, last.summary_id)
+        screen.open(places.Drafting(wanted, f"Rewrite {last.summary_id} and what is below it"))
+    else:
+        owners = {item.conversation_id for item in kept.items}
+        owner = last.conversation_id if len(owners) == 1 else None
+        where = "the whole database" if owner is None else f"conversation {owner}"
+        screen.open(places.Drafting(Wanted(kept.header.kind, owner), f"Repair {where}"))
+
+
+def open_repair(screen: CommandScreen, conversation: Conversation | None) -> None:
+    """List what is broken in a conversation, or in the whole file."""
+    from lcm_tui.flows.drafts import Wanted
+
+    wanted = Wanted("repair", None if conversation is None else conversation.conversation_id)
+    where = "the whole database"
+    if conversation is not None:
+        where = f"conversation {screen.session.called(conversation)}"
+    screen.open(places.Drafting(wanted, f"Repair {where}"))
+
+
+def rewrite_actions(
+    screen: CommandScreen, conversation: Conversation, selected: Callable[[], SummaryId | None]
+) -> tuple[Action, ...]:
+    """Drafts for the *selected* summary, for what lies below it too, and for what is broken here."""
+
+    def why_not() -> str | None:
+        return "no summary is selected" if selected() is None else None
+
+    async def rewrite() -> None:
+        if (summary_id := selected()) is not None:
+            await rewrite_summary(screen, conversation.conversation_id, summary_id)
+
+    def rewrite_below() -> None:
+        from lcm_tui.flows.drafts import Wanted
+
+        if (summary_id := selected()) is not None:
+            wanted = Wanted("rewrite", conversation.conversation_id, summary_id)
+            screen.open(places.Drafting(wanted, f"Rewrite {summary_id} and what is below it"))
+
+    return (
+        Action("rewrite", rewrite, why_not),
+        Action("rewrite-subtree", rewrite_below, why_not),
+        repair_action(screen, lambda: conversation),
+    )
+
+
+async def rewrite_summary(
+    screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
+) -> None:
+    """Draft another text for a summary, and review it."""
+    from lcm_core.operations.drafting import select_items
+
+    from lcm_tui.flows.drafts import Work, author_of
+
+    session = screen.session
+    items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
+    author = await asyncio.to_thread(author_of, session.settings)
+    kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
+    work = Work(session, author, items, kind="rewrite", kept=kept)
+    screen.open(places.Review(work, summary_id, own=True))
+
+
+def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
+    """Drafts of exactly these summaries that were not decided."""
+    from lcm_core.base.files import drafts_folder
+    from lcm_core.operations.drafts import unfinished
+
+    from lcm_tui.flows.drafts import worth_keeping
+
+    for kept in unfinished(drafts_folder(), path, "rewrite"):
+        if [item.summary_id for item in kept.items] == list(ids) and worth_keeping(kept.items):
+            return kept
+    return None
+
+
+# -- prune ----------------------------------------------------------------------------------------------
+# Marking conversations, and archiving or deleting the marked ones or the one under the cursor.
+
+
+def prune_actions(
+    screen: CommandScreen,
+    marks: Marks[ConversationId],
+    *,
+    selected: Callable[[], ConversationId | None],
+    why_none: Callable[[], str | None],
+) -> tuple[Action, ...]:
+    """Mark, archive and delete; *selected* is that under the cursor, *why_none* says why there is none."""
+
+    def mark() -> None:
+        if (conversation_id := selected()) is not None:
+            marks.turn([conversation_id])
+            screen.refresh_bars()
+
+    def why_not() -> str | None:
+        return None if marks else why_none()
+
+    def meant() -> list[ConversationId]:
+        """The marked ones; it is said when the selected one is none of them."""
+        chosen, under = marks.chosen(selected()), selected()
+        if under is not None and under not in chosen:
+            said = ", ".join(map(str, chosen[:5])) + (" …" if len(chosen) > 5 else "")
+            screen.app.notify(
+                f"This is about the marked conversations ({said}), not the selected one ({under}).",
+                severity="warning",
+                timeout=8,
+            )
+        return chosen
+
+    def archive() -> None:
+        from lcm_tui.flows.changes import archiving
+
+        screen.open(places.Preview(archiving(meant(), done)))
+
+    def delete() -> None:
+        screen.open(places.Deletion(meant(), done))
+
+    def done(_: tuple[Committed, ...]) -> None:
+        marks.clear()
+        screen.refresh_bars()
+
+    return (
+        Action("mark", mark, why_none),
+        Action("archive", archive, why_not),
+        Action("delete", delete, why_not),
+    )
+
+
+# -- series ---------------------------------------------------------------------------------------------
+# `[` and `]` where a screen shows one of a series: the previous and the next one, without the list
+# between.
+#
+# The rows of a list are the series. Stepping moves the cursor of that list, so `esc` comes back to what
+# was shown last; what cannot be shown is passed over.
+
+K = TypeVar("K", bound=Hashable)
+
+#: The place that shows a row; None: it cannot be shown.
+Shown: TypeAlias = Place | None
+
+
+@dataclass(eq=False)
+class Series(Generic[K]):
+    """The rows of a list, each of which a screen can show."""
+
+    one: str  #: what a row is: "operation"
+    view: Callable[[], LineView[K]]
+    place_of: Callable[[K], Shown | Awaitable[Shown]]
+    newest_first: bool = False  #: then `[` goes down, to what is older
+    _asked: deque[int] = field(default_factory=deque, init=False)  #: steps down the list, not taken yet
+    _taking: bool = field(default=False, init=False)
+
+    def words(self, direction: int) -> tuple[str, str]:
+        """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""
+        adjective = _adjective(self.newest_first, direction)
+        return f"{adjective} {self.one}", f"Show the {adjective.lower()} {self.one} of the list."
+
+    def press(self, screen: CommandScreen, direction: int) -> None:
+        """Go on (1) or back (-1) from what *screen* shows; presses that come meanwhile are taken together.
+
+        They are taken one by one, so that those behind an end count from there.
+        """
+        self._asked.append(-direction if self.newest_first else direction)
+        if not self._taking:
+            self._taking = True
+            screen.work_on("series", self._take, screen, exclusive=False)
+
+    async def _take(self, screen: CommandScreen) -> None:
+        place: Shown = None
+        ended = 0  #: the direction in which the last press found nothing; 0: it found something
+        try:
+            while self._asked:
+                down = self._asked.popleft()
+                if down == ended:
+                    continue  # said already
+                found = await self._step(down)
+                ended = down if found is None else 0
+                if found is None:
+                    screen.app.notify(f"This is the {_end(self.newest_first, down)} {self.one}.", timeout=3)
+                place = found or place
+        finally:
+            self._asked.clear()
+            self._taking = False
+        if place is not None and screen.app.screen is screen:
+            following = screen.open_instead(place, self)
+            if isinstance(following, CommandScreen):
+                following.go_on_from(screen)
+
+    async def _step(self, down: int) -> Shown:
+        """The place of the next row that has one; the cursor of the list is on it then."""
+        view = self.view()
+        at = view.cursor + down
+        while 0 <= at < len(view.keys):
+            key = view.keys[at]
+            place = self.place_of(key)
+            if isawaitable(place):
+                place = await place
+            if place is not None and view.select(key):
+                return place
+            at += down
+        return None
+
+
+def _adjective(newest_first: bool, direction: int) -> str:
+    """What the one in a direction is called: -1 is back."""
+    if newest_first:
+        return "Older" if direction < 0 else "Newer"
+    return "Previous" if direction < 0 else "Next"
+
+
+def _end(newest_first: bool, down: int) -> str:
+    """What the row at an end of the list is called."""
+    if newest_first:
+        return "oldest" if down > 0 else "newest"
+    return "last" if down > 0 else "first"
+
+
+def row_actions(
+    screen: CommandScreen, one: str, view: Callable[[], LineView[K]], *, newest_first: bool = False
+) -> tuple[Action, Action]:
+    """`[` and `]` where the list and what is selected in it share a screen: the previous and the next row.
+
+    They work from the text, too, which keeps the keys.
+    """
+
+    def step(direction: int) -> None:
+        listed = view()
+        down = -direction if newest_first else direction
+        before = listed.cursor
+        listed.action_move(down)
+        if listed.cursor == before:
+            screen.app.notify(f"This is the {_end(newest_first, down)} {one}.", timeout=3)
+
+    def why() -> str | None:
+        return None if view().keys else f"there is no {one} in this list"
+
+    def words(direction: int) -> tuple[str, str]:
+        adjective = _adjective(newest_first, direction)
+        return f"{adjective} {one}", f"Select the {adjective.lower()} {one}."
+
+    return (
+        Action("hunk-previous", lambda: step(-1), why, words(-1)),
+        Action("hunk-next", lambda: step(1), why, words(1)),
+    )

@@ -1,0 +1,759 @@
+"""Where was it said? Every text of the database, searched as you type."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from types import MappingProxyType
+from typing import ClassVar, Final, TypeAlias
+
+from lcm_core.base.errors import LcmError, UsageError
+from lcm_core.base.files import reason_of
+from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.text import safe_line
+from lcm_core.base.times import iso_z, span_of, typed_moment, zone_words
+from lcm_core.store.conversations import get_conversation, list_conversations
+from lcm_core.store.database import Reader
+from lcm_core.store.messages import get_file, seq_of_message
+from lcm_core.store.search import DocumentKind, Filter, has_search_table
+from lcm_core.store.summaries import get_summary
+from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
+from lcm_recall.ask import Asked, Inquiry, terms_of
+from lcm_recall.queries import recall_settings
+from lcm_recall.read import Passage
+from lcm_recall.search import Found, Hit, Progress, index_of, make_index, recent, remember, search_live
+from lcm_recall.terms import parse
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from lcm_tui.flows.drafts import Modelling, forecast_text, key_text, named_model, spent_text
+from lcm_tui.kit import places
+from lcm_tui.kit.commands import Action, bindings, key_title
+from lcm_tui.kit.dialogs import Question
+from lcm_tui.kit.lines import LineView
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
+from lcm_tui.screens.actions import to
+from lcm_tui.screens.change_pane import Lines
+from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.pruning import Series
+from lcm_tui.screens.questions import TwoTexts
+from lcm_tui.tables.asked import NOBODY, UNASKED, answer_document, evidence_document
+from lcm_tui.tables.search import (
+    conversation_line,
+    coverage_line,
+    hit_lines,
+    is_cut,
+    name_of,
+    nothing_text,
+    recent_line,
+)
+
+# -- narrowing ------------------------------------------------------------------------------------------
+# What a search is narrowed to, in the words that an operator types.
+
+_KINDS: Final = {
+    "messages": DocumentKind.MESSAGE,
+    "summaries": DocumentKind.SUMMARY,
+    "briefs": DocumentKind.BRIEF,
+    "files": DocumentKind.FILE,
+}
+#: Between a date and the time of that day.
+_CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re.ASCII)
+_CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Kinds, one conversation and a time, each of them or none."""
+
+    text: str = ""  #: as it was typed, with single blanks
+    filter: Filter = field(default_factory=Filter)
+
+
+def parse_narrowing(text: str, zone: tzinfo | None, now: datetime | None = None) -> Narrowing:
+    """What words such as ``messages 3 7d`` narrow a search to; the last 7 days end *now*.
+
+    A time that names no zone is one of *zone* (None: that of this machine).
+
+    Raises:
+        UsageError: one of them is no kind, no conversation and no time, there are two of one
+            sort, or *zone* has a time twice or skips it.
+    """
+    kinds: list[DocumentKind] = []
+    conversation: ConversationId | None = None
+    since = before = None
+    words = _CLOCK.sub("T", re.sub(r"\blast +(?=[0-9])", "last_", text)).split()
+    for joined in words:
+        word = joined.replace("last_", "last ", 1)
+        kind = next((one for name, one in _KINDS.items() if name.startswith(word.lower())), None)
+        number = _CONVERSATION.fullmatch(word)
+        if kind is not None:
+            kinds.append(kind)
+        elif number is not None and conversation is None:
+            conversation = ConversationId(int(number[1]))
+        elif number is None and since is None and before is None:
+            since, before = _times(word, zone, now or datetime.now(UTC))
+        else:
+            raise UsageError(f"{word} is one too many: give at most one conversation and one time.")
+    return Narrowing(
+        " ".join(text.split()),
+        Filter(
+            conversations=None if conversation is None else (conversation,),
+            kinds=tuple(dict.fromkeys(kinds)) or tuple(DocumentKind),
+            since=since,
+            before=before,
+        ),
+    )
+
+
+def _times(word: str, zone: tzinfo | None, now: datetime) -> tuple[str | None, str | None]:
+    """From when on, and before when."""
+    first, dots, last = word.partition("..")
+    start, end = (_moment(one, zone, now) if one else None for one in (first, last))
+    if (first and start is None) or (last and end is None) or (dots and not first and not last):
+        raise UsageError(
+            f"{word} is not one of messages, summaries, briefs, files, a conversation such as 3, "
+            "a time such as 7d, last 3h, 2026-03-02 or 2026-03-02..2026-03-09."
+        )
+    if start is not None and end is not None and start >= end:
+        raise UsageError(f"{word} ends before it begins: give the earlier time first.")
+    return None if start is None else iso_z(start), None if end is None else iso_z(end)
+
+
+def _moment(word: str, zone: tzinfo | None, now: datetime) -> datetime | None:
+    span = span_of(word)
+    try:
+        return typed_moment(word, zone) if span is None else now - span
+    except OverflowError:
+        return None
+
+
+# -- panes ----------------------------------------------------------------------------------------------
+# The input of the search, and its hits by conversation.
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerKey:
+    """The heading of a conversation."""
+
+    conversation_id: ConversationId
+
+
+@dataclass(frozen=True, slots=True)
+class HitKey:
+    """A hit, the same in the answer of a later search."""
+
+    kind: DocumentKind
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentKey:
+    """A search that was made before, while nothing is typed."""
+
+    text: str
+
+
+RowKey: TypeAlias = OwnerKey | HitKey | RecentKey
+
+
+class HitList(LineView[RowKey]):
+    """Hits under the conversations that they are in, the best first."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw_row, tall=True, empty="", id="hits")
+        self.zone: tzinfo | None = None
+        self.names: Mapping[ConversationId, Conversation] = {}
+        self._hits: dict[HitKey, Hit] = {}
+        self._counts: dict[ConversationId, int] = {}
+        self._cut = False  #: not all hits are listed
+        self._put: RowKey | None = None  #: where the cursor was put: from there nobody has moved it
+
+    @property
+    def hit(self) -> Hit | None:
+        """The selected hit; on a heading the first one below it."""
+        key = self.selected
+        if isinstance(key, OwnerKey):
+            key = next((one for one in self.keys[self.cursor :] if isinstance(one, HitKey)), None)
+        return self._hits.get(key) if isinstance(key, HitKey) else None
+
+    def hit_at(self, key: RowKey) -> Hit | None:
+        """The hit of a row; None on any other row."""
+        return self._hits.get(key) if isinstance(key, HitKey) else None
+
+    def counted_keys(self) -> tuple[int, int]:
+        """The hits, without the headings; what was searched before when nothing is searched."""
+        rows = [place for place, key in enumerate(self.keys) if not isinstance(key, OwnerKey)]
+        return (rows.index(self.cursor) + 1 if self.cursor in rows else 0), len(rows)
+
+    @property
+    def recent(self) -> str | None:
+        """The selected recent search."""
+        return self.selected.text if isinstance(self.selected, RecentKey) else None
+
+    def show_recent(self, searches: Sequence[str]) -> None:
+        """List searches that were made before, the newest first."""
+        self._hits, self._counts, self.empty = {}, {}, ""
+        self.replace([RecentKey(text) for text in searches])
+
+    def show(self, found: Found | None, *, searching: bool) -> None:
+        """List what was found; the cursor stays on the hit that it was moved to, else on the best one."""
+        hits = () if found is None else found.hits
+        by_owner: dict[ConversationId, list[Hit]] = {}
+        for hit in hits:
+            by_owner.setdefault(hit.conversation_id, []).append(hit)
+        self._hits = {HitKey(hit.kind, hit.id): hit for hit in hits}
+        self._counts = {owner: len(some) for owner, some in by_owner.items()}
+        self._cut = found is not None and is_cut(found)
+        keys: list[RowKey] = []
+        for owner, some in by_owner.items():
+            keys.append(OwnerKey(owner))
+            keys += [HitKey(hit.kind, hit.id) for hit in some]
+        self.empty = "" if found is None or searching else nothing_text(found)
+        if self.selected == self._put or self.selected not in self._hits:
+            self._put = keys[1] if keys else None
+            self.replace(keys, select=self._put)
+            self._show_from(0)
+        else:
+            self.replace(keys)
+
+    def _draw_row(self, key: RowKey, width: int) -> Sequence[Line]:
+        if isinstance(key, OwnerKey):
+            owner = key.conversation_id
+            count = self._counts[owner]
+            return (conversation_line(owner, self.names.get(owner), count, width, cut=self._cut),)
+        if isinstance(key, RecentKey):
+            return (recent_line(key.text, width),)
+        return hit_lines(self._hits[key], width, self.zone)
+
+
+class QueryInput(Input):
+    """Where the words are typed; arrows and pages move in the hits meanwhile."""
+
+    moves = (
+        (("query-up", "query-down"), "the hit above, the hit below"),
+        (("query-page-up", "query-page-down"), "a page of hits up, down"),
+    )
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "move(1)", "Down", show=False, id="query-down"),
+        Binding("up", "move(-1)", "Up", show=False, id="query-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="query-page-down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="query-page-up"),
+    ]
+    DEFAULT_CSS = """
+    QueryInput { height: 1; border: none; padding: 0 1; background: $panel; }
+    QueryInput:focus { border: none; background: $primary 30%; }
+    """
+
+    def __init__(self, hits: HitList) -> None:
+        super().__init__(placeholder='a word, several words, "a phrase", the start of a word*', id="query")
+        self._hit_list = hits
+
+    def action_move(self, step: int) -> None:
+        """Go to the next hit, or the one before."""
+        self._hit_list.action_move(step)
+
+    def action_page(self, direction: int) -> None:
+        """Go a page on."""
+        self._hit_list.action_page(direction)
+
+
+# -- reads ----------------------------------------------------------------------------------------------
+# What the search reads besides hits: names of conversations, and where a hit leads.
+
+
+async def load_names(reader: Reader) -> Mapping[ConversationId, Conversation]:
+    """The conversations by their ids, for their names."""
+    found = await list_conversations(reader)
+    return {entry.conversation.conversation_id: entry.conversation for entry in found}
+
+
+async def load_needs_index(reader: Reader) -> bool:
+    """Whether the file has no search table of its own that a search can begin with."""
+    return not await reader.run(lambda rows: has_search_table(rows, reader.schema))
+
+
+async def expansion_of(reader: Reader, summary_id: SummaryId) -> places.Place:
+    """A summary to be read down.
+
+    Raises:
+        NotFoundError: it, or its conversation, is gone.
+    """
+    found = await get_summary(reader, summary_id)
+    return places.Expansion(await get_conversation(reader, found.summary.conversation_id), summary_id)
+
+
+async def place_of(reader: Reader, hit: Hit) -> places.Place:
+    """Where a hit stands.
+
+    Raises:
+        NotFoundError: it, or its conversation, is gone.
+    """
+    return await _place(reader, hit.conversation_id, hit.kind, hit.id, _found_in(hit))
+
+
+async def place_of_passage(reader: Reader, passage: Passage, question: str) -> places.Place:
+    """The place of a passage that was found for a question, at the longest of its words; as `place_of`."""
+    name = passage.citation.partition("@")[0].removeprefix("msg#")
+    terms = [term for word in terms_of(question) for term in parse(word).terms]
+    places = [place for term in terms for place in term.places(passage.text)[:1]]
+    find = max((passage.text[start:end] for start, end in places), key=len, default="")
+    return await _place(reader, passage.conversation_id, passage.kind, name, find)
+
+
+async def _place(
+    reader: Reader, owner: ConversationId, kind: DocumentKind, name: str, find: str
+) -> places.Place:
+    conversation = await get_conversation(reader, owner)
+    match kind:
+        case DocumentKind.MESSAGE:
+            return places.Messages(conversation, await seq_of_message(reader, owner, int(name)), find)
+        case DocumentKind.SUMMARY:
+            return places.Summaries(conversation, SummaryId(name), find)
+        case DocumentKind.BRIEF:
+            return places.Briefs(conversation, name, find)
+        case DocumentKind.FILE:
+            return places.FileText(await get_file(reader, name), find)
+
+
+def _found_in(hit: Hit) -> str:
+    """What was found, as it is written there: the longest of several words, which says the most."""
+    return max((hit.snippet[one.start : one.end] for one in hit.spans), key=len, default="")
+
+
+# -- asking ---------------------------------------------------------------------------------------------
+# A question to the memory: its evidence at once, and an answer when a model was named and agreed to.
+
+
+async def ask_memory(screen: CommandScreen, question: str, within: tuple[ConversationId, ...] | None) -> None:
+    """Show the evidence for a question; ask a model about it when the operator agrees."""
+    session = screen.session
+    asking = _Asking(
+        screen, Inquiry(session.database, recall_settings(session.settings), question, within=within)
+    )
+    await asking.run()
+
+
+class _Asking:
+    def __init__(self, screen: CommandScreen, inquiry: Inquiry) -> None:
+        self._screen = screen
+        self._inquiry = inquiry
+        self._shown: Asked | None = None
+
+    async def run(self) -> None:
+        model, problem = None, ""
+        try:
+            model = await asyncio.to_thread(named_model, self._screen.session.settings)
+        except LcmError as error:
+            problem = error.message
+        await self._inquiry.gather(for_model=model is not None)
+        evidence = self._inquiry.evidence
+        zone = self._screen.session.zone
+        note = problem or (NOBODY if model is None else UNASKED)
+        pane = TwoTexts(answer_document(evidence, note), evidence_document(evidence, zone), self._open)
+        self._shown = evidence
+        self._screen.app.push_screen(pane, self._leave)
+        if model is None:
+            return
+        opened = open_model(model.chosen, model.settings, call_budget(model.settings))
+        if opened is None:
+            return
+        try:
+            if await self._agreed(model, opened):
+                await pane.show(
+                    answer_document(evidence, f"{model.words} is being asked; esc cancels."),
+                    evidence_document(evidence, zone),
+                )
+                asked = self._shown = await self._inquiry.ask(opened)
+                spent = opened.meter.budget.spent
+                told = f"{spent.calls} calls, cost: {spent_text(spent.usage)}"
+                await pane.show(answer_document(asked, "", told), evidence_document(asked, zone))
+        finally:
+            await opened.aclose()
+
+    def _open(self, number: int) -> None:
+        """Open a passage in its place; `esc` comes back to the evidence."""
+        passages = () if self._shown is None else self._shown.cited_first
+        if number <= len(passages):
+            self._screen.work_on("passage", self._open_passage, passages[number - 1])
+
+    async def _open_passage(self, passage: Passage) -> None:
+        question = self._inquiry.evidence.question
+        self._screen.open(await self._screen.session.read(place_of_passage, passage, question))
+
+    def _leave(self, _: None) -> None:
+        """End a call that is out: nobody waits for its answer any more."""
+        self._screen.workers.cancel_group(self._screen, "ask")
+
+    async def _agreed(self, model: Modelling, opened: ModelSummarizer) -> bool:
+        forecast = self._inquiry.forecast(opened)
+        most = opened.meter.budget.at_most(forecast)
+        said = (
+            Block(model.words),
+            Block(key_text(model)),
+            Block(f"If the first call answers: {forecast_text(forecast, opened.meter.budget)}."),
+            Block(
+                f"At most {most.calls:,} calls including retries, and {most.input_tokens:,} tokens in. "
+                "The question and passages of your database are sent."
+            ),
+        )
+        question = Question("Call this model?", said, (("a", "ask"),), leave="show only the evidence")
+        answer = await self._screen.app.push_screen_wait(question)
+        return bool(answer)
+
+
+#: Hits that are listed.
+SHOWN: Final = 200
+#: Fewer characters are in nearly every text.
+FEWEST: Final = 2
+
+#: What can be done while words are typed, by which key where another one is a letter.
+TYPING_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "open": "",
+        "narrow": "",
+        "ask": "",
+        "expand": "ctrl+o",
+        "reload": "",
+        "help": "f1",
+        "palette": "ctrl+p",
+        "back": "",
+    }
+)
+
+
+#: What the screen says of its keys as long as nothing is typed.
+HINTS: Final = (
+    ("narrow", "to messages, summaries, briefs, files, conversation 3, the last 7d"),
+    ("ask", "the typed text as a question: evidence, and an answer if you agree"),
+    ("expand", "the summary of the selected hit, level by level"),
+)
+#: Cells of a title in these lines.
+_HINTED: Final = 8
+NARROWING: Final = """
+Limits the search; separate several words by blanks: kinds (messages, summaries, briefs, files, or how they
+begin), one conversation by its number (3), and one time: the last days, hours or weeks (7d, 12h, 2w), a day
+(2026-03-02), or from one to another (2026-03-02..2026-03-09; either side may be empty). "summaries 3 7d" are
+the summaries of conversation 3 of the last seven days. The title says what the search is limited to; an empty
+line searches everything again.
+"""
+
+
+class SearchScreen(CommandScreen):
+    """A search of everything."""
+
+    HELP = """
+Searches every message with its tool inputs and outputs, every summary, focus brief and large file of the
+database as you type. The order counts how well a hit matches and how new it is; a conversation is where its
+best hit is. While a large database is still being searched, the newest hits are shown. Several words must all
+occur in one text; "…" is a phrase, word* the start of a word. Each hit shows whether the model receives it
+now, directly or through a summary.
+
+Letters are text while you type. Arrows move through the hits, enter opens the selected one at what was
+found (n goes to the next match there), and esc returns here. ctrl+t narrows the search to messages,
+summaries, briefs or files, a conversation by its number, or a time such as 7d, 2026-03-02 or
+2026-03-02..2026-03-09; separate several with spaces; empty searches everything. tab moves to the list of
+hits, where keys are commands.
+
+ctrl+o (> in the list) expands the selected summary, or of a message the summary in the context that covers
+it: level by level down to the messages, with the tokens that each level costs.
+
+ctrl+g asks the typed text as a question: it shows the best evidence with citations and, if a model is
+configured, its answer beside it. lcm-tui shows the cost and asks before it sends anything.
+
+With nothing typed, the list shows the searches from which a hit was opened; enter repeats one. A database
+without search tables gets a private index while you type; lcm-tui grep --forget removes both. lcm-tui
+--no-index, or search_cache = false in config.toml, keeps neither.
+"""
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "expand", "ask", "history"))
+    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
+        {
+            "open": ("Open", "Open the selected hit in its place."),
+            "expand": (
+                "Expand",
+                "Read the selected summary, or the one that covers the selected message, level by level.",
+            ),
+            "search": ("Search", "Edit the search words."),
+            "search-everywhere": ("Search all", "Edit the search words."),
+            "reload": ("Search again", "Search again now."),
+        }
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hits = HitList()
+        self.query_input = QueryInput(self.hits)
+        self.account = Lines(self._account, id="account")
+        self._found: Found | None = None
+        self._searching = False
+        self._share = 0.0  #: of everything that was looked at, 0 to 1
+        self._narrowing = Narrowing()
+        self._recent: tuple[str, ...] = ()
+        self._indexed: float | None = None  #: of the messages while the private index is made, 0 to 1
+        self._no_index = ""  #: why it cannot be made
+        self._problem = ""
+        self._tallest = 1  #: lines that the account took
+        self._opens = 0  #: the search whose best hit is opened as soon as it is known
+        self._series = Series("hit", lambda: self.hits, self._place_of)
+        self._expanded = Series("hit", lambda: self.hits, self._expansion_of)
+        self._number = 0  #: of the search that was begun last: what an earlier one finds is late
+
+    def compose_body(self) -> ComposeResult:
+        """The words, what came of them, and the hits."""
+        yield self.query_input
+        yield self.account
+        yield self.hits
+
+    def on_mount(self) -> None:
+        """Learn the names of conversations beside the typing."""
+        self.hits.zone = self.session.zone
+        self.work_on("names", self._read_names)
+        self.work_on("recent", self._read_recent)
+        self.work_on("index", self._make_index)
+
+    def where(self) -> str:
+        """Where, and narrowed to what."""
+        return safe_line(f"Search {self._narrowing.text}".rstrip())
+
+    def in_key_bar(self) -> list[str]:
+        """While words are typed a letter is text: only keys that are none."""
+        shown = super().in_key_bar()
+        return [name for name in shown if name in TYPING_KEYS] if self.query_input.has_focus else shown
+
+    def key_of(self, command: str) -> str:
+        """While words are typed, the key that is no letter."""
+        typing = TYPING_KEYS.get(command) if self.query_input.has_focus else None
+        return key_title(typing) if typing else super().key_of(command)
+
+    def on_descendant_focus(self) -> None:
+        """Other keys count."""
+        self.refresh_bars()
+
+    def main_widget(self) -> QueryInput:
+        """Where the words are typed."""
+        return self.query_input
+
+    def selected_id(self) -> str | None:
+        """The id of the selected hit, as its row names it."""
+        return None if self.hits.hit is None else name_of(self.hits.hit).partition(" ")[0]
+
+    def actions(self) -> Sequence[Action]:
+        """Opening a hit, and searching otherwise."""
+        return (
+            Action("open", self._open, self._why_none),
+            Action("narrow", self._narrow),
+            Action("ask", self._ask_memory, self._why_no_question),
+            Action("expand", self._expand, self._why_not_expanded),
+            Action("search", self.query_input.focus),
+            Action("search-everywhere", self.query_input.focus),
+            Action("reload", self._search),
+            to(self, "history", places.History()),
+        )
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether anything may be kept in the cache folder."""
+        return self.session.settings.search_cache.value and not self.session.demo
+
+    # -- searching ---------------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#query")
+    def _typed_words(self) -> None:
+        self._search()
+
+    def _search(self) -> None:
+        """Search for what is typed; a search that was begun before is given up."""
+        self._number += 1
+        text = self.query_input.value.strip()
+        self._found, self._problem, self._searching = None, "", len(text) >= FEWEST or not text.isascii()
+        if self._searching:
+            self.work_on("search-everywhere", self._find, self._number, text)
+        else:
+            self.workers.cancel_group(self, "search-everywhere")
+            self._show_recent()
+        self._say()
+
+    async def _find(self, number: int, text: str) -> None:
+        try:
+            query = parse(text)
+        except UsageError as error:
+            self._problem, self._searching = error.message, False
+            self._say()
+            return
+
+        def heard(progress: Progress) -> None:
+            self._show(number, progress.found, progress.share)
+
+        wanted = self._narrowing.filter
+        settings, database = recall_settings(self.session.settings), self.session.database
+        index = await asyncio.to_thread(index_of, database.path) if self._keeps else None
+        found = await search_live(database, query, wanted, settings, heard, limit=SHOWN, index=index)
+        self._show(number, found, 1.0)
+
+    def _show(self, number: int, found: Found, share: float) -> None:
+        """Show what was found when *share* of everything was looked at."""
+        if number != self._number or not self.is_attached:
+            return
+        self._found, self._searching, self._share = found, share < 1, share
+        self.hits.show(found, searching=self._searching)
+        self._say()
+        if self._opens == number and not self._searching and self.hits.hit is not None:
+            self._opens = 0
+            self.work_on("open-early", self._open)
+
+    async def _read_names(self) -> None:
+        self.hits.names = await self.session.read(load_names)
+        self.hits.redraw()
+
+    async def _read_recent(self) -> None:
+        if self._keeps:
+            self._recent = tuple(await asyncio.to_thread(recent, self.session.database.path))
+        if not self.query_input.value.strip():
+            self._show_recent()
+
+    def _show_recent(self) -> None:
+        self.hits.show_recent(self._recent)
+
+    async def _make_index(self) -> None:
+        """Bring up the private index of a file without search tables, beside the typing."""
+        if not self._keeps or not await self.session.read(load_needs_index):
+            return
+
+        def heard(share: float) -> None:
+            self._indexed = share
+            self._say()
+
+        try:
+            await make_index(self.session.database, heard)
+        except OSError as error:
+            self._no_index = f"no index: {reason_of(error)}"
+        finally:
+            self._indexed = None
+            if self.is_attached:
+                self._say()
+        if self._searching:
+            self._search()  # what goes on is a scan
+
+    async def _narrow(self) -> None:
+        """Ask what is searched: kinds, a conversation, a time; nothing is everything."""
+        text = await self.ask(
+            f"Search only in (summaries 3 7d; empty: everything; times: {zone_words(self.session.zone)})",
+            self._narrowing.text,
+            check=partial(_problem_of, self.session.zone),
+            explained=NARROWING,
+        )
+        if text is None:
+            return
+        self._narrowing = parse_narrowing(text, self.session.zone)
+        self.say_where()
+        self._search()
+
+    def _account(self, width: int) -> list[Line]:
+        if self._problem:
+            return [(Span(f" {self._problem}", "warn"),)]
+        if self._found is None and not self._searching and not self._indexing_told:
+            return [self._hint(*hint) for hint in HINTS]
+        line = coverage_line(self._found, self._share if self._searching else None)
+        if self._indexed is not None:
+            line = (*line, Span(f"  indexing messages {self._indexed:.0%}", "dim"))
+        elif self._no_index:
+            line = (*line, Span(f"  {self._no_index}", "warn"))
+        wrapped = WrappedBlock(Block(spans=line, indent=1), max(width, 1))
+        lines = [wrapped.line(at) for at in range(len(wrapped))]
+        self._tallest = max(self._tallest, len(lines))  # the hits do not jump while words are typed
+        return lines + [()] * (self._tallest - len(lines))
+
+    @property
+    def _indexing_told(self) -> bool:
+        return self._indexed is not None or bool(self._no_index)
+
+    def _hint(self, command: str, does: str) -> Line:
+        title = f"{self.told(command).title:<{_HINTED}}"
+        return (Span(f" {self.key_of(command):<3}", "key"), Span(title, "title"), Span(does, "dim"))
+
+    def _say(self) -> None:
+        self.account.again()
+        self.refresh_bars()
+
+    def _why_no_question(self) -> str | None:
+        return None if self.query_input.value.strip() else "Type a question first"
+
+    def _ask_memory(self) -> None:
+        """Ask what is typed; a question that was asked before is given up."""
+        question = self.query_input.value.strip()
+        self.work_on("ask", ask_memory, self, question, self._narrowing.filter.conversations)
+
+    # -- opening -----------------------------------------------------------------------------------------
+
+    @on(Input.Submitted, "#query")
+    async def _submitted(self) -> None:
+        await self.action_run("open")
+
+    def _why_none(self) -> str | None:
+        if self._is_early or self.hits.hit is not None or self.hits.recent is not None:
+            return None
+        return "No hit is selected: type a word to search for"
+
+    @property
+    def _is_early(self) -> bool:
+        """Whether what is listed is still of the search before, or nothing."""
+        return self._searching and self._found is None
+
+    def _why_not_expanded(self) -> str | None:
+        if self._is_early:
+            return "The search is still running: wait for its first hits"
+        if self.hits.hit is None:
+            return "No hit is selected: type a word to search for"
+        return None if self.hits.hit.summary is not None else "No summary covers this hit"
+
+    async def _expand(self) -> None:
+        """Read down, level by level, the summary that is selected or that covers what is selected."""
+        hit = self.hits.hit
+        if hit is not None and hit.summary is not None:
+            await self._remember()
+            self.open(await self.session.read(expansion_of, hit.summary), self._expanded)
+
+    async def _place_of(self, key: RowKey) -> places.Place | None:
+        """Where a hit is."""
+        hit = self.hits.hit_at(key)
+        return None if hit is None else await self.session.read(place_of, hit)
+
+    async def _expansion_of(self, key: RowKey) -> places.Place | None:
+        """What is below the summary of a hit, or the one that covers it."""
+        hit = self.hits.hit_at(key)
+        named = None if hit is None else hit.summary
+        return None if named is None else await self.session.read(expansion_of, named)
+
+    async def _remember(self) -> None:
+        """Keep the search as the most recent one."""
+        said = self.query_input.value.strip()
+        self._recent = (said, *(one for one in self._recent if one != said))
+        if self._keeps:
+            await asyncio.to_thread(remember, self.session.database.path, said)
+
+    async def _open(self) -> None:
+        hit, text = self.hits.hit, self.hits.recent
+        if self._is_early:
+            self._opens = self._number
+        elif hit is not None:
+            await self._remember()
+            self.open(await self.session.read(place_of, hit), self._series)
+        elif text is not None:
+            self.query_input.value = text
+            self.query_input.focus()
+
+
+def _problem_of(zone: tzinfo | None, text: str) -> str | None:
+    """What is wrong with what a search shall be narrowed to."""
+    try:
+        parse_narrowing(text, zone)
+    except UsageError as error:
+        return error.message
+    return None

@@ -1,1 +1,0 @@
-"""Search everywhere: as you type, in every text of the database."""

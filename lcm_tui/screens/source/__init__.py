@@ -1,1 +1,0 @@
-"""A text that a draft was made from, to look into."""

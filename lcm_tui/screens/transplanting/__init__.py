@@ -1,1 +1,0 @@
-"""The choice of a conversation to copy into."""

@@ -1,0 +1,157 @@
+"""Tables, facts and texts as values: what a view makes, and either face draws.
+
+Blocks hold texts as they stand in the database; whoever draws them makes them safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from enum import Enum
+from typing import TypeAlias
+
+from lcm_core.base.text import parse_budget, safe_line
+from lcm_core.base.times import format_zoned, parse_utc
+
+#: A stored time for people, in their zone; as stored when it is none.
+When: TypeAlias = Callable[[str | None], str | None]
+
+
+class Mark(Enum):
+    """What a cell says when there is no value; the value is what is shown."""
+
+    NOT_RECORDED = "not recorded"
+    NOTHING = "-"
+
+
+Cell: TypeAlias = "str | int | Mark | None"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    grows: bool = False  #: becomes narrower when a line does not fit the terminal
+    spare: int = 0  #: left out when that does not help, the highest number first; 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under column titles; without rows, what *empty* says."""
+
+    columns: Sequence[OutputColumn]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    empty: str = "None."
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and values, one per line."""
+
+    rows: Sequence[tuple[str, Cell]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A text of several lines."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark of ours in one sentence."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A text of our own that is for programs: printed as it is."""
+
+    text: str
+
+
+OutputBlock: TypeAlias = "Table | Facts | Prose | Note | Verbatim"
+
+
+def shown(value: Cell) -> str:
+    """A cell as one safe line; whole numbers get separators, None becomes a dash."""
+    match value:
+        case None:
+            return str(Mark.NOTHING.value)
+        case Mark():
+            return str(value.value)
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case _:
+            return safe_line(value)
+
+
+# -- units ----------------------------------------------------------------------------------------------
+# Amounts and times for people.
+
+_BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def tokens_text(tokens: int) -> str:
+    """A round number of tokens, such as a budget, in few cells: ``128k``; others as they are."""
+    return f"{tokens // 1000:,}k" if tokens >= 1000 and tokens % 1000 == 0 else f"{tokens:,}"
+
+
+def moment_text(stored: str | None, zone: tzinfo | None) -> str:
+    """A stored time with the zone that is shown; as it is written in the database where it cannot be read."""
+    return format_zoned(parse_utc(stored), zone) or stored or "–"
+
+
+def budget_problem(text: str) -> str | None:
+    """Why a text is no budget; nothing typed is no problem."""
+    if not text.strip() or parse_budget(text) is not None:
+        return None
+    if text.strip().isdecimal() and text.strip("0 "):
+        return f"“{text}” is more than any model reads: write 128000, 128k or 1m."
+    return f"“{text}” is not a number of tokens: write 128000, 128k or 1m."
+
+
+def bar_text(share: float, cells: int) -> str:
+    """A bar of so many cells for a share from 0 to 1, in eighths of a cell; a share above 0 is seen.
+
+    A database may hold infinite numbers: their bar is full, and what cannot be compared has none.
+    """
+    share = min(max(share, 0.0), 1.0) if share == share else 0.0
+    eighths = min(max(round(share * cells * 8), 1 if share > 0 else 0), cells * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + " ▏▎▍▌▋▊▉"[rest].strip()).ljust(cells)
+
+
+def bytes_text(size: int) -> str:
+    """A number of bytes where there is room, such as ``1.2 GB`` (powers of 1000)."""
+    value, unit = float(size), 0
+    while value >= 999.95 and unit < len(_BYTE_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_BYTE_UNITS[unit]}" if unit else f"{size} bytes"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people, such as ``40 s`` or ``3 min``."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min"

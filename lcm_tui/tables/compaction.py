@@ -1,0 +1,565 @@
+"""A text in which every character that is not safe on a terminal gives way to a harmless one, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lcm_core.base.errors import LcmError
+from lcm_core.base.records import ConversationId
+from lcm_core.base.text import counted, safe_text
+from lcm_core.operations.compact import (
+    CompactionForecast,
+    CompactionSetting,
+    ForecastPass,
+    PassDone,
+    PassDraft,
+)
+from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
+from lcm_core.writers.acceptance import Level
+from lcm_core.writers.retention import Checked, Retention
+
+from lcm_tui.flows.compaction import CompactionRun, Done, cost_of, depth_text, span_text, step_words
+from lcm_tui.flows.drafts import Modelling, cost_text
+from lcm_tui.kit.spans import Block, Column, Document, Span, StyleName, depth_style, heading, text_field
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
+from lcm_tui.tables.drafts import writer_facts
+from lcm_tui.tables.items import SHOWN
+from lcm_tui.tables.preview import LINES, some
+
+#: What stands for a character that cannot be shown, when its own picture is taken: private use, one cell.
+_POOL: Final = range(0xE000, 0xF8FF)
+#: Characters at which an editor would break lines, and the tab, which it keeps.
+KEPT: Final = frozenset("\n\t")
+_ENDS: Final = frozenset("\x85\u2028\u2029")
+
+
+def stand_ins(text: str) -> dict[int, str]:
+    """For every character of *text* that is not safe to show (by code point) one that stands for it.
+
+    None of those occurs in the text, and no two are alike, so they can be put back.
+    """
+    used = set(text)
+    unsafe = sorted(one for one in used - KEPT if is_unsafe(one))
+    free = (chr(code) for code in _POOL if chr(code) not in used)
+    table: dict[int, str] = {}
+    for one in unsafe:
+        picture = chr(0x2400 + ord(one)) if ord(one) < 0x20 else "␡" if one == "\x7f" else ""
+        if not picture or picture in used:
+            picture = next(free)
+        used.add(picture)
+        table[ord(one)] = picture
+    return table
+
+
+def is_unsafe(one: str) -> bool:
+    """Whether a terminal could take it for more than a character, or a text area for the end of a line."""
+    if one.isascii():
+        return not one.isprintable()
+    blank = one.isspace() and one not in _ENDS
+    return safe_text(f"a{one}") != f"a{one}" or not (one.isprintable() or blank)
+
+
+def put_back(text: str, table: dict[int, str]) -> str:
+    """The text with its own characters again."""
+    return text.translate({ord(stand_in): code for code, stand_in in table.items()})
+
+
+# -- compaction -----------------------------------------------------------------------------------------
+# A compaction: what would be done, pass by pass, and what was done.
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCompaction:
+    """What would be done to a conversation, and by whom."""
+
+    conversation_id: ConversationId
+    operation: str
+    setting: CompactionSetting
+    forecast: CompactionForecast[Any]
+    model: Modelling
+    rules_chosen: bool = False  #: by option, not by the schema
+    warnings: tuple[str, ...] = ()  #: each without a full stop
+
+    @property
+    def cost(self) -> float | None:
+        """What it would cost in USD, when each first answer is good; None: the price is not known."""
+        return cost_of(self.forecast, self.model)
+
+
+def planned_compaction(shown: ShownCompaction) -> list[OutputBlock]:
+    """What would be done, for people."""
+    seen = shown.forecast
+    if not seen.passes:
+        return [Facts(_facts(shown), title="Nothing to compact"), *_notes(shown)]
+    title = f"Compact conversation {shown.conversation_id}: {counted(len(seen.passes), 'pass')}"
+    return [Facts(_facts(shown), title=title), _table(seen), *_notes(shown)]
+
+
+def _facts(shown: ShownCompaction) -> list[tuple[str, Cell]]:
+    seen, setting = shown.forecast, shown.setting
+    bounds, rules = setting.bounds(), setting.rendering.rules
+    rows: list[tuple[str, Cell]] = [
+        (
+            "Rules",
+            f"of the engine {rules.name}, {'by --rules' if shown.rules_chosen else 'by the schema'}",
+        ),
+        (
+            "Fresh tail",
+            f"{counted(bounds.fresh_tail_count, 'message')} at least, "
+            f"{seen.tail_tokens:,} tokens"
+            + ("" if seen.tail_from is None else f", from ordinal {seen.tail_from:,}"),
+        ),
+        *([("Current turn", "finished tool calls too")] if setting.takes_current_turn else []),
+        (
+            "Compaction threshold",
+            f"{rules.compaction.threshold(setting.budget):,} tokens",
+        ),
+    ]
+    if not seen.passes:
+        return [*rows, ("Tokens", f"{seen.tokens_before:,}")]
+    rows += [
+        (
+            "Tokens",
+            f"{seen.tokens_before:,} -> ~{seen.tokens_after:,}, {seen.tokens_before / setting.budget:.1%} -> "
+            f"~{seen.tokens_after / setting.budget:.1%} of {setting.budget:,}",
+        ),
+        ("Calls", f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"),
+        ("Cost", f"~{cost_text(shown.cost)}" if shown.cost else cost_text(shown.cost)),
+    ]
+    return [*rows, *writer_facts(shown.model)]
+
+
+def _table(seen: CompactionForecast[Any]) -> Table:
+    columns = (
+        OutputColumn("Pass", right=True),
+        OutputColumn("Makes"),
+        OutputColumn("From", grows=True),
+        OutputColumn("Sources", right=True),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Into", right=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            one.number,
+            depth_text(one.depth),
+            span_text(one.refs) if one.is_exact else f"~{span_text(one.refs)}",
+            len(one.refs),
+            one.source_tokens if one.is_exact else f"~{one.source_tokens}",
+            f"~{one.assumed_tokens}",
+        )
+        for one in seen.passes[:LINES]
+    ]
+    return Table(columns, rows, title="Passes")
+
+
+def _notes(shown: ShownCompaction) -> list[OutputBlock]:
+    seen = shown.forecast
+    notes: list[OutputBlock] = [Note(f"Warning: {warning}.") for warning in shown.warnings]
+    if len(seen.passes) > LINES:
+        notes.append(Note(f"{len(seen.passes) - LINES:,} more passes; --json lists all."))
+    if any(not one.is_exact for one in seen.passes):
+        notes.append(
+            Note("~ marks estimates: what later passes condense depends on the length of earlier drafts.")
+        )
+    if getattr(seen.result, "stopped_at_bound", False):
+        notes.append(
+            Note("A sweep stops at its maximum number of passes; run the same command again to continue.")
+        )
+    if seen.damaged:
+        notes.append(
+            Note(
+                f"Warning: {counted(seen.damaged, 'item')} of this context refer to a row that is "
+                "missing, duplicate, or of another conversation; compaction skips them: see `lcm-tui doctor`."
+            )
+        )
+    return notes
+
+
+def done_compaction(
+    steps: Sequence[PassDone], undo: str, failed: LcmError | None, *, told: bool = False
+) -> list[OutputBlock]:
+    """What was done, for people; *told*: they saw each pass when it had been made."""
+    made = [step for step in steps if isinstance(step.outcome, PassMade)]
+    saved = sum(step.outcome.saved for step in steps if isinstance(step.outcome, PassMade))
+    costs = [step.draft.text.usage.cost_usd for step in made if step.draft]
+    cost = None if None in costs else sum(one for one in costs if one is not None)
+    facts: list[tuple[str, Cell]] = [
+        ("Passes", counted(len(made), "summary was made", "summaries were made")),
+        ("Tokens in context", f"{-saved:+,}"),
+        ("Cost", cost_text(cost)),
+    ]
+    if made:
+        facts.append(("To undo", undo))
+    lines = [step_words(number, step) for number, step in enumerate(steps, 1)]
+    blocks: list[OutputBlock] = [Facts(facts, title="Compacted" if failed is None else "Compacted in part")]
+    if lines and not told:
+        blocks.append(Prose("\n".join(some(lines)), title="Passes"))
+    if failed is not None:
+        blocks.append(Note(failed.message))
+    return blocks
+
+
+# -- passes ---------------------------------------------------------------------------------------------
+# How a compaction is drawn: what it comes to, its passes as rows, and a pass as a text to read.
+
+#: Names and rules that are listed; the rest is counted.
+NAMED: Final = 12
+
+COLUMNS: Final = (
+    Column("pass", "pass", 4, right=True, keep=100),
+    Column("makes", "creates", 8, keep=60),
+    Column("from", "from", 20, grows=True, keep=90),
+    Column("sources", "count", 5, right=True, keep=40),
+    Column("tokens", "tokens", 8, right=True, keep=80),
+    Column("into", "→ tokens", 8, right=True, keep=70),
+    Column("state", "", 11, keep=95),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is to come, as it was read; why nothing can be made, if so."""
+
+    version: int  #: of the choices that it answers
+    setting: CompactionSetting | None
+    forecast: CompactionForecast[Any] | None
+    warnings: tuple[str, ...] = ()
+    model: Modelling | None = None
+    refusal: str = ""  #: the context cannot be read
+    problem: str = ""  #: nobody can write
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """A pass that has not been made, with the number that it will have."""
+
+    number: int
+    pass_: ForecastPass
+    offset: int  #: what is to be added to the numbers of passes among its sources
+
+    @property
+    def refs(self) -> tuple[int | str, ...]:
+        """The sources; ``pass N`` with the number as it is shown."""
+        return tuple(
+            f"pass {int(ref[5:]) + self.offset}" if isinstance(ref, str) and ref.startswith("pass ") else ref
+            for ref in self.pass_.refs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Every pass by its number, from 1: those that were dealt with, then those to come."""
+
+    done: Sequence[Done]
+    coming: Mapping[int, Coming]
+
+    def refs(self, number: int) -> tuple[int | str, ...]:
+        """The sources of a pass, when they are rows; else empty."""
+        if number <= len(self.done):
+            return self.done[number - 1].refs
+        one = self.coming.get(number)
+        return one.pass_.refs if one is not None and one.pass_.is_exact else ()
+
+    def id_of(self, number: int) -> str | None:
+        """The summary that a pass made, or the first source of one to come."""
+        if number > len(self.done):
+            refs = self.refs(number)
+            return str(refs[0]) if refs else None
+        one = self.done[number - 1]
+        return one.draft.summary_id if one.draft is not None and one.is_made else None
+
+    def cells(self, number: int, doing: str) -> Mapping[str, Span]:
+        """A pass in the list; *doing*: what is being done with it now."""
+        if number <= len(self.done):
+            return done_cells(number, self.done[number - 1])
+        one = self.coming.get(number)
+        return {} if one is None else coming_cells(one, doing)
+
+    def document(self, number: int, source: str | None) -> Document:
+        """A pass as a text; *source*: what a model is given, None when it has not been read."""
+        if number <= len(self.done):
+            return done_document(number, self.done[number - 1], source)
+        one = self.coming.get(number)
+        return () if one is None else coming_document(one, source)
+
+
+# -- the head --------------------------------------------------------------------------------------------
+
+
+def head_lines(outlook: Outlook, run: CompactionRun) -> list[Block]:
+    """What it comes to, who writes, and what was made so far."""
+    blocks: list[Block] = []
+    if run.failure or outlook.refusal or outlook.problem:
+        said = [run.failure, outlook.refusal, outlook.problem]
+        blocks += [_said(one, "error") for one in dict.fromkeys(filter(None, said))]
+    if outlook.forecast is not None and outlook.setting is not None:
+        blocks += _numbers(outlook, outlook.forecast, outlook.setting)
+    if run.held is not None:
+        blocks.append(
+            _said("A draft is waiting: a accepts it, A accepts it and all that follow, esc asks.", "warn")
+        )
+    if run.made or run.spent.cost_usd != 0:
+        blocks.append(_made_line(run))
+    blocks += [_said(f"{warning}.", "warn") for warning in outlook.warnings]
+    return blocks
+
+
+def _line(*spans: Span) -> Block:
+    return Block(spans=(Span(" "), *spans), indent=9)
+
+
+def _said(text: str, style: StyleName) -> Block:
+    return Block(spans=(Span(" "), Span(text, style)), indent=1)
+
+
+def _fact(name: str, value: str) -> Block:
+    return _line(Span(f"{name:<8}", "dim"), Span(value))
+
+
+def _numbers(outlook: Outlook, seen: CompactionForecast[Any], setting: CompactionSetting) -> list[Block]:
+    budget, bounds = setting.budget, setting.bounds()
+    before, after = seen.tokens_before, seen.tokens_after
+    tail = f"{seen.tail_tokens:,} tokens ({bounds.fresh_tail_count:,} messages at least)"
+    if seen.tail_from is not None:
+        tail += f" from ordinal {seen.tail_from:,}"
+    stays = _fact("tail", f"{tail}; due over {setting.rendering.rules.compaction.threshold(budget):,}")
+    if not seen.passes:
+        tokens = f"{before:,}, {before / budget:.1%} of {budget:,}: nothing to compact in this mode"
+        blocks = [_fact("tokens", tokens), stays]
+    else:
+        blocks = [
+            _fact(
+                "tokens",
+                f"{before:,} → ~{after:,}, {before / budget:.1%} → ~{after / budget:.1%} of {budget:,}",
+            ),
+            _fact("calls", _calls(outlook, seen)),
+            stays,
+        ]
+    if outlook.model is not None:
+        key = f", key {outlook.model.key}" if outlook.model.key else ""
+        rules = f"; rules of {setting.rendering.rules.name}"
+        blocks.append(_fact("by", f"{outlook.model.words}{key}{rules}"))
+    if getattr(seen.result, "stopped_at_bound", False):
+        blocks.append(
+            _said("One sweep stops at its maximum number of passes; A continues from there.", "dim")
+        )
+    if seen.damaged:
+        blocks.append(
+            _said(
+                f"{seen.damaged:,} of its items refer to a row that is missing, duplicate, or of another "
+                "conversation: compaction skips them, see the health screen (H).",
+                "warn",
+            )
+        )
+    return blocks
+
+
+def _calls(outlook: Outlook, seen: CompactionForecast[Any]) -> str:
+    said = f"~{seen.calls:,}, ~{seen.input_tokens:,} tokens in, ~{seen.output_tokens:,} out"
+    if outlook.model is None:
+        return said
+    cost = cost_of(seen, outlook.model)
+    return f"{said}, cost {'~' if cost else ''}{cost_text(cost)}"
+
+
+def _made_line(run: CompactionRun) -> Block:
+    made = run.made
+    if not made:
+        return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(run.spent.cost_usd)}"))
+    saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
+    what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
+    said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u undoes all of it"
+    return _line(Span(f"{'made':<8}", "ok"), Span(said))
+
+
+# -- rows ------------------------------------------------------------------------------------------------
+
+
+def done_cells(number: int, one: Done) -> Mapping[str, Span]:
+    """A pass that was dealt with."""
+    state, style = done_state(one)
+    size = one.draft.text.tokens if one.draft is not None else None
+    return {
+        **_cells(number, one.depth, one.refs),
+        "tokens": Span(f"{one.tokens:,}"),
+        "into": Span("" if size is None else f"{size:,}"),
+        "state": Span(state, style),
+    }
+
+
+def coming_cells(one: Coming, state: str) -> Mapping[str, Span]:
+    """A pass to come, or (*state*) the one that is being made."""
+    seen = one.pass_
+    sign = "" if seen.is_exact else "~"
+    return {
+        **_cells(one.number, seen.depth, one.refs, sign),
+        "tokens": Span(f"{sign}{seen.source_tokens:,}"),
+        "into": Span(f"~{seen.assumed_tokens:,}"),
+        "state": Span(state, "new"),
+    }
+
+
+def _cells(number: int, depth: int, refs: Sequence[int | str], sign: str = "") -> Mapping[str, Span]:
+    return {
+        "pass": Span(str(number), "dim"),
+        "makes": Span(depth_text(depth), depth_style(depth)),
+        "from": Span(f"{sign}{span_text(refs)}"),
+        "sources": Span(str(len(refs)), "dim"),
+    }
+
+
+def done_state(one: Done) -> tuple[str, StyleName]:
+    """What became of a pass, in a word or two."""
+    match one.outcome:
+        case PassMade(level=level):
+            if level in {Level.FALLBACK, Level.CAPPED}:
+                return str(level), "warn"
+            is_cut = one.draft is not None and one.draft.text.is_cut
+            return ("truncated", "warn") if is_cut else (str(level), "ok")
+        case PassSkipped():
+            return "skipped", "dim"
+        case PassMoved():
+            return "changed", "warn"
+        case refused:
+            if refused.by_provider:
+                return "refused", "error"
+            return ("kept", "ok") if one.is_kept else ("discarded", "warn")
+
+
+# -- a pass as a text ------------------------------------------------------------------------------------
+
+
+def nothing_document(outlook: Outlook, mode: Mode, target: int, keys: Mapping[str, str]) -> Document:
+    """Why there is no pass, and what can be done about it; *keys* by command."""
+    seen, setting = outlook.forecast, outlook.setting
+    if seen is None or setting is None:
+        return ()
+    if mode is Mode.UNTIL_UNDER and seen.tokens_before <= target:
+        why = f"The context ({seen.tokens_before:,} tokens) is already below {target:,}."
+        return (heading("Why"), Block(why))
+    count = setting.bounds().fresh_tail_count
+    why = (
+        f"All raw messages are in the fresh tail, which compaction does not touch ({seen.tail_tokens:,} "
+        f"tokens; at least {count:,} newest messages), and no run of summaries is long or large "
+        "enough to condense."
+    )
+    if seen.tail_from is None:
+        why = "There is no raw message to compact, and no run of summaries long or large enough."
+    can = (
+        f"{keys['choice-1']} changes the mode (a single root condenses everything), {keys['tail']} "
+        f"shrinks the fresh tail for this screen, {keys['under']} sets a target size."
+    )
+    return (heading("Why"), Block(why), Block(), Block(can, "dim"))
+
+
+def coming_document(one: Coming, source: str | None) -> Document:
+    """A pass to come: what it would make, and what the model would be given."""
+    seen = one.pass_
+    head = (
+        heading(f"Pass {one.number} would make a {depth_text(seen.depth)}"),
+        text_field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
+        text_field("tokens", f"{seen.source_tokens:,} → ~{seen.assumed_tokens:,} (target)", width=9),
+    )
+    if not seen.is_exact:
+        note = "What it condenses depends on the length of earlier drafts; this is an estimate."
+        return (*head, Block(), Block(note, "dim"))
+    return (*head, *source_blocks(source))
+
+
+def done_document(number: int, one: Done, source: str | None) -> Document:
+    """A pass that was dealt with: what it made, from what."""
+    state, style = done_state(one)
+    name = one.draft.summary_id if one.draft is not None and one.is_made else depth_text(one.depth)
+    size = "" if one.draft is None else f" → {one.draft.text.tokens:,}"
+    blocks = [
+        heading(f"Pass {number}: {name}"),
+        text_field("from", f"{span_text(one.refs)}, {len(one.refs):,} in all", width=9),
+        text_field("tokens", f"{one.tokens:,}{size}", width=9),
+        text_field("level", state, style, width=9),
+    ]
+    if one.is_kept:
+        note = "Not accepted, but kept: running this pass again reuses it without another call."
+        blocks.append(Block(note, "ok"))
+    if isinstance(one.outcome, PassMoved):
+        blocks.append(Block("The database changed in the meantime: this pass was planned again.", "warn"))
+    if one.operation_id:
+        blocks.append(text_field("undo id", one.operation_id, width=9))
+    if one.search:
+        blocks.append(Block(one.search, "warn"))
+    if one.draft is not None:
+        blocks += draft_blocks(one.draft)
+    return (*blocks, *source_blocks(source))
+
+
+def held_document(number: int, draft: PassDraft, kept: Retention | None) -> Document:
+    """A draft that waits for a word; *kept*: what it keeps of its source, None while that is measured."""
+    chunk = draft.chunk
+    return (
+        heading(f"Pass {number}: a draft that waits for your decision"),
+        text_field("from", f"{span_text(chunk.refs)}, {len(chunk.refs):,} in all", width=9),
+        text_field("tokens", f"{chunk.tokens:,} → {draft.text.tokens:,}", width=9),
+        text_field("level", draft.text.way, width=9),
+        *(kept_fields(kept) if kept is not None else (text_field("keeps", "…", "dim", width=9),)),
+        *draft_blocks(draft),
+        *(lost_blocks(kept) if kept is not None else ()),
+        *source_blocks(chunk.source.text),
+    )
+
+
+def kept_fields(kept: Retention) -> Iterator[Block]:
+    """What a draft keeps of its source and what it invents, in short."""
+    share = "no names to keep" if kept.share is None else f"{kept.share:.0%} of what is named most and last"
+    checked = kept.rules_checked
+    rules = f", {kept.constraints_kept:,} of {kept.constraints:,} rules" if kept.constraints else ""
+    if checked is Checked.NONE:
+        rules = ", rules not checked"
+    elif checked is Checked.PART:
+        rules += " (rules checked in part)"
+    yield text_field("keeps", f"{share}{rules}", width=9)
+    if kept.invented:
+        names = ", ".join(one.text for one in kept.invented[:NAMED])
+        more = f" and {len(kept.invented) - NAMED:,} more" if len(kept.invented) > NAMED else ""
+        yield text_field("invents", f"{names}{more}", "error", width=9)
+
+
+def lost_blocks(kept: Retention) -> Iterator[Block]:
+    """What did not come through: rules, and the names that matter most."""
+    if kept.reversed:
+        yield Block()
+        yield heading("Rules that this draft reverses")
+        for one in kept.reversed[:NAMED]:
+            yield Block(f"- {one.rule.text}", "error", indent=2)
+            yield Block(f"  {one.words}: {one.draft.text}", "error", indent=2)
+    if kept.constraints_lost:
+        yield Block()
+        yield heading("Rules that were lost")
+        yield from (Block(f"- {one.text}", "warn", indent=2) for one in kept.constraints_lost[:NAMED])
+    if kept.lost:
+        yield Block()
+        more = f" and {len(kept.lost) - NAMED:,} more" if len(kept.lost) > NAMED else ""
+        yield heading("Lost")
+        yield Block(f"{', '.join(one.text for one in kept.lost[:NAMED])}{more}", "warn")
+
+
+def draft_blocks(draft: PassDraft) -> list[Block]:
+    """The text of a draft, and what it cost."""
+    text = draft.text
+    calls = f"{text.calls} {'call' if text.calls == 1 else 'calls'}, {cost_text(text.usage.cost_usd)}"
+    return [
+        text_field("by", f"{draft.model}, {calls}", width=9),
+        Block(),
+        heading("The summary"),
+        Block(text.content),
+    ]
+
+
+def source_blocks(source: str | None) -> Document:
+    """What a model is given, or was."""
+    if source is None:
+        return (Block(), Block("Reading …", "dim"))
+    shown = source if len(source) <= SHOWN else source[:SHOWN]
+    cut = () if len(source) <= SHOWN else (Block(f"… {len(source) - SHOWN:,} more characters", "dim"),)
+    title = heading("Source text, as the model receives it")
+    return (Block(), title, Block(shown or "The source is empty.", "text" if shown else "dim"), *cut)

@@ -1,0 +1,174 @@
+"""Conversations as a table, and one of them with everything around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lcm_core.base.records import Conversation, FocusBrief
+from lcm_core.engine.rules import FreshTail
+from lcm_core.store.schema import Schema
+from lcm_core.store.state import (
+    BOOTSTRAP,
+    CURSORS,
+    MAINTENANCE,
+    TELEMETRY,
+    EngineState,
+    StateRow,
+    keeps_checkpoints,
+)
+from lcm_core.store.statistics import ConversationStatistics, DepthTotal, Growth, ItemTotal
+
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When
+from lcm_tui.tables.blocks import OutputBlock as Block
+from lcm_tui.tables.blocks import OutputColumn as Column
+from lcm_tui.tables.context import kind_words
+from lcm_tui.tables.conversation_rows import ended_state
+from lcm_tui.tables.status import CELLS, spark_text
+
+
+@dataclass(frozen=True, slots=True)
+class CountedConversation:
+    """A conversation with what is counted of it."""
+
+    conversation: Conversation
+    counted: ConversationStatistics
+    tail: FreshTail
+
+
+@dataclass(frozen=True, slots=True)
+class ShownConversation:
+    """A conversation with everything around it."""
+
+    schema: Schema
+    conversation: CountedConversation
+    depths: list[DepthTotal]
+    context: list[ItemTotal]
+    state: EngineState
+    briefs: int
+    active: FocusBrief | None
+    growth: Growth | None
+
+
+def conversations_table(when: When, schema: Schema, rows: tuple[CountedConversation, ...]) -> Table:
+    """Conversations, each on a line."""
+    columns = (
+        Column("Id", right=True),
+        Column("Agent", spare=1),
+        Column("Session", grows=True),
+        Column("State", spare=2),
+        Column("Messages", right=True),
+        Column("Tokens", right=True, spare=6),
+        Column("Summaries", right=True, spare=4),
+        Column("Depth", right=True, spare=5),
+        Column("Context", right=True, spare=3),
+        Column("Tokens", right=True, spare=6),
+        Column("Last message"),
+    )
+    cells = [
+        (
+            row.conversation.conversation_id,
+            row.conversation.agent,
+            row.conversation.name,
+            _state(schema, row.conversation),
+            row.counted.messages.count,
+            row.counted.messages.tokens,
+            row.counted.summaries.count,
+            row.counted.max_depth,
+            row.counted.context_items,
+            row.counted.context_tokens,
+            when(row.counted.messages.latest),
+        )
+        for row in rows
+    ]
+    return Table(columns, cells, empty="No conversations.")
+
+
+def _state(schema: Schema, record: Conversation) -> Cell:
+    if not schema.has("conversations", "active"):
+        return Mark.NOT_RECORDED
+    if record.active:
+        return "active"
+    return ended_state(record)
+
+
+def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
+    """One conversation: its counts, its context, and what the engine notes about it."""
+    record, counted = found.conversation.conversation, found.conversation.counted
+    has = found.schema.has
+    key: Cell = record.session_key if has("conversations", "session_key") else Mark.NOT_RECORDED
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", str(record.conversation_id)),
+        ("Session", record.session_id),
+        ("Session key", key),
+        ("Title", record.title),
+        ("State", _state(found.schema, record)),
+        (
+            "Archived",
+            when(record.archived_at) if has("conversations", "archived_at") else Mark.NOT_RECORDED,
+        ),
+        ("Created", when(record.created_at)),
+        ("Bootstrapped", when(record.bootstrapped_at)),
+        ("Messages", f"{counted.messages.count:,} ({counted.messages.tokens:,} tokens)"),
+        ("  first", when(counted.messages.earliest)),
+        ("  last", when(counted.messages.latest)),
+        ("  over time", spark_text(found.growth, CELLS) if found.growth is not None else None),
+        ("Summaries", f"{counted.summaries.count:,} ({counted.summaries.tokens:,} tokens)"),
+        ("  cover", f"{counted.covered_tokens:,} message tokens"),
+        ("Context items", f"{counted.context_items:,} ({counted.context_tokens:,} tokens)"),
+        (
+            "Fresh tail",
+            f"{found.conversation.tail.messages:,} messages ({found.conversation.tail.tokens:,} tokens)",
+        ),
+        (
+            "Focus briefs",
+            f"{found.briefs:,}" + (f", active: {found.active.brief_id}" if found.active else ""),
+        ),
+        ("Large files", f"{found.state.files.count:,} ({found.state.files.bytes:,} bytes)"),
+    ]
+    return [
+        Facts(facts),
+        _totals(
+            "Summaries by depth",
+            [(kind_words(row.kind, row.depth), row.count, row.tokens) for row in found.depths],
+        ),
+        _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.context]),
+        _state_block("Telemetry", TELEMETRY, found.state.telemetry, found.schema),
+        _state_block("Maintenance", MAINTENANCE, found.state.maintenance, found.schema),
+        *_transcript_blocks(found),
+    ]
+
+
+def _transcript_blocks(found: ShownConversation) -> list[Block]:
+    """How far the engine has read the host's transcript, and what an older engine left of that."""
+    schema, state = found.schema, found.state
+    blocks: list[Block] = []
+    if schema.has(CURSORS):
+        blocks.append(_state_block("Transcript", CURSORS, state.cursor, schema))
+    if state.bootstrap is not None and not keeps_checkpoints(schema):
+        title = "Transcript, by an older engine (not read any more)"
+        blocks.append(_state_block(title, BOOTSTRAP, state.bootstrap, schema))
+    elif not schema.has(CURSORS):
+        blocks.append(_state_block("Transcript", BOOTSTRAP, state.bootstrap, schema))
+    return blocks
+
+
+def _totals(title: str, rows: list[tuple[Cell, Cell, Cell]]) -> Table:
+    columns = (Column("What"), Column("Count", right=True), Column("Tokens", right=True))
+    return Table(columns, rows, title=title)
+
+
+def _state_block(title: str, table: str, row: StateRow | None, schema: Schema) -> Block:
+    if row is None:
+        return Prose("Nothing noted." if schema.has(table) else "Not recorded by this version.", title=title)
+    cells: list[tuple[str, Cell]] = []
+    for name, value in row.items():
+        if value is not None:
+            cells.append((name.replace("_", " "), value if isinstance(value, int) else _words(value)))
+    return Facts(cells, title=title)
+
+
+def _words(value: object) -> str:
+    """A stored value for people."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)

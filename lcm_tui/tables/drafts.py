@@ -1,0 +1,792 @@
+"""Who writes summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from lcm_core.base.diff import compare_texts, unified_text
+from lcm_core.base.records import SummaryId
+from lcm_core.base.text import counted, some
+from lcm_core.engine.previous import PreviousChoice
+from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
+from lcm_core.writers.acceptance import DraftFault, reversal_sentence
+from lcm_core.writers.cost import CallLoad, Forecast, Spent, total_forecast
+from lcm_core.writers.identifiers import Identifier
+from lcm_core.writers.prompts import SummaryPrompt
+from lcm_core.writers.request import SummaryRequest, Usage
+from lcm_core.writers.retention import Checked, KindCount, Retention, Reversal, Sentence
+
+from lcm_tui.flows.drafts import Modelling, cost_text, key_text, most_text, spent_text
+from lcm_tui.kit.spans import Line, Span, StyleName
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, seconds_text
+from lcm_tui.tables.composition import gauge
+
+
+def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
+    """Who writes summaries and with which key."""
+    told = {"Key": model.key, "Headers": model.headers, "Price": model.price_words}
+    return [
+        ("Written by", model.words),
+        *((name, words) for name, words in told.items() if words),
+        *(("Prompts", note) for note in model.prompt_notes),
+    ]
+
+
+# -- drafts ---------------------------------------------------------------------------------------------
+# Drafts: what would be asked, what came of it, what is to be decided.
+
+#: Rows of a table for people; the whole of it is in the JSON.
+MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DraftForecast:
+    """One summary that would be drafted."""
+
+    item: BatchItem
+    material: Material
+    request: SummaryRequest
+    forecast: Forecast  #: of its calls
+    source_tokens: int
+    prompt: SummaryPrompt | None  #: when it was asked for
+
+    @property
+    def broken_sources(self) -> tuple[SummaryId, ...]:
+        """Its sources that are no summaries and are not written again before it."""
+        return tuple(one for one in self.material.broken_sources if one not in self.item.after)
+
+
+def spent_words(spent: Spent) -> str:
+    """What a batch has taken in all its runs."""
+    return f"Spent on this batch so far: {counted(spent.calls, 'call')}, {cost_words(spent.usage)}."
+
+
+def draft_forecast_blocks(
+    seen: Sequence[DraftForecast], most: CallLoad, model: Modelling, words: str
+) -> list[OutputBlock]:
+    """What would be asked, of whom, and what it would cost; *most* is all of it, as far as limits let it."""
+    once = total_forecast(one.forecast for one in seen).once
+    columns = (
+        OutputColumn("Summary"),
+        OutputColumn("Conv", right=True, spare=2),
+        OutputColumn("Depth", right=True),
+        OutputColumn("Why"),
+        OutputColumn("Now", right=True),
+        OutputColumn("Target", right=True),
+        OutputColumn("Source", right=True),
+        OutputColumn("Previous context", grows=True, spare=1),
+    )
+    rows = [_forecast_row(one) for one in seen[:MOST]]
+    facts = [*writer_facts(model), *_cost_facts(once, most), ("Accepted by rule", words)]
+    blocks: list[OutputBlock] = [Table(columns, rows), Facts(facts)]
+    if len(seen) > MOST:
+        blocks.append(Note(f"{len(seen) - MOST:,} more are not shown; --json shows them all."))
+    lost = [one.item.summary_id for one in seen if one.material.source.gone]
+    if lost:
+        blocks.append(Note(f"Sources of {', '.join(lost[:3])} are missing: no draft can cover them."))
+    spoilt = [one for one in seen if one.broken_sources]
+    if spoilt:
+        sources = list(dict.fromkeys(source for one in spoilt for source in one.broken_sources))
+        named = ", ".join(sources[:3]) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
+        made = "1 of these is" if len(spoilt) == 1 else f"{len(spoilt):,} of these are"
+        blocks.append(
+            Note(f"{made} made from broken summaries ({named}): repair those first, or the gap remains.")
+        )
+    for one in seen:
+        if one.prompt is not None:
+            blocks.append(Prose(one.prompt.system, title=f"{one.item.summary_id}: system"))
+            blocks.append(Prose(one.prompt.user, title=f"{one.item.summary_id}: request"))
+    return blocks
+
+
+def _cost_facts(once: CallLoad, most: CallLoad) -> list[tuple[str, Cell]]:
+    """What it takes, and at most; nothing to say where nobody is asked."""
+    if not once.calls:
+        return [("Cost", "nothing")]
+    cost = f"~{cost_text(once.cost_usd)}" if once.cost_usd else cost_text(once.cost_usd)
+    return [
+        ("Calls", f"{once.calls:,}; at most {most.calls:,}, including retries and second answers"),
+        ("Sent", f"~{once.input_tokens:,} tokens; at most {most.input_tokens:,}"),
+        ("Answers", f"up to {once.output_tokens:,} tokens; at most {most.output_tokens:,}"),
+        ("Cost", f"{cost} if every first answer is accepted"),
+        ("Cost at most", most_text(most.cost_usd)),
+    ]
+
+
+def _forecast_row(one: DraftForecast) -> Sequence[Cell]:
+    item = one.item
+    return (
+        item.summary_id,
+        item.conversation_id,
+        item.depth,
+        item.reason or None,
+        f"{item.tokens:,}",
+        f"{one.request.target_tokens:,}",
+        f"{one.source_tokens:,}",
+        _previous_words(one.material.previous),
+    )
+
+
+def _previous_words(previous: PreviousChoice) -> str | None:
+    skipped = [one.summary_id for one in previous.passed_over if "broken" in one.reason]
+    words = ", ".join(node.summary_id for node in previous.nodes)
+    if skipped:
+        words += f"{' ' if words else ''}(not {', '.join(skipped[:2])}: broken)"
+    return words or None
+
+
+def outcome_blocks(
+    items: Sequence[BatchItem], progress: BatchProgress, spent: Spent, undo: str
+) -> list[OutputBlock]:
+    """What came of a batch, and what all its calls took, those without a draft too."""
+    columns = (
+        OutputColumn("Summary"),
+        OutputColumn("Depth", right=True),
+        OutputColumn("State"),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Model", spare=1),
+        OutputColumn("Operation", spare=2),
+        OutputColumn("Why", grows=True),
+    )
+    rows: list[Sequence[Cell]] = []
+    for item in items[:MOST]:
+        draft = item.draft
+        tokens = f"{item.tokens:,}" if draft is None else f"{item.tokens:,} → {draft.tokens:,}"
+        model = None if draft is None else draft.model
+        rows.append(
+            (item.summary_id, item.depth, item.state.value, tokens, model, item.operation, item.why or None)
+        )
+    counts = ", ".join(
+        f"{progress.counts[state]:,} {state}" for state in ItemState if progress.counts.get(state)
+    )
+    facts: list[tuple[str, Cell]] = [
+        ("Summaries", counts),
+        ("Cost of the drafts", cost_words(progress.usage)),
+        ("Total cost", f"{counted(spent.calls, 'call')}, {cost_words(spent.usage)}"),
+    ]
+    if undo:
+        facts.append(("To undo all of it", undo))
+    return [Table(columns, rows), Facts(facts), *_three_way_blocks(items)]
+
+
+def _three_way_blocks(items: Sequence[BatchItem]) -> Iterator[OutputBlock]:
+    """What became of the text that a draft was made over: there, and in the draft."""
+    for item in items[:MOST]:
+        if item.theirs is not None and item.draft is not None:
+            base = item.draft.base.content
+            for words, text in (
+                ("what changed since it was drafted", item.theirs),
+                ("what the draft would change", item.draft.text),
+            ):
+                yield Prose(
+                    "\n".join(unified_text(compare_texts(base, text))), title=f"{item.summary_id}: {words}"
+                )
+
+
+def taken_blocks(items: Sequence[BatchItem]) -> list[OutputBlock]:
+    """What would be taken from a file of drafts."""
+    columns = (
+        OutputColumn("Summary"),
+        OutputColumn("Depth", right=True),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Model"),
+        OutputColumn("Found", grows=True),
+    )
+    rows: list[Sequence[Cell]] = []
+    for item in items[:MOST]:
+        if item.draft is not None:
+            tokens = f"{item.tokens:,} → {item.draft.tokens:,}"
+            found = " ".join(item.draft.verdict.sentences) or None
+            rows.append((item.summary_id, item.depth, tokens, item.draft.model, found))
+    return [Table(columns, rows)]
+
+
+def cost_words(usage: Usage) -> str:
+    """What was spent, for people."""
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    cost = spent_text(usage)
+    return f"{cost} ({tokens})" if usage.input_tokens else cost
+
+
+def progress_line(progress: BatchProgress, spent: Spent) -> str:
+    """How far a batch has come and what it took, on one line."""
+    words = f"{progress.done:,} of {progress.total:,} drafted, {progress.in_flight} in flight"
+    if progress.per_minute is not None:
+        words += f", {progress.per_minute:.0f}/min"
+    if progress.remaining:
+        words += f", about {seconds_text(progress.remaining)} left"
+    if spent.usage.cost_usd:
+        words += f", {spent_text(spent.usage)}"
+    return words
+
+
+def draft_blocks(
+    item: BatchItem, draft: Draft, material: Material, kept: Retention, below: Retention | None
+) -> list[OutputBlock]:
+    """A draft to decide on: what changes, what was found, what it keeps, also of the messages *below*."""
+    title = (
+        f"{item.summary_id} (depth {item.depth}): {item.tokens:,} to {draft.tokens:,} tokens by {draft.model}"
+    )
+    changed = "\n".join(unified_text(compare_texts(material.base.content, draft.text)))
+    blocks: list[OutputBlock] = [Prose(changed, title=title)]
+    if draft.origin is DraftOrigin.FALLBACK:
+        blocks.append(Note("This is the truncated source: every answer was rejected."))
+    blocks += [Note(sentence) for sentence in draft.verdict.sentences]
+    if kept.reversed and DraftFault.REVERSED not in draft.verdict.faults:
+        blocks.append(Note(reversal_sentence(kept.reversed)))
+    of_messages = [] if below is None else [("and of the messages below", _share(below))]
+    blocks.append(
+        Facts(
+            [
+                ("Kept of what matters most", _share(kept)),
+                *of_messages,
+                ("Invented", some([one.text for one in kept.invented], 6) or "nothing"),
+                ("Rules", _rules(kept)),
+                ("Lost", some([one.text for one in kept.lost], 6) or "nothing"),
+            ]
+        )
+    )
+    return blocks
+
+
+def _share(kept: Retention) -> str:
+    return "nothing to keep" if kept.share is None else f"{kept.share * 100:.0f} %"
+
+
+def _rules(kept: Retention) -> str:
+    """How many came through, and the ones that did not."""
+    checked = kept.rules_checked
+    if checked is Checked.NONE:
+        return checked.words
+    said = f"{kept.constraints_kept:,} of {kept.constraints:,} kept"
+    said += f" ({checked.words})" if checked.words else ""
+    if kept.reversed:
+        said += f"; reversed: {some([f'{one.rule.text} ({one.words})' for one in kept.reversed], 6)}"
+    if kept.constraints_lost:
+        said += f"; lost: {some([one.text for one in kept.constraints_lost], 6)}"
+    return said
+
+
+# -- drafting -------------------------------------------------------------------------------------------
+# A batch of drafts in words: what is said of a summary, and above all of them.
+
+#: States and how they look.
+STATE_STYLES: Final[dict[ItemState, StyleName]] = {
+    ItemState.WAITING: "dim",
+    ItemState.DRAFTING: "title",
+    ItemState.REVIEW: "warn",
+    ItemState.COMMITTED: "ok",
+    ItemState.SKIPPED: "dim",
+    ItemState.FAILED: "error",
+}
+GAUGE: Final = 20
+
+
+#: How states are called where that is another word.
+_STATE_WORDS: Final = MappingProxyType({ItemState.COMMITTED: "applied"})
+
+
+def state_text(state: ItemState) -> str:
+    """A state in the words of the screen: what was committed is applied."""
+    return _STATE_WORDS.get(state, state.value)
+
+
+def reason_text(item: BatchItem) -> str:
+    """Why a summary is in the batch; of one that is replaced, why it was."""
+    applied = item.state is ItemState.COMMITTED and item.reason
+    return f"was {item.reason}" if applied else item.reason
+
+
+#: What the reasons mean, for who sees them for the first time (docs/engine/doctor.md, the table of markers).
+MEANINGS: Final = MappingProxyType(
+    {
+        "old": "a cut of its source, as the oldest engines stored it",
+        "fallback": "a cut of its source: the model failed or gave nothing",
+        "truncated": "a cut of its source: no attempt was shorter",
+        "emergency": "a cut of its source: no model was found",
+        "empty": "no text",
+        "error": "an error of the provider, no summary",
+        "copy": "the beginning of its source, no summary",
+        "capped": "cut at the size limit",
+        "reasoning": "reasoning of the model, no summary",
+        "refusal": "the model refused",
+        "wordless": "no words",
+        "contaminated": "made from a broken summary",
+    }
+)
+
+
+def rule_sentences(items: Sequence[BatchItem]) -> Sequence[str]:
+    """What a rule is applied to: the drafts that wait, and, without another question, those to come."""
+    review = sum(one.state is ItemState.REVIEW for one in items)
+    to_come = sum(one.state in {ItemState.WAITING, ItemState.DRAFTING, ItemState.FAILED} for one in items)
+    now = counted(review, "draft") if review else "no draft"
+    said = [f"Applies to this batch only, now to {now} to review."]
+    if to_come:
+        one = to_come == 1
+        drafts = "its draft when it arrives" if one else "their drafts when they arrive"
+        said.append(
+            f"{counted(to_come, 'summary')} of the batch {'has' if one else 'have'} no draft yet: the rule "
+            f"stays in force and accepts {drafts}, without asking again."
+        )
+    return said
+
+
+def tokens_sentence(items: Sequence[BatchItem], in_context: Container[SummaryId]) -> str:
+    """What the drafts that wait would add to the contexts, were all accepted; empty: none is in one."""
+    waiting = [one for one in items if one.state is ItemState.REVIEW and one.summary_id in in_context]
+    changes = [one.draft.tokens - one.tokens for one in waiting if one.draft is not None]
+    if not changes:
+        return ""
+    change = sum(changes)
+    verb = "adds" if change >= 0 else "takes"
+    to = "to" if change >= 0 else "from"
+    one = len(changes) == 1
+    which, them = ("replaces a summary", "it") if one else ("replace summaries", "all of these")
+    return (
+        f"Of the drafts to review, {len(changes):,} {which} of a context: accepting {them} "
+        f"{verb} {abs(change):,} tokens {to} the contexts."
+    )
+
+
+def why_text(item: BatchItem) -> str:
+    """Why a summary is as far as it is; without a reason who wrote its draft, and what was found of that."""
+    draft = item.draft or (item.drafts[-1] if item.drafts else None)
+    if draft is None or item.why:
+        return item.why
+    more = f"{len(item.drafts)} drafts, " if len(item.drafts) > 1 else ""
+    return f"{more}{draft.model}" + (", " + draft.verdict.sentences[0] if draft.verdict.sentences else "")
+
+
+def whole_text(item: BatchItem) -> str:
+    """All that a row says in words: why the summary is in the batch, and why it is as far as it is."""
+    meaning = MEANINGS.get(item.reason)
+    reason = f"{reason_text(item)} ({meaning})" if meaning else reason_text(item)
+    return " · ".join(filter(None, (f"{reason}, {state_text(item.state)}".lstrip(", "), why_text(item))))
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """What is known of a batch."""
+
+    who: str  #: who is asked
+    key: str  #: with which key, masked
+    broken: int  #: broken summaries that are listed, as the first screen and the checks count them
+    marked: int  #: summaries
+    contaminated: int  #: summaries that were made from broken ones and are not marked
+    estimate: str  #: what it takes, before it begins
+    progress: BatchProgress | None  #: None: it has not begun
+    spent: Usage
+    running: bool
+    rule: str  #: by which drafts are accepted unseen; empty: by none
+    trouble: str  #: why it stopped
+
+
+def head_lines(state: BatchState) -> Iterator[Line]:
+    """Five lines: who is asked, with which key; what it takes, or how far it is; what is to be known."""
+    progress = state.progress
+    yield (Span(f" {state.who}"),)
+    cost = "" if progress is None else f" · cost so far: {spent_text(state.spent)}"
+    yield (Span(f" {state.key}{cost}", "dim"),)
+    if progress is None:
+        apart = f" · {state.contaminated:,} more depend on them (1 marks them)" if state.contaminated else ""
+        yield (Span(f" {_chosen(state)}", "title"), Span(apart, "warn"))
+        yield (Span(f" {state.estimate or 'nothing to estimate'}", "dim"),)
+        yield (Span(" Not started. P shows the cost and asks before starting.", "dim"),)
+        return
+    yield (Span(" "), *_bar(progress), Span(f"  {pace(progress, running=state.running)}"))
+    yield tuple(_counts(progress))
+    if state.trouble:
+        yield (Span(f" {state.trouble}", "error"),)
+    elif state.rule:
+        yield (Span(f" Rule in force, new drafts too: {state.rule.removeprefix('accept when ')}.", "warn"),)
+    else:
+        yield (Span(" enter: review · a: preview and apply · A: accept by rule", "dim"),)
+
+
+def _chosen(state: BatchState) -> str:
+    """How many are broken, and how many are marked."""
+    if not state.broken:
+        return f"{state.marked:,} marked"
+    marked = "all" if state.marked == state.broken else f"{state.marked:,}"
+    return f"{counted(state.broken, 'broken summary')}, {marked} marked"
+
+
+def _bar(progress: BatchProgress) -> Line:
+    done = progress.done / progress.total if progress.total else 1.0
+    return (*gauge(done, GAUGE), Span(f" {progress.done:,} of {progress.total:,} drafted"))
+
+
+def pace(progress: BatchProgress, *, running: bool) -> str:
+    """Rate and remaining time."""
+    said = []
+    rate, left = progress.per_minute, progress.remaining
+    if running and rate is not None:
+        said.append(f"{rate:,.0f} a minute")
+    if running and left is not None and progress.done < progress.total:
+        said.append(f"about {left:,.0f} s left" if left < 100 else f"about {left / 60:,.0f} min left")
+    if not running and progress.counts.get(ItemState.WAITING, 0):
+        decide = progress.counts.get(ItemState.REVIEW, 0) + progress.counts.get(ItemState.FAILED, 0)
+        said.append(f"{decide:,} to review" if decide else "paused")
+    return " · ".join(said)
+
+
+def _counts(progress: BatchProgress) -> Iterator[Span]:
+    yield Span(" ")
+    for state in ItemState:
+        count = progress.counts.get(state, 0)
+        if count:
+            yield Span(f"{count:,} {state_text(state)}   ", STATE_STYLES[state])
+
+
+# -- review ---------------------------------------------------------------------------------------------
+# What stands above a review: which draft this is, who wrote it, what was found of it, what is compared.
+
+_MADE: Final = {DraftOrigin.FALLBACK: "truncated source, no model", DraftOrigin.MANUAL: "by hand"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts that can be compared."""
+
+    old_name: str
+    old: str
+    new_name: str
+    new: str
+    takes: bool  #: whether what is shown here may be put into the database
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewState:
+    """What is known of the draft in sight."""
+
+    item: BatchItem
+    draft: Draft | None
+    busy: str  #: what is being done
+    trouble: str  #: why the draft no longer fits
+    author: Modelling
+    author_of_draft: Modelling | None = None  #: None: it is of an earlier run, and nobody knows
+    reversals: tuple[Reversal, ...] | None = None  #: rules that the text reverses; None: not measured yet
+    pair: Pair | None = None  #: what is compared
+    place: str = ""  #: which comparison it is of how many
+    changes: str = ""  #: how many changes there are and how many are left out
+
+
+def review_head_lines(material: Material, state: ReviewState) -> tuple[Line, ...]:
+    """Five lines."""
+    item, draft, pair = state.item, state.draft, state.pair
+    lines: list[Line] = [_node(material, item)]
+    if draft is None:
+        lines.append((Span(f" {state.author.words}"), Span(f" · {key_text(state.author)}", "dim")))
+        lines.append((Span(f" {state.busy or item.why}", "text" if state.busy else "warn"),))
+        return tuple(lines)
+    lines += [_draft(draft, len(item.drafts)), _who(draft, state.author_of_draft)]
+    lines.append(_verdict(draft, item, state.trouble, state.reversals))
+    if pair is not None:
+        lines.append(
+            (
+                Span(f" - {pair.old_name}", "warn"),
+                Span("  "),
+                Span(f"+ {pair.new_name}", "ok"),
+                Span("" if pair.takes else "  (read only)", "dim"),
+                Span(f"  ({state.place})" if state.place else "", "dim"),
+                Span(f"   {state.changes}"),
+            )
+        )
+    return tuple(lines)
+
+
+def _node(material: Material, item: BatchItem) -> Line:
+    summary, gone, spoilt = material.summary, len(material.source.gone), len(material.broken_sources)
+    kind = "leaf" if summary.kind == "leaf" else f"condensed, depth {summary.depth}"
+    given = len(material.previous.nodes)
+    passed = len(material.previous.passed_over)
+    before = f" · previous context: {counted(given, 'summary')} used" if given or passed else ""
+    before += f", {passed} skipped" if passed else ""
+    applied = item.state is ItemState.COMMITTED
+    broken = material.broken.value if material.broken else ""
+    return (
+        Span(" applied ·" if applied else "", "ok"),
+        Span(f" {kind} · now {summary.tokens:,} tokens", "dim"),
+        Span(f" · broken: {broken}" if broken else "", "error"),
+        Span(f" · {gone} of its sources {'is' if gone == 1 else 'are'} missing" if gone else "", "warn"),
+        Span(f" · {spoilt} broken among its sources: repair first" if spoilt else "", "warn"),
+        Span(f" · {item.reason}" if item.reason not in {"", broken} and not applied else "", "dim"),
+        Span(before, "dim"),
+    )
+
+
+def _draft(draft: Draft, count: int) -> Line:
+    made = _MADE.get(draft.origin, f"{draft.model}, {draft.origin} mode")
+    return (
+        Span(f" draft {draft.number} of {count}", "title"),
+        Span(f" · {made} · {draft.tokens:,} tokens (target {draft.target_tokens:,})"),
+        Span(f" from a {draft.source_tokens:,}-token source", "dim"),
+    )
+
+
+def _who(draft: Draft, author: Modelling | None) -> Line:
+    """What it cost and with which key."""
+    if draft.origin not in (DraftOrigin.NORMAL, DraftOrigin.AGGRESSIVE):
+        return (Span(" no cost · no model was called", "dim"),)
+    key = "" if author is None else f" · {key_text(author)}"
+    if draft.model == "extractive":
+        key = " · offline: sentences of the source, no model was called"
+    return (Span(f" cost: {cost_text(draft.usage.cost_usd)}{key}", "dim"),)
+
+
+def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Reversal, ...] | None) -> Line:
+    if item.state is ItemState.COMMITTED:
+        return (Span(" applied: U, then u undoes it", "ok"),)
+    if trouble:
+        return (Span(f" {trouble}", "error"),)
+    if draft.origin is DraftOrigin.FALLBACK:
+        return (
+            Span(" This is the truncated source, not a summary: it is never accepted automatically.", "warn"),
+        )
+    verdict = draft.verdict
+    if not verdict.accepted:
+        return (Span(f" Rejected: {' '.join(verdict.sentences)}", "error"),)
+    if reversals:
+        return (Span(f" Rejected: {reversal_sentence(reversals)}", "error"),)
+    if verdict.sentences:
+        return (Span(" OK", "ok"), Span(f", but: {' '.join(verdict.sentences)}", "warn"))
+    if item.why:
+        return (Span(" No fault", "ok"), Span(f", but the rule did not accept it: {item.why}", "warn"))
+    if reversals is None:
+        return (Span(" no problem so far; comparing its rules with the source …", "dim"),)
+    return (Span(" OK: no problems found", "ok"),)
+
+
+# -- retention ------------------------------------------------------------------------------------------
+# What a draft keeps, loses and invents, as lines: the present text beside the one that is proposed.
+
+#: Cells of a name, and of each of the two values.
+NAME: Final = 14
+VALUE: Final = 13
+
+
+class Side(StrEnum):
+    """The text in which a place is meant."""
+
+    SOURCE = "source"
+    DRAFT = "draft"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place that enter leads to."""
+
+    side: Side
+    start: int  #: characters
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of the pane; equal when it says the same of the same thing."""
+
+    line: Line
+    spot: Spot | None = None
+
+
+def facts(old: Retention | None, new: Retention, below: Iterable[Fact] = ()) -> tuple[Fact, ...]:
+    """The whole pane; *old*: of the present text, None when it has none worth measuring.
+
+    *below*: what is kept of the messages below a condensed summary.
+    """
+    return tuple(_facts(old, new, below))
+
+
+def _facts(old: Retention | None, new: Retention, below: Iterable[Fact]) -> Iterator[Fact]:
+    yield Fact((Span(f"{'':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
+    yield from _numbers(old, new)
+    yield from _reversed(new)
+    yield Fact(())
+    yield from below
+    yield Fact((Span(f"{'ids kept':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
+    yield from _classes(old, new)
+    yield from _identifiers("Invented", new.invented, Side.DRAFT, frozenset(), style="error")
+    if not new.people_checked:
+        yield Fact((Span("people: not checked (no capitals tell names here)", "dim"),))
+    yield from _identifiers("Lost", new.lost, Side.SOURCE, _known(old), better="now has it")
+    yield from _retention_rules(new)
+    yield from _files(new)
+
+
+def facts_below(old: Retention, new: Retention) -> Iterator[Fact]:
+    """What the present text and the draft keep of the messages below a condensed summary."""
+    before, after, verdicts = _said(old), _said(new), _verdicts(old, new)
+    known, kept = len(new.kept) + len(new.lost), len(new.kept)
+    names = f"{len(old.kept)}/{known}", f"{kept}/{known}"
+    better = (kept > len(old.kept)) - (kept < len(old.kept))
+    yield from _below(
+        f"{new.source_tokens:,} tokens",
+        _row("retention", before["retention"], after["retention"], verdicts["retention"]),
+        _row("rules kept", before["rules kept"], after["rules kept"], verdicts["rules kept"]),
+        _row("names kept", *names, better),
+    )
+
+
+def nothing_below(why: str) -> Iterator[Fact]:
+    """The same lines while, or because, nothing is known of it."""
+    yield from _below(why, *(_row(name, "", "—") for name in ("retention", "rules kept", "names kept")))
+
+
+def _below(size: str, *rows: Fact) -> Iterator[Fact]:
+    yield Fact((Span(f"{'vs. messages':<{NAME}}{'now':>{VALUE}}{'draft':>{VALUE}}", "heading"),))
+    yield Fact((Span(f"{'source':<{NAME}}", "dim"), Span(f"{size:>{VALUE * 2}}")))
+    yield from rows
+    yield Fact(())
+
+
+def _row(name: str, old: str, new: str, verdict: int = 0) -> Fact:
+    """A number of both; *verdict*: 1 the draft is better, -1 it is worse."""
+    style: StyleName = "ok" if verdict > 0 else "warn" if verdict < 0 else "text"
+    sign = " +" if verdict > 0 else " -" if verdict < 0 else "  "
+    return Fact(
+        (
+            Span(f"{name:<{NAME}}", "dim"),
+            Span(f"{old:>{VALUE}}", "dim"),
+            Span(f"{new:>{VALUE}}"),
+            Span(sign, style),
+        )
+    )
+
+
+def _numbers(old: Retention | None, new: Retention) -> Iterator[Fact]:
+    before, after = {} if old is None else _said(old), _said(new)
+    verdicts = {} if old is None else _verdicts(old, new)
+    yield Fact((Span(f"{'source':<{NAME}}", "dim"), Span(f"{new.source_tokens:>{VALUE * 2},} tokens")))
+    for name, value in after.items():
+        yield _row(name, before.get(name, "—"), value, verdicts.get(name, 0))
+
+
+def _said(value: Retention) -> dict[str, str]:
+    rules = f"{value.constraints_kept}/{value.constraints}"
+    return {
+        "tokens": f"{value.tokens:,}",
+        "compression": "—" if value.compression is None else f"{value.compression:.1f}×",
+        "retention": _percent(value.share),
+        "rules kept": "not checked" if value.rules_checked is Checked.NONE else rules,
+        "times": _percent(value.times.share),
+        "Files: line": _file_words(value),
+        "expand line": "yes" if value.closing is not None else "missing",
+        "copied": _percent(value.copied),
+    }
+
+
+def _verdicts(old: Retention, new: Retention) -> dict[str, int]:
+    def sign(one: float, other: float) -> int:
+        return (one > other) - (one < other)
+
+    return {
+        "retention": sign(new.share or 0.0, old.share or 0.0),
+        "rules kept": 0
+        if Checked.NONE in (old.rules_checked, new.rules_checked)
+        else sign(new.constraints_kept, old.constraints_kept),
+        "times": sign(new.times.share or 0.0, old.times.share or 0.0),
+        "expand line": sign(new.closing is not None, old.closing is not None),
+    }
+
+
+def _percent(share: float | None) -> str:
+    return "—" if share is None else f"{share * 100:.0f} %"
+
+
+def _file_words(value: Retention) -> str:
+    files = value.files
+    if not files.stated:
+        return "missing"
+    return "says none" if files.says_none else "yes"
+
+
+def _classes(old: Retention | None, new: Retention) -> Iterator[Fact]:
+    """Kept of how many by class, and with ``+n`` the invented ones."""
+    before = {} if old is None else {one.kind: one for one in old.classes}
+    if not new.classes:
+        yield Fact((Span("The source contains no identifiers of the counted kinds.", "dim"),))
+    for one in new.classes:
+        was = before.get(one.kind)
+        verdict = 0 if was is None else (one.kept > was.kept) - (one.kept < was.kept)
+        yield _row(str(one.kind), "—" if was is None else _count(was), _count(one), verdict)
+
+
+def _count(one: KindCount) -> str:
+    return f"{one.kept}/{one.in_source}" + (f" +{one.invented}" if one.invented else "")
+
+
+def _known(old: Retention | None) -> frozenset[tuple[str, str]]:
+    return frozenset() if old is None else frozenset((one.kind, one.key) for one in old.kept)
+
+
+def _identifiers(
+    title: str,
+    found: Sequence[Identifier],
+    side: Side,
+    elsewhere: frozenset[tuple[str, str]],
+    *,
+    better: str = "",
+    style: StyleName = "text",
+) -> Iterator[Fact]:
+    if not found:
+        if side is Side.DRAFT:
+            yield from _heading(title, "nothing")
+        return
+    yield from _heading(title, f"{len(found):,}")
+    for one in found:
+        first, last = one.places[-1]
+        spans = [Span(f"{one.kind!s:<9}", "dim"), Span(one.text, style)]
+        if one.count > 1:
+            spans.append(Span(f"  ×{one.count}", "dim"))
+        if (one.kind, one.key) in elsewhere:
+            spans.append(Span(f"  {better}", "warn"))
+        yield Fact(tuple(spans), Spot(side, first, last))
+
+
+def _heading(title: str, count: str) -> Iterator[Fact]:
+    yield Fact(())
+    yield Fact((Span(f"{title}: {count}", "heading"),))
+
+
+def _sentences(found: Iterable[Sentence]) -> Iterator[Fact]:
+    for one in found:
+        yield Fact((Span("- ", "dim"), Span(one.text)), Spot(Side.SOURCE, *one.place))
+
+
+def _reversed(new: Retention) -> Iterator[Fact]:
+    """The worst first: rules that the draft tells as their opposite, with both places."""
+    if not new.reversed:
+        return
+    yield from _heading("Rules that this draft reverses", f"{len(new.reversed):,}")
+    for one in new.reversed:
+        rule, draft = one.rule, one.draft
+        yield Fact((Span("source ", "dim"), Span(rule.text)), Spot(Side.SOURCE, *rule.place))
+        yield Fact(
+            (Span("draft  ", "dim"), Span(draft.text, "error"), Span(f"  {one.words}", "warn")),
+            Spot(Side.DRAFT, *draft.place),
+        )
+
+
+def _retention_rules(new: Retention) -> Iterator[Fact]:
+    if new.rules_checked is not Checked.ALL:
+        words = f"rules: {new.rules_checked.words} (text in another language)"
+        yield Fact((Span(words, "dim"),))
+    if new.constraints_lost:
+        yield from _heading("Rules that were lost", f"{len(new.constraints_lost):,}")
+        yield from _sentences(new.constraints_lost)
+
+
+def _files(new: Retention) -> Iterator[Fact]:
+    for title, found, side in (
+        ("Files that its line does not name", new.files.missing, Side.SOURCE),
+        ("Files that only its line names", new.files.unknown, Side.DRAFT),
+    ):
+        if found:
+            yield from _heading(title, f"{len(found):,}")
+            for one in found:
+                yield Fact((Span(one.text),), Spot(side, *one.places[-1]))

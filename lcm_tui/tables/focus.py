@@ -1,0 +1,253 @@
+"""Focus briefs in words: a list of them, one with what it replaces, and what a new one would be made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
+from typing import Any, Final
+
+from lcm_core.base.records import FocusBrief
+from lcm_core.base.text import counted, some
+from lcm_core.engine.wrapper import FocusOverlay
+from lcm_core.operations.compact import CompactionForecast
+from lcm_core.operations.drafting import MANUAL
+from lcm_core.operations.focus import TARGET_TOKENS, BriefEntry, BriefText, FocusKind, FocusWish
+from lcm_core.writers.retention import Retention
+
+from lcm_tui.flows.compaction import cost_of
+from lcm_tui.flows.drafts import Modelling, cost_text, forecast_text
+from lcm_tui.flows.focus import BriefOutlook, BriefWork
+from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, text_field
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, moment_text
+
+#: What is said when the sweep of the engine is left out.
+NO_SWEEP = "--no-sweep skips the sweep that the engine would make."
+
+
+def state_words(entry: BriefEntry) -> str:
+    """Whether a brief is stale, and why; newer messages alone make none stale for an operator."""
+    if not entry.brief.content.strip():
+        return "no text"
+    state = entry.state
+    found = [f"stale: {', '.join(entry.why_stale)}"] if state.outdated else ["current"]
+    if state.stale and not state.outdated:
+        number, stay = counted(state.messages, "newer message"), "stays" if state.messages == 1 else "stay"
+        found.append(f"{number} {stay} in the context as {'it is' if state.messages == 1 else 'they are'}")
+    if state.truncated:
+        found.append("truncated")
+    return "; ".join(found)
+
+
+def briefs_blocks(entries: Sequence[BriefEntry], zone: tzinfo | None) -> list[OutputBlock]:
+    """The briefs of a conversation, for people."""
+    columns = (
+        OutputColumn(""),
+        OutputColumn("Brief"),
+        OutputColumn("Status"),
+        OutputColumn("Created", spare=3),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Saves", right=True),
+        OutputColumn("State", spare=2, grows=True),
+        OutputColumn("Question", grows=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            "*" if one.is_active else "",
+            one.brief.brief_id,
+            one.brief.status,
+            moment_text(one.brief.created_at, zone),
+            one.brief.tokens,
+            f"{one.effect.saved:,}" if one.effect.covered else None,
+            state_words(one),
+            one.brief.prompt,
+        )
+        for one in entries
+    ]
+    blocks: list[OutputBlock] = [Table(columns, rows, title="Focus briefs", empty="No focus briefs.")]
+    if any(one.is_active for one in entries):
+        blocks.append(Note("* is active: the model receives it instead of the summaries it covers."))
+    return blocks
+
+
+def brief_blocks(entry: BriefEntry, zone: tzinfo | None) -> list[OutputBlock]:
+    """One brief with its text, for people."""
+    brief = entry.brief
+    seq = "unknown" if brief.covered_message_seq is None else f"seq {brief.covered_message_seq:,}"
+    facts: list[tuple[str, Cell]] = [
+        ("Status", brief.status + (", sent to the model" if entry.is_active else "")),
+        ("Question", brief.prompt),
+        ("Created", moment_text(brief.created_at, zone)),
+        ("Tokens", f"{brief.tokens:,} of {brief.target_tokens:,} asked for"),
+        ("Covers to", f"{moment_text(brief.covered_latest_at, zone)}, {seq}"),
+        ("Replaces" if entry.is_active else "Would replace", entry.effect.words),
+    ]
+    if entry.effect.covered:
+        facts.append(("Covered", some(entry.effect.covered, 6)))
+    facts.append(("State", state_words(entry)))
+    if entry.state.tokens:
+        facts.append(("Newer tokens", f"{entry.state.tokens:,}"))
+    roles = ", ".join(f"{number:,} {role.replace('_', ' ')}" for role, number in entry.roles.items())
+    facts += [("Sources", roles or "none recorded"), ("Written by", brief.generator_run_id)]
+    if brief.superseded_at:
+        facts.append(("Superseded", moment_text(brief.superseded_at, zone)))
+    if brief.error:
+        facts.append(("Error", brief.error))
+    blocks: list[OutputBlock] = [Facts(facts, title=brief.brief_id)]
+    blocks.append(Prose(brief.content, title="Text") if brief.content.strip() else Note("It has no text."))
+    return blocks
+
+
+def wish_blocks(wish: FocusWish) -> list[OutputBlock]:
+    """What a brief would be made from, for people."""
+    mark = wish.made_from.watermark
+    seq = "" if mark.message_seq is None else f", to seq {mark.message_seq:,}"
+    what = f"{counted(len(wish.wanted), 'summary')} ({wish.tokens:,} tokens){seq}"
+    title = "Focus brief" if wish.kind is FocusKind.CREATE else "Refocus"
+    facts: list[tuple[str, Cell]] = [("Question", wish.prompt), ("Made from", what)]
+    if wish.earlier is not None:
+        facts.append(("Replaces brief", f"{wish.earlier.brief_id} ({wish.earlier.tokens:,} tokens)"))
+    whole = sum(one.tokens for one in wish.made_from.sources)
+    facts.append(("Would replace", f"{counted(len(wish.made_from.sources), 'summary')} ({whole:,} tokens)"))
+    return [Facts(facts, title=f"{title}, conversation {wish.conversation_id}")]
+
+
+def draft_blocks(text: BriefText, found: Retention | None) -> list[OutputBlock]:
+    """A text that was written for a brief, for people; *found*: what it keeps and invents."""
+    facts: list[tuple[str, Cell]] = [("Written by", text.writer)]
+    if text.cited or text.expanded:
+        facts.append(("Summaries", f"{len(text.cited):,} cited, {len(text.expanded):,} expanded"))
+    if found is not None:
+        facts.append(("Names kept", f"{len(found.kept):,} of {len(found.kept) + len(found.lost):,}"))
+        invented = some((one.text for one in found.invented), 6) if found.invented else "nothing found"
+        facts.append(("Invented", invented))
+    if text.notes:
+        facts.append(("Notes of the model", text.notes))
+    return [Facts(facts, title="Draft"), Prose(text.content, title="Text")]
+
+
+# -- brief ----------------------------------------------------------------------------------------------
+# A focus brief as a document: its text with what is recorded of it, or what the model gets.
+
+#: Summaries that are named.
+_NAMED: Final = 6
+
+
+def brief_document(
+    brief: FocusBrief, entry: BriefEntry | None, overlay: FocusOverlay | None, zone: tzinfo | None
+) -> Document:
+    """A brief with its text; *entry*: what is around it, if it is read; *overlay*: what it replaces."""
+    seq = brief.covered_message_seq
+    covers_to = f"{moment_text(brief.covered_latest_at, zone)}, seq {'–' if seq is None else seq}"
+    return (
+        Block(spans=(Span(brief.brief_id, "title"), Span(f"  {brief.status}", "dim"))),
+        Block(brief.prompt, "brief"),
+        text_field("covers to", covers_to),
+        *(_around(brief, entry, overlay) if entry is not None else [text_field("state", "…", "dim")]),
+        *([text_field("error", brief.error)] if brief.error else []),
+        text_field(
+            "written by", f"run {brief.generator_run_id or '–'}, {brief.generator_session_key or '–'}"
+        ),
+        Block(),
+        Block(brief.content) if brief.content.strip() else Block("It has no text.", "dim"),
+    )
+
+
+def _around(brief: FocusBrief, entry: BriefEntry, overlay: FocusOverlay | None) -> Iterator[Block]:
+    """What a brief replaces and saves, whether it is stale and why, and how many sources are recorded."""
+    if brief.status == "active":
+        covered = "nothing in the context"
+        if overlay is not None:
+            covered = f"{some(sorted(overlay.covered), _NAMED)} at ordinal {overlay.at_ordinal}"
+        yield text_field("replaces", covered)
+    yield text_field("saves" if entry.is_active else "would save", entry.effect.words)
+    yield text_field("state", state_words(entry), "warn" if entry.state.outdated else "text")
+    if entry.roles:
+        yield text_field("sources", ", ".join(f"{n:,} {role}" for role, n in entry.roles.items()))
+
+
+def sent_document(overlay: FocusOverlay) -> Document:
+    """The message that the model gets for a brief."""
+    return (heading("role: user"), Block(overlay.text))
+
+
+# -- brief draft ----------------------------------------------------------------------------------------
+# A focus brief on its way, as its screen shows it: what is due, what it costs and replaces, and its
+# text.
+
+LEFT_OUT = "skipped; the engine would sweep first"
+
+
+def sweep_text(seen: CompactionForecast[Any], model: Modelling | None) -> str:
+    """The passes of a sweep, and what they cost."""
+    if not seen.passes:
+        return "nothing to compact"
+    cost = None if model is None else cost_of(seen, model)
+    passes, about = counted(len(seen.passes), "pass"), "~" if cost else ""
+    return f"{passes}, {seen.tokens_before:,} → ~{seen.tokens_after:,} tokens, cost {about}{cost_text(cost)}"
+
+
+def head_blocks(work: BriefWork, outlook: BriefOutlook | None, failure: str) -> list[Block]:
+    """What is due, who writes, and what the brief replaces."""
+    blocks = [_fact("question", work.prompt)]
+    if failure:
+        blocks.append(_said(failure, "error"))
+    if outlook is None:
+        return blocks
+    blocks += [_said(one, "error") for one in (outlook.refusal, outlook.problem) if one]
+    blocks += _facts(work, outlook)
+    return blocks
+
+
+def _facts(work: BriefWork, outlook: BriefOutlook) -> Iterator[Block]:
+    wish, draft, found = outlook.wish, work.draft, work.retention
+    if outlook.sweep is not None:
+        yield _fact("sweep", sweep_text(outlook.sweep, work.sweeper))
+    elif work.draft is None or not work.draft.batch:
+        yield _fact("sweep", LEFT_OUT)
+    if wish is not None:
+        yield _fact("from", f"{counted(len(wish.wanted), 'summary')}, {wish.tokens:,} tokens")
+    if draft is None:
+        if work.author is not None and work.budget is not None and outlook.cost is not None:
+            said = forecast_text(outlook.cost, work.budget)
+            yield _fact("writer", f"{work.author.words}: {said}")
+        return
+    if outlook.effect is not None:
+        yield _fact("saves", outlook.effect.words)
+    text = draft.text
+    yield _fact("writer", "you (manual)" if text.writer == MANUAL else text.writer)
+    if found is not None:
+        kept = f"{len(found.kept):,} of {len(found.kept) + len(found.lost):,} names kept"
+        invented = some((one.text for one in found.invented), 4) if found.invented else "nothing found"
+        yield _fact("text", f"{kept}; invented: {invented}")
+    if text.truncated:
+        yield _said("The model reports that it omitted something.", "warn")
+    if wish is not None and wish.made_from.digest != draft.wish.made_from.digest:
+        yield _said("The context changed since it was written: the brief will be stale.", "warn")
+
+
+def text_document(work: BriefWork, keys: Mapping[str, str]) -> Document:
+    """The text, or how it comes about."""
+    if work.busy:
+        return (Block(work.busy, "dim"),)
+    if work.draft is not None:
+        return (Block(work.draft.text.content),)
+    lines = []
+    if work.author is None:
+        lines.append(
+            "No model is configured (config.toml: [summary] provider, model), and the offline writer answers "
+            "no questions: write it yourself."
+        )
+    else:
+        lines.append(f"{keys['apply']}: {work.author.words} writes it, at most {TARGET_TOKENS:,} tokens.")
+    if work.failed is not None:
+        lines.append(f"{keys['choice-2']}: record the failed call as a failed brief, as the engine does.")
+    lines.append(f"{keys['edit']}: write it here. {keys['edit-outside']}: write it in $EDITOR.")
+    return tuple(Block(line, "dim") for line in ("There is no text yet.", *lines))
+
+
+def _fact(name: str, value: str) -> Block:
+    return Block(spans=(Span(" "), Span(f"{name:<9}", "dim"), Span(value)), indent=10)
+
+
+def _said(text: str, style: StyleName) -> Block:
+    return Block(spans=(Span(" "), Span(text, style)), indent=1)

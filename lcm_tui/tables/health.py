@@ -1,0 +1,566 @@
+"""What the checks found in one scope, and the lines of its list: groups, findings, rows, what was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from lcm_core.base.findings import (
+    CheckResult,
+    CheckState,
+    Confidence,
+    Finding,
+    FixId,
+    Report,
+    RowRef,
+    Severity,
+    finding_key,
+)
+from lcm_core.base.text import clip, counted, fold, safe_line
+from lcm_core.checks.messages import Repetition
+from lcm_core.checks.summaries import certainty_of
+from lcm_core.store.context_view import depth_name
+from lcm_core.store.found_rows import FoundRow
+from lcm_host.checks import CHECKS, FAMILIES
+
+from lcm_tui.kit.spans import Block, Column, Document, Line, Span, StyleName, depth_style, heading, role_style
+from lcm_tui.tables.composition import gauge
+from lcm_tui.tables.findings import (
+    REPEATING,
+    SEVERITY_WORDS,
+    can_fix,
+    in_order,
+    is_broken_summary,
+    repetition_kind,
+    seqs_text,
+)
+from lcm_tui.tables.messages import message_name
+
+#: What stands before a word of confidence, or for it.
+SIGNS: Final[Mapping[Confidence, str]] = {
+    Confidence.BROKEN: "✗",
+    Confidence.SUSPICIOUS: "?",
+    Confidence.BY_DESIGN: "·",
+}
+#: Severities in five cells.
+SEVERITIES: Final[Mapping[Severity, str]] = {**SEVERITY_WORDS, Severity.WARNING: "warn"}
+NOT_RUN: Final = "skipped"
+BY_DESIGN: Final = Confidence.BY_DESIGN.value
+#: Groups that are folded until they are opened.
+FOLDED: Final = frozenset({BY_DESIGN, NOT_RUN})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """The heading of a group."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingKey:
+    """A finding, by its key in the `Examination`."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """A row of a finding, by its place among them."""
+
+    key: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoreKey:
+    """Findings of a check that are not listed, because there are very many."""
+
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKey:
+    """A check that was not run."""
+
+    check: str
+
+
+#: A line of the list: the same after another run of the checks.
+HealthKey: TypeAlias = GroupKey | FindingKey | RowKey | MoreKey | CheckKey
+
+
+@dataclass(slots=True)
+class Group:
+    """A heading and what stands below it."""
+
+    name: str
+    title: str
+    keys: list[HealthKey] = field(default_factory=list)
+    fixable: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many findings or checks it lists."""
+        return sum(not isinstance(key, MoreKey) for key in self.keys)
+
+
+@dataclass(slots=True)
+class Examination:
+    """What the checks said of one scope: several runs, the newest answer of each check."""
+
+    results: dict[str, CheckResult] = field(default_factory=dict)  #: by id of the check
+    findings: dict[str, Finding] = field(default_factory=dict)  #: by key, the surest and worst first
+
+    def take(self, report: Report) -> None:
+        """Let the answers of a run take the place of those before."""
+        self.results.update((one.check.id, one) for one in report.results)
+        self._list()
+
+    def leave_out(self, checks: Iterable[str], reason: str) -> None:
+        """Note why checks were not asked; what they said before stays."""
+        for check in checks:
+            if check not in self.results:
+                self.results[check] = CheckResult(CHECKS[check], CheckState.NOT_RUN, reason, (), 0)
+
+    def _list(self) -> None:
+        found: dict[str, Finding] = {}
+        for finding in in_order(one for result in self.results.values() for one in result.findings):
+            key, number = finding_key(finding), 1
+            while key in found:
+                number += 1
+                key = f"{finding_key(finding)}#{number}"
+            found[key] = finding
+        self.findings = found
+
+    @property
+    def complete(self) -> bool:
+        """Whether each check was asked, or there is a reason why not."""
+        return len(self.results) == len(CHECKS)
+
+    def count(self, confidence: Confidence) -> int:
+        """Findings of one confidence."""
+        return sum(one.confidence is confidence for one in self.findings.values())
+
+    @property
+    def broken_summaries(self) -> int:
+        """How many of the broken findings are broken summaries."""
+        return sum(map(is_broken_summary, self.findings.values()))
+
+    @property
+    def not_run(self) -> list[CheckResult]:
+        """The checks that were not asked, or not of everything."""
+        return sorted(
+            (one for one in self.results.values() if one.state is CheckState.NOT_RUN),
+            key=lambda one: one.check.order,
+        )
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """How many findings of a check are not listed, by check."""
+        return {
+            one.check.id: one.finding_count - len(one.findings)
+            for one in self.results.values()
+            if one.finding_count > len(one.findings)
+        }
+
+    def groups(self, words: Sequence[str] = ()) -> list[Group]:
+        """The groups that hold something, in order: what holds every one of *words* (in lower case)."""
+        found: dict[str, Group] = {}
+        words = _phrases(words)
+        for key, finding in self.findings.items():
+            if not words or _holds(_words_of(key, finding), words):
+                group = _group_of(found, finding)
+                group.keys.append(FindingKey(key))
+                group.fixable += can_fix(finding)
+        for check in self.cut:
+            last = next((one for one in self.findings.values() if one.check == check), None)
+            if last is not None and not words:
+                _group_of(found, last).keys.append(MoreKey(check))
+        groups = list(found.values())
+        left = [one for one in self.not_run if _holds(_words_of_check(one), words)]
+        if left:
+            groups.append(Group(NOT_RUN, f"– {NOT_RUN}", [CheckKey(one.check.id) for one in left]))
+        return groups
+
+
+def fix_word(finding: Finding) -> str:
+    """What the list says of a fix."""
+    return "" if finding.fix is None else "merge" if finding.fix is FixId.MERGE_SPLIT else "fix"
+
+
+def lines_of(groups: Iterable[Group], folded: Collection[str], opened: Mapping[str, int]) -> list[HealthKey]:
+    """The lines of the list; *opened*: findings of which the rows are shown, and how many."""
+    keys: list[HealthKey] = []
+    for group in groups:
+        keys.append(GroupKey(group.name))
+        if group.name in folded:
+            continue
+        for key in group.keys:
+            keys.append(key)
+            if isinstance(key, FindingKey) and key.key in opened:
+                keys += (RowKey(key.key, place) for place in range(opened[key.key]))
+    return keys
+
+
+def first_to_look_at(keys: Sequence[HealthKey]) -> HealthKey | None:
+    """Where a cursor is at first: on the gravest finding, which is the first; else on the first line."""
+    return next((key for key in keys if isinstance(key, FindingKey)), next(iter(keys), None))
+
+
+def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
+    confidence, severity = finding.confidence, CHECKS[finding.check].severity
+    sign = SIGNS[confidence]
+    if confidence is Confidence.BY_DESIGN:
+        name, title = BY_DESIGN, f"{sign} by design"
+    else:
+        name, title = (
+            f"{confidence.value} {severity.value}",
+            f"{sign} {confidence.value}, {SEVERITY_WORDS[severity]}s",
+        )
+    return groups.setdefault(name, Group(name, title))
+
+
+# -- what a filter looks at --------------------------------------------------------------------------------
+
+
+def _words_of(key: str, finding: Finding) -> str:
+    check = CHECKS[finding.check]
+    owner = "" if finding.conversation_id is None else f"conversation {finding.conversation_id};"
+    severity = f"{SEVERITIES[check.severity]} {SEVERITY_WORDS[check.severity]}s"
+    parts = (key, check.title, finding.sentence, finding.confidence.value, severity, owner, fix_word(finding))
+    return fold(" ".join(parts))
+
+
+def _phrases(words: Sequence[str]) -> Sequence[str]:
+    """The words, with ``conversation`` and its number as what `_words_of` says of an owner."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] == "conversation" and word.isdecimal():
+            found[-1] = f"conversation {word};"
+        else:
+            found.append(word)
+    return found
+
+
+def _words_of_check(result: CheckResult) -> str:
+    return fold(f"{result.check.id} {result.check.title} {NOT_RUN} {result.reason}")
+
+
+def _holds(text: str, words: Iterable[str]) -> bool:
+    return all(word in text for word in words)
+
+
+# -- health ---------------------------------------------------------------------------------------------
+# The health screen as lines and texts: how far the checks are, what is listed, and all about one
+# finding.
+
+_CONFIDENCE_STYLES: Final[Mapping[Confidence, StyleName]] = {
+    Confidence.BROKEN: "error",
+    Confidence.SUSPICIOUS: "warn",
+    Confidence.BY_DESIGN: "dim",
+}
+_SEVERITY_STYLES: Final[Mapping[Severity, StyleName]] = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warn",
+    Severity.INFO: "dim",
+}
+
+COLUMNS: Final = (
+    Column("mark", "", 1, keep=100),
+    Column("sign", "", 1, keep=99),
+    Column("severity", "severity", 8, keep=60),
+    Column("check", "check", 5, keep=98),
+    Column("conversation", "conv", 5, right=True, keep=80),
+    Column("rows", "rows", 4, right=True, keep=50),
+    Column("fix", "fix", 5, keep=90),
+    Column("what", "what", 26, grows=True, keep=97),
+)
+#: Cells of the gauge of a run.
+GAUGE: Final = 16
+#: Rows of a finding that the pane shows; the list shows as many as the finding names.
+ROWS_SHOWN: Final = 12
+#: Cells of a text that the pane shows of each of them.
+PREVIEW: Final = 60
+#: Other repetitions of a conversation that the pane of one of them shows.
+REPEATED_SHOWN: Final = 200
+
+
+# -- the head ----------------------------------------------------------------------------------------------
+
+
+def progress_line(known: Examination, share: float, stage: str) -> Line:
+    """How far a run is: its *share* (0 to 1), what is being looked at, and what was found so far."""
+    found = sum(known.count(one) for one in (Confidence.BROKEN, Confidence.SUSPICIOUS))
+    more = f"   {found:,} found so far" if found else ""
+    return (
+        *gauge(share, GAUGE),
+        Span(f" {share * 100:3.0f} %  {stage}"),
+        Span(more, "dim"),
+        Span("   esc", "key"),
+        Span(" stops", "dim"),
+    )
+
+
+def found_line(known: Examination, *, ended: str, reload: str | None, fix: str) -> Line:
+    """What the checks found, how many of it the key *fix* can mend, and when they *ended*.
+
+    *reload*: the file has changed since; this key checks again.
+    """
+    broken, doubtful = known.count(Confidence.BROKEN), known.count(Confidence.SUSPICIOUS)
+    left = len(known.not_run)
+    fixable = sum(map(can_fix, known.findings.values()))
+    summaries = known.broken_summaries
+    of_them = f" ({counted(summaries, 'summary')})" if summaries else ""
+    spans = [
+        Span(" Findings: ", "dim"),
+        Span(f"{SIGNS[Confidence.BROKEN]} {broken:,} broken{of_them}", "error" if broken else "dim"),
+        Span(f"  {SIGNS[Confidence.SUSPICIOUS]} {doubtful:,} suspicious", "warn" if doubtful else "dim"),
+        *((Span(f"  {fix}", "key"), Span(f" fixes {fixable:,} when marked")) if fixable else ()),
+        Span(f"  – {left:,} skipped", "text" if left else "dim"),
+        Span(f"  {SIGNS[Confidence.BY_DESIGN]} {known.count(Confidence.BY_DESIGN):,} by design", "dim"),
+        Span(f"  of {len(known.results):,} checks", "dim"),
+    ]
+    if known.results and not broken and not doubtful:
+        spans.insert(0, Span(" no damage found", "ok"))
+    if reload is None:
+        spans.append(Span(f"   {ended}", "dim"))
+    else:
+        spans += [Span("   changed since: ", "warn"), Span(reload, "key")]
+    return tuple(spans)
+
+
+# -- the list ----------------------------------------------------------------------------------------------
+
+
+def group_line(group: Group, *, folded: bool) -> Line:
+    """A heading: what it holds and how much."""
+    said = f"  {group.count:,}"
+    if group.name == NOT_RUN:
+        said += " check" if group.count == 1 else " checks"
+    if group.fixable:
+        said += f", {group.fixable:,} with a fix"
+    return (Span("▸ " if folded else "▾ ", "key"), Span(group.title, "heading"), Span(said, "dim"))
+
+
+def finding_cells(finding: Finding, mark: str) -> dict[str, Span]:
+    """A finding: its *mark*, how sure, how bad, which check, where, how many rows, the fix, and what."""
+    owner = finding.conversation_id
+    return {
+        "mark": Span(mark, "key"),
+        "sign": _sign(finding.confidence),
+        "severity": _severity(CHECKS[finding.check].severity),
+        "check": Span(finding.check, "key"),
+        "conversation": Span("–" if owner is None else str(owner)),
+        "rows": Span(f"{finding.row_count:,}", "dim"),
+        "fix": Span(fix_word(finding), "ok"),
+        "what": Span(finding.sentence, "dim" if finding.confidence is Confidence.BY_DESIGN else "text"),
+    }
+
+
+def check_line(result: CheckResult) -> Line:
+    """A check that was not asked, and why."""
+    return (
+        Span("  – "),
+        Span(f"{result.check.id:<5}", "key"),
+        Span(f"{result.check.title}: "),
+        Span(result.reason, "dim"),
+    )
+
+
+def more_line(check: str, number: int) -> Line:
+    """What is not listed of a check with very many findings."""
+    return (Span(f"    … {number:,} more of {check} {CHECKS[check].title} are not listed", "dim"),)
+
+
+def row_line(ref: RowRef, row: FoundRow | None, *, longest: int = 1_000) -> Line:
+    """A row of a finding: what it is, and the beginning of its text, *longest* cells of it."""
+    name = ref_name(ref, row)
+    if row is None:
+        return (Span(f"      {name}  …", "dim"),)
+    head: Line = (Span("      "), Span(name, "key"))
+    if row.entry is None:
+        if row.ordinal is not None:
+            return (*head, Span("  no row", "warn"))
+        return (*head, Span(f"  {row.name}")) if row.name else head
+    if row.gone:
+        what = row.summary_id or f"m{row.message_id}"
+        return (*head, Span(f"  {what}: deleted (row missing)", "error"))
+    entry = row.entry
+    style: StyleName
+    if row.summary_id is not None:
+        depth = entry.depth or 0
+        kind, style = depth_name(depth), depth_style(entry.depth)
+    else:
+        kind, style = entry.role or "", role_style(entry.role)
+    return (
+        *head,
+        Span(f"  {kind}", style),
+        Span(f"  {entry.tokens or 0:,} tok  ", "dim"),
+        Span(clip(safe_line(entry.beginning), longest)),
+    )
+
+
+_NAMES: Final = {
+    "context_items": "context",
+    "summary_messages": "link",
+    "summary_parents": "edge",
+    "message_parts": "part",
+    "messages_fts": "search row",
+    "summaries_fts": "search row",
+    "summaries_fts_cjk": "search row",
+    "large_files": "file",
+    "conversations": "conversation",
+    "focus_briefs": "brief",
+}
+
+
+def ref_name(ref: RowRef, row: FoundRow | None = None) -> str:
+    """A row in short: the id by which the rest of the app knows it."""
+    key = " ".join("–" if part is None else str(part) for part in ref.key)
+    if ref.table == "summaries":
+        return key
+    if ref.table == "messages":
+        return message_name(key, None if row is None else row.seq)
+    if ref.table == "context_items" and len(ref.key) == 2:
+        return f"context item at {ref.key[1]}"
+    if ref.table == "summary_messages" and len(ref.key) == 2:
+        return f"link {ref.key[0]} → m{ref.key[1]}"
+    if ref.table == "summary_parents" and len(ref.key) == 2:
+        return f"edge {ref.key[0]} → {ref.key[1]}"
+    return f"{_NAMES.get(ref.table, ref.table)} {key}".rstrip()
+
+
+def _sign(confidence: Confidence) -> Span:
+    return Span(SIGNS[confidence], _CONFIDENCE_STYLES[confidence])
+
+
+def _severity(severity: Severity) -> Span:
+    return Span(SEVERITIES[severity], _SEVERITY_STYLES[severity])
+
+
+# -- the text ----------------------------------------------------------------------------------------------
+
+
+def finding_document(
+    key: str,
+    finding: Finding,
+    rows: Mapping[int, FoundRow],
+    repeated: Sequence[Repetition] | None,
+) -> Document:
+    """Everything about a finding; *rows* by place, *repeated* None while it has not been read."""
+    check = CHECKS[finding.check]
+    where = (
+        "no conversation" if finding.conversation_id is None else f"conversation {finding.conversation_id}"
+    )
+    blocks = [
+        Block(
+            spans=(
+                Span(f"{check.id} {check.title}", "title"),
+                Span("  "),
+                _sign(finding.confidence),
+                Span(f" {finding.confidence.value}, "),
+                _severity(check.severity),
+                Span(f", {where}", "dim"),
+            )
+        ),
+        Block(finding.sentence),
+        *_named("fix", _fix_text(finding)),
+        *_named("why", check.why),
+        *_named("certainty", certainty_of(finding)),
+    ]
+    if check.unanswered:
+        blocks += _named("unknown", check.unanswered)
+    if finding.check in REPEATING:
+        blocks += _repeated(finding, repeated)
+    blocks += _rows(finding, rows)
+    rule = f"check {check.id}: {FAMILIES[check.family]}"
+    return (*blocks, Block(), Block(f"id {key}; {rule}", "dim"))
+
+
+def _named(name: str, text: str) -> list[Block]:
+    return [Block(spans=(Span(f"{name:<10}", "dim"), Span(text)), indent=10)]
+
+
+def _fix_text(finding: Finding) -> str:
+    if finding.fix is not None:
+        return f"{finding.fix.effect} (x)"
+    return CHECKS[finding.check].unfixed or "No automatic fix."
+
+
+def _rows(finding: Finding, rows: Mapping[int, FoundRow]) -> list[Block]:
+    if not finding.rows:
+        return []
+    blocks = [Block(), heading(f"Rows ({finding.row_count:,})")]
+    shown = finding.rows[:ROWS_SHOWN]
+    for place, ref in enumerate(shown):
+        line = row_line(ref, rows.get(place), longest=PREVIEW)
+        blocks.append(
+            Block(spans=(Span(" "), Span(line[0].text.strip(), line[0].style), *line[1:]), indent=1)
+        )
+    if finding.row_count > len(shown):
+        blocks.append(Block(f" … press l on the finding to list {len(finding.rows):,} of them.", "dim"))
+    return blocks
+
+
+def _repeated(finding: Finding, repeated: Sequence[Repetition] | None) -> list[Block]:
+    if repeated is None:
+        return [Block(), heading("Duplicates"), Block(" reading …", "dim")]
+    wasted = sum(one.tokens for one in repeated)
+    copies = sum(len(one.copy_ids) for one in repeated)
+    named = {ref.key[0] for ref in finding.rows if ref.table == "messages"}
+    ordered = sorted(repeated, key=lambda one: named.isdisjoint(one.copy_ids))
+    title = f"Stored again in this conversation: {copies:,} messages, {wasted:,} tokens wasted"
+    blocks = [Block(), heading(title)]
+    for one in ordered[:REPEATED_SHOWN]:
+        here = not named.isdisjoint(one.copy_ids)
+        blocks.append(
+            Block(
+                spans=(
+                    Span(" › " if here else "   ", "key"),
+                    Span(f"seq {seqs_text(one.original_seqs)} again at {seqs_text(one.copy_seqs)}", "text"),
+                    Span(f"  {_kind(one)}, {len(one.copy_ids):,} messages, {one.tokens:,} tokens", "dim"),
+                    Span(f"; {_standing(one)}", "dim"),
+                ),
+                indent=3,
+            )
+        )
+    if len(repeated) > REPEATED_SHOWN:
+        blocks.append(Block(f"   … {len(repeated) - REPEATED_SHOWN:,} more", "dim"))
+    return blocks
+
+
+def _kind(one: Repetition) -> str:
+    kind = repetition_kind(one)
+    return kind if one.proof is None else f"{kind} {one.proof.value}"
+
+
+def _standing(one: Repetition) -> str:
+    said = [f"{len(one.in_context):,} in the context", f"{len(one.spare):,} can leave it"]
+    if one.summarised:
+        said.append(f"{one.summarised:,} summarised")
+    return ", ".join(said)
+
+
+def check_document(result: CheckResult) -> Document:
+    """What a skipped check would have checked."""
+    check = result.check
+    return (
+        Block(spans=(Span(f"{check.id} {check.title}", "title"), Span("  skipped", "warn"))),
+        Block(f"{result.reason[:1].upper()}{result.reason[1:]}."),
+        Block(),
+        *_named("asks", check.question),
+        *_named("why", check.why),
+    )
+
+
+def group_document(name: str) -> Document:
+    """What a heading stands for."""
+    if name == NOT_RUN:
+        said = "These checks were skipped or partial, so this is not a clean bill of health."
+        return (heading(NOT_RUN), Block(said))
+    confidence = next(one for one in Confidence if name.startswith(one.value))
+    said = confidence.meaning
+    more = "enter folds and unfolds it; space marks all below it that can be fixed."
+    return (heading(confidence.value), Block(said), Block(), Block(more, "dim"))

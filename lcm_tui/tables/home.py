@@ -1,0 +1,347 @@
+"""The panel above the first list: what it says of a database, line by line, each with a way to more.
+
+A line is only there when it has something to say. What it leads to, its key says (`PanelKey`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from lcm_core.base.text import cell_width, clip, counted, safe_line
+from lcm_core.base.times import format_local
+from lcm_core.store.opening import Access
+
+from lcm_tui.kit.session import Session
+from lcm_tui.kit.spans import Line, Span, StyleName, share_text
+from lcm_tui.tables.blocks import bar_text, size_text, tokens_text
+
+#: Contexts, conversations and operations that are listed one below the other where there is room.
+MOST: Final = 3
+#: Cells of the name of a line, and of a bar.
+LABEL: Final = 9
+BAR: Final = 8
+#: Cells that a conversation takes at least where several stand in a line, and those of its name at most.
+ENTRY: Final = 30
+LONGEST: Final = 40
+#: Cells of the name of the database, at most.
+NAME: Final = 24
+
+
+class Subject(Enum):
+    """What a line is about."""
+
+    STATE = "database"
+    BROKEN = "broken"
+    DRAFTS = "waiting"
+    ENGINE = "engine"
+    INGESTING = "ingesting"
+    SESSIONS = "on disk"
+    NEAREST = "context"
+    LARGEST = "disk"
+    OPERATION = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelKey:
+    """A line of the panel."""
+
+    subject: Subject
+    ref: int | str | None = None  #: a conversation, or an operation
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the checks said: those of the structure, or all once Health has run them."""
+
+    checks: int  #: that were run
+    skipped: int
+    broken: int  #: findings; a broken summary is none of the structure
+    suspicious: int
+    known: int  #: checks that there are
+    outdated: bool = False  #: the file was changed since
+    fixable: int = 0  #: findings with a fix that needs no model
+    by_health: bool = False  #: all checks, as Health shows them
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A context, and how near it is to compaction."""
+
+    conversation_id: int
+    name: str
+    tokens: int
+    budget: int  #: tokens, the whole of every share of a context on any screen
+    threshold: int  #: tokens at which it is compacted
+
+    @property
+    def share(self) -> float:
+        """Of the budget."""
+        return self.tokens / max(self.budget, 1)
+
+    @property
+    def nearness(self) -> float:
+        """To compaction: 1 and more sets it off."""
+        return self.tokens / max(self.threshold, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A conversation, and the bytes of its texts."""
+
+    conversation_id: int
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A line of the history: an operation of ours, or a batch."""
+
+    id: str
+    title: str
+    when: str
+    holds: bool  #: else it was undone
+    is_undo: bool = False  #: it only takes others back, or makes them again
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """All that the panel can say; what has not been read yet is None or empty."""
+
+    database: str
+    engine: str
+    empty: bool = False  #: the database holds no conversation
+    verdict: Verdict | None = None
+    broken: int = 0  #: summaries
+    broken_in: int = 0  #: conversations
+    drafts: int = 0  #: summaries whose drafts wait for a decision
+    engine_needs: int = 0  #: conversations in which work of the engine does not go on by itself
+    sessions: int = 0  #: that only the host knows
+    ingesting: Line = ()  #: whether the engine keeps up with the host; empty: there is nothing to compare
+    nearest: Sequence[Filled] = ()  #: the fullest first
+    largest: Sequence[Sized] = ()  #: the largest first
+    total_bytes: int = 0  #: of all conversations
+    changes: Sequence[Changed] = ()  #: the newest first
+    keys: dict[Subject, str] = field(default_factory=dict)  #: the key of the list that leads there, too
+
+
+def panel_keys(outlook: Outlook, most: int) -> tuple[PanelKey, ...]:
+    """At most so many lines, the most urgent ones, for a panel of one column."""
+    ranked = [
+        *_first(outlook),
+        *_ones(Subject.NEAREST, bool(outlook.nearest)),
+        *_ones(Subject.OPERATION, bool(outlook.changes)),
+        *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+        *_ones(Subject.LARGEST, len(outlook.largest) > 1),
+    ]
+    order = list(Subject)
+    return tuple(sorted(ranked[:most], key=lambda key: order.index(key.subject)))
+
+
+def panel_columns(outlook: Outlook) -> tuple[tuple[PanelKey, ...], tuple[PanelKey, ...]]:
+    """The lines of a panel of two columns: how things are and what to do; what is large and what was done."""
+    left = [
+        *_first(outlook),
+        *_ones(Subject.SESSIONS, bool(outlook.sessions)),
+        *(PanelKey(Subject.NEAREST, one.conversation_id) for one in outlook.nearest[:MOST]),
+    ]
+    right = [
+        *(PanelKey(Subject.LARGEST, one.conversation_id) for one in outlook.largest[:MOST]),
+        *(PanelKey(Subject.OPERATION, one.id) for one in outlook.changes[:MOST]),
+    ]
+    return tuple(left), tuple(right)
+
+
+def _first(outlook: Outlook) -> list[PanelKey]:
+    return [
+        PanelKey(Subject.STATE),
+        *_ones(Subject.BROKEN, bool(outlook.broken)),
+        *_ones(Subject.DRAFTS, bool(outlook.drafts)),
+        *_ones(Subject.ENGINE, bool(outlook.engine_needs)),
+        *_ones(Subject.INGESTING, bool(outlook.ingesting)),
+    ]
+
+
+def _ones(subject: Subject, said: bool) -> list[PanelKey]:
+    return [PanelKey(subject)] if said else []
+
+
+def panel_line(outlook: Outlook, key: PanelKey, width: int, *, repeated: bool = False) -> Line:
+    """A line; *repeated*: the one above is about the same."""
+    hint = outlook.keys.get(key.subject, "") if _is_led(outlook, key) else ""
+    label = "" if repeated else key.subject.value
+    line = [Span(f" {label:<{LABEL}} ", "heading" if label else "text")]
+    room = width - cell_width(line[0].text) - cell_width(hint) - 2
+    said = list(_clipped(_said(outlook, key, room), room))
+    space = " " * (room - sum(cell_width(safe_line(span.text)) for span in said))
+    return (*line, *said, Span(f"{space} "), Span(hint, "key"), Span(" "))
+
+
+def _is_led(outlook: Outlook, key: PanelKey) -> bool:
+    """Whether the key of a line does something about it: a change that holds is undone."""
+    if key.subject is not Subject.OPERATION:
+        return True
+    shown = [one for one in outlook.changes if key.ref in (None, one.id)][:1]
+    return any(one.holds and not one.is_undo for one in shown)
+
+
+def conversation_at(outlook: Outlook, key: PanelKey, width: int, cell: int) -> int | None:
+    """The conversation at a cell of a line that names several; None: it names none there."""
+    found, at = None, 0
+    for span in panel_line(outlook, key, width):
+        if at > cell:
+            break
+        if span.style == "key" and span.text.strip().isdigit():
+            found = int(span.text)
+        at += cell_width(safe_line(span.text))
+    return found if key.subject in (Subject.NEAREST, Subject.LARGEST) else None
+
+
+def _said(outlook: Outlook, key: PanelKey, width: int) -> Line:
+    match key.subject:
+        case Subject.STATE:
+            return _state(outlook)
+        case Subject.BROKEN:
+            return (
+                Span(f"✗ {counted(outlook.broken, 'broken summary')}", "error"),
+                Span(f" in {counted(outlook.broken_in, 'conversation')}"),
+            )
+        case Subject.DRAFTS:
+            return (Span(f"{counted(outlook.drafts, 'draft')} to review", "warn"),)
+        case Subject.ENGINE:
+            said = counted(outlook.engine_needs, "conversation needs", "conversations need")
+            return (Span(f"{said} a look", "warn"),)
+        case Subject.INGESTING:
+            return outlook.ingesting
+        case Subject.SESSIONS:
+            said = counted(outlook.sessions, "session is", "sessions are")
+            return (Span(f"{said} not in the database"),)
+        case Subject.NEAREST:
+            return _filled(_asked(outlook.nearest, key), width)
+        case Subject.LARGEST:
+            return _sized(_asked(outlook.largest, key), outlook.total_bytes, width)
+        case Subject.OPERATION:
+            return _changed([one for one in outlook.changes if key.ref in (None, one.id)], key.ref is None)
+
+
+def _asked(found: Sequence[Filled | Sized], key: PanelKey) -> list[Filled | Sized]:
+    """The one that a line is about, or the first few."""
+    if key.ref is None:
+        return list(found[:MOST])
+    return [one for one in found if one.conversation_id == key.ref]
+
+
+def _state(outlook: Outlook) -> Line:
+    """Which database it is, whether it is sound, who wrote it, and how much was checked."""
+    name = Span(f"{clip(safe_line(outlook.database), NAME)}  ")
+    engine = Span(f"LCM {outlook.engine.partition(',')[0]}  ", "dim")
+    verdict = outlook.verdict
+    if outlook.empty:
+        return (name, engine, Span("no conversation yet", "dim"))
+    if verdict is None:
+        return (name, engine, Span("checking …", "dim"))
+    said = []
+    if verdict.broken:
+        what = "broken finding" if verdict.by_health else "finding"
+        said.append(Span(f"✗ {counted(verdict.broken, what)} ", "error"))
+    if verdict.suspicious:
+        said.append(Span(f"? {verdict.suspicious:,} suspicious ", "warn"))
+    sound = "✓ no damage found " if verdict.by_health else "✓ structure sound "
+    extent = f"{verdict.checks} of {verdict.known} checks"
+    quick = ""
+    if not verdict.by_health:  # what Health finds is more
+        key = outlook.keys.get(Subject.STATE)
+        quick = f"quick check{f', {key} runs all' if key else ''}  "
+    if verdict.fixable:
+        extent += f", {verdict.fixable:,} fixable"
+    if verdict.outdated:
+        extent += ", before the last change"
+    verdicts = said or [Span(sound, "ok")]
+    return (name, *verdicts, Span(" "), engine, Span(f"{quick}({extent})", "dim"))
+
+
+def _filled(found: Sequence[Filled | Sized], width: int) -> Line:
+    spans: list[Span] = []
+    held = [one for one in found if isinstance(one, Filled)][: max(1, width // ENTRY)]
+    for one in held:
+        style: StyleName = "error" if one.nearness >= 1 else "warn" if one.nearness > 0.9 else "ok"
+        said = f"{share_text(one.share)} of {tokens_text(one.budget)}"
+        spans += _entry(one.conversation_id, one.name, (one.share, style, said), width // len(held))
+    return tuple(spans)
+
+
+def _sized(found: Sequence[Filled | Sized], total: int, width: int) -> Line:
+    spans: list[Span] = []
+    held = [one for one in found if isinstance(one, Sized)][: max(1, width // ENTRY)]
+    for one in held:
+        share = one.bytes / max(total, 1)
+        said = f"{size_text(one.bytes)} {share:.0%} of texts"
+        spans += _entry(one.conversation_id, one.name, (share, "d1", said), width // len(held))
+    return tuple(spans)
+
+
+def _entry(number: int, name: str, shared: tuple[float, StyleName, str], room: int) -> list[Span]:
+    """A conversation's number, as much of its name as has room, a bar and what is said of it."""
+    share, style, said = shared
+    cells = BAR if room > 2 * ENTRY else BAR // 2
+    left = min(room - len(str(number)) - cells - len(said) - 5, LONGEST)
+    name = clip(safe_line(name), left) if left > 3 else ""
+    padded = name + " " * (max(left, 0) - cell_width(name))
+    return [
+        Span(f"{number} ", "key"),
+        Span(f"{padded} " if name else ""),
+        Span(bar_text(share, cells), style),
+        Span(f" {said}  "),
+    ]
+
+
+def _changed(found: Sequence[Changed], several: bool) -> Line:
+    """The newest operation and how many more, or one of them."""
+    if not found:
+        return ()
+    one, more = found[0], len(found) - 1
+    undone = () if one.holds else (Span(" (undone)", "dim"),)
+    others = (Span(f"  and {more} before", "dim"),) if several and more else ()
+    return (Span(f"{one.when}  ", "dim"), Span(one.title), *undone, *others)
+
+
+def _clipped(line: Line, width: int) -> Iterable[Span]:
+    """As much of a line as has room."""
+    for span in line:
+        text = clip(safe_line(span.text), width)
+        width -= cell_width(text)
+        if text:
+            yield Span(text, span.style)
+        if width <= 0:
+            return
+
+
+# -- live -----------------------------------------------------------------------------------------------
+# What the title bar says about the file: whether it is followed, when it changed last, its size.
+
+#: In its place while a screen shows the past.
+PAST: Final[Line] = (Span("past, read-only ", "warn"),)
+
+
+def live_lines(session: Session) -> Sequence[Line]:
+    """The state of the file for the title bar, each line shorter than the one before."""
+    if session.missing:
+        gone = Span("file is missing ", "error")
+        return ((gone, Span(safe_line(str(session.database.path)) + " ", "dim")), (gone,))
+    state = session.file_state
+    copied = session.database.access is Access.COPY
+    word = Span("copy " if copied else "live ", "warn" if copied else "ok")
+    size = () if state is None else (Span(f"· {size_text(state.size)} ", "dim"),)
+    wal: tuple[Span, ...] = ()
+    if state and state.wal_size:
+        wal = (Span(f"+ WAL {size_text(state.wal_size)} ", "dim"),)
+        if session.wal_is_unread:
+            word = Span("WAL not read ", "error")
+    if session.changed_at is None:
+        none = Span("· idle ", "dim")
+        return ((word, none, *size, *wal), (word, none, *size), (word, *size), (word,))
+    changed = Span(f"changed {format_local(session.changed_at, session.zone)[11:19]} ", "dim")
+    return ((word, changed, *size, *wal), (word, changed, *size), (word, changed), (word,))

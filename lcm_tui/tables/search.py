@@ -1,0 +1,199 @@
+"""The levels below a summary for both faces: what each holds and costs; the texts of one as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from itertools import accumulate
+from typing import Final
+
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.text import clip, counted, safe_line
+from lcm_core.base.times import format_local, parse_utc
+from lcm_core.store.context_view import depth_name
+from lcm_core.store.search import DocumentKind
+from lcm_recall.read import Level, Passage
+from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
+
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style
+from lcm_tui.tables.blocks import OutputColumn, Table
+from lcm_tui.tables.messages import message_name
+
+
+def level_text(level: Level) -> str:
+    """What is on a level: ``4 D1 summaries, 12 messages``."""
+    found = [
+        f"{number:,} {depth_name(depth)} {'summary' if number == 1 else 'summaries'}"
+        for depth, number in level.depths
+    ]
+    found += [counted(len(level.messages), "message")] if level.messages else []
+    found += [f"{level.missing:,} missing"] if level.missing else []
+    return ", ".join(found)
+
+
+def totals(levels: Sequence[Level]) -> list[int]:
+    """The tokens of each level and of all above it: what it costs to read so far down."""
+    return list(accumulate(one.tokens for one in levels))
+
+
+def levels_table(levels: Sequence[Level]) -> Table:
+    """The levels as a table; tokens as stored."""
+    return Table(
+        [
+            OutputColumn("Level", right=True),
+            OutputColumn("Contains", grows=True),
+            OutputColumn("Tokens", right=True),
+            OutputColumn("Tokens to here", right=True),
+        ],
+        [
+            (level.number, level_text(level), level.tokens, total)
+            for level, total in zip(levels, totals(levels), strict=True)
+        ],
+    )
+
+
+def passages_document(passages: Sequence[Passage], zone: tzinfo | None) -> Document:
+    """Texts one below the other, each under its citation with the tokens that it counts."""
+    blocks: list[Block] = []
+    for one in passages:
+        moment = parse_utc(one.at)
+        when = one.at if moment is None else format_local(moment, zone)[:16]
+        part = "  continued" if one.start else ""
+        about = f"  {one.label}  {when}  ~{one.tokens:,} tokens{part}"
+        blocks += [Block()] if blocks else []
+        blocks += [Block(spans=(Span(one.citation, "key"), Span(about, "dim"))), Block(one.text, indent=2)]
+    return tuple(blocks)
+
+
+# -- hits -----------------------------------------------------------------------------------------------
+# Hits of a search as lines: by conversation, with what was found visible in its text.
+
+_STYLES: Final[dict[DocumentKind, StyleName]] = {
+    DocumentKind.SUMMARY: "leaf",
+    DocumentKind.BRIEF: "brief",
+    DocumentKind.FILE: "tail",
+}
+
+#: Cells of what a hit is, with a blank behind it.
+LABEL: Final = 10
+
+
+def conversation_line(
+    conversation_id: ConversationId,
+    conversation: Conversation | None,
+    hits: int,
+    width: int,
+    *,
+    cut: bool = False,
+) -> Line:
+    """The heading above the hits of a conversation; *cut*: others may not be listed."""
+    name = "" if conversation is None else conversation.name
+    said = (
+        f"Conversation {conversation_id}  {safe_line(name)}  {counted(hits, 'hit')}{' shown' if cut else ''}"
+    )
+    return (Span(clip(said, width), "heading"),)
+
+
+def recent_line(text: str, width: int) -> Line:
+    """A search that was made before."""
+    return Span("  recent  ", "dim"), Span(clip(safe_line(text), max(width - 10, 1)))
+
+
+def hit_lines(hit: Hit, width: int, zone: tzinfo | None) -> Sequence[Line]:
+    """Two lines: what it is, when and what covers it; then the text around what was found."""
+    moment = parse_utc(hit.at)
+    when = safe_line(hit.at) if moment is None else format_local(moment, zone)[:16]
+    label = safe_line(hit.label or "")
+    if not 0 < len(label) < LABEL:  # the type of a file, for instance
+        label = hit.kind.value
+    style = role_style(hit.label) if hit.kind is DocumentKind.MESSAGE else _STYLES[hit.kind]
+    head: Line = (
+        Span("  "),
+        Span(f"{label:<{LABEL}}", style),
+        Span(f"{when}  ", "dim"),
+        Span(safe_line(name_of(hit)), "key"),
+        Span("" if hit.spelled else f"  {OTHER_SPELLING}", "warn"),
+        Span(f"  {covered_text(hit)}", "dim"),
+    )
+    return head, (Span("    "), *snippet_spans(hit, max(width - 4, 1)))
+
+
+def name_of(hit: Hit) -> str:
+    """A message by its id and its place in the conversation; else the id."""
+    return message_name(hit.id, hit.seq) if hit.kind is DocumentKind.MESSAGE else hit.id
+
+
+def covered_text(hit: Hit) -> str:
+    """Whether the model sees it: itself, or by which summary of the context."""
+    if hit.in_context:
+        return "in the context"
+    if hit.way:
+        return f"covered by {safe_line(hit.way[0])}"
+    return "not in a context"
+
+
+def snippet_spans(hit: Hit, width: int) -> Line:
+    """The text around what was found, begun so that the first match is in sight."""
+    text, first = hit.snippet, hit.spans[0].start if hit.spans else 0
+    begin = max(0, first - width // 3) if first > width // 2 else 0
+    spans: list[Span] = []
+    if begin:  # at a word, where one begins before the match
+        begin = next((at + 1 for at in range(begin, first) if text[at] == " "), begin)
+        spans.append(Span("…"))
+    end = begin + width - len(spans)
+    more = (Span("…"),) if end < len(text) else ()
+    end -= len(more)
+    at = begin
+    for found in sorted(hit.spans, key=lambda one: one.start):
+        start, stop = max(found.start, at), min(found.end, end)
+        if start >= stop:
+            continue
+        spans += [Span(safe_line(text[at:start])), Span(safe_line(text[start:stop]), "match")]
+        at = stop
+    return (*spans, Span(safe_line(text[at:end])), *more)
+
+
+def coverage_line(found: Found | None, share: float | None) -> Line:
+    """How many hits there are, in what, and what was not searched; *share*: how far a search is, 0 to 1."""
+    if found is None:
+        said = ' Type a word, several words, a "phrase", or the start of a word*'
+        if share is not None:
+            said = " searching …"
+        return (Span(said, "dim"),)
+    searched = ", ".join(f"{number:,} {NAMES[kind]}" for kind, number in found.coverage.searched)
+    least = "at least " if found.at_least and found.total else ""
+    spans = [Span(f" {least}{counted(found.total, 'hit')}", "ok" if found.total else "warn")]
+    if is_cut(found):
+        spans.append(Span(f", the best {len(found.hits):,} shown", "warn"))
+    if share is not None:
+        return (*spans, Span(f"  searching … {share:.0%}", "dim"))
+    spans.append(Span(f"  in {searched}, {took_text(found.coverage.seconds)}", "dim"))
+    if not found.coverage.is_full:
+        spans.append(Span(f"  {found.coverage.missing}", "warn"))
+    return tuple(spans)
+
+
+def is_cut(found: Found) -> bool:
+    """Whether there are more hits than are listed, or may be."""
+    return found.at_least or found.total > len(found.hits)
+
+
+def took_text(seconds: float) -> str:
+    """How long a search took."""
+    return f"{seconds:.1f} s" if seconds >= 0.1 else "under 0.1 s"
+
+
+def nothing_text(found: Found) -> str:
+    """Why nothing was found: which word is nowhere, and spellings that are there."""
+    if not any(number for _, number in found.coverage.searched):
+        return "Nothing was searched: there is no text in this scope (ctrl+t changes it)."
+    said = []
+    for near in found.near:
+        if near.found:
+            least = "at least " if near.at_least else ""
+            said.append(f"“{near.term}” alone: {least}{counted(near.found, 'hit')}.")
+        elif near.spellings:
+            said.append(f"“{near.term}” was not found; similar words: {', '.join(near.spellings)}.")
+        else:
+            said.append(f"“{near.term}” was not found.")
+    return " ".join(["Nothing found.", *said])

@@ -1,0 +1,687 @@
+"""How an assembly looks: its head in two lines, its messages as a list, and one message to read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lcm_core.base.javascript import stringify
+from lcm_core.base.records import Conversation, LargeFile
+from lcm_core.base.text import cell_width, clip, counted, preview, safe_line
+from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted, SentSource
+from lcm_core.engine.assembly import Assembled as Assembly
+from lcm_core.engine.messages import Block as SentBlock
+from lcm_core.engine.messages import BlockKind, Origin, OriginKind, Role, SentMessage
+from lcm_core.engine.sent import ItemOutcome, Ledger, beginning, spoken
+from lcm_core.store.context_view import Distance
+
+from lcm_tui.kit.spans import (
+    Block,
+    Column,
+    Document,
+    Layout,
+    Line,
+    Span,
+    StyleName,
+    depth_style,
+    heading,
+    lay_out,
+    row_of,
+    share_text,
+    text_field,
+    text_of,
+)
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table
+from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
+
+# -- assembled ------------------------------------------------------------------------------------------
+# An assembly for people: the messages that are sent, what is not sent and in which step it went.
+
+
+def assembled_blocks(
+    owner: Conversation, one: Assembly, asked: int, prompt: str | None
+) -> Iterator[OutputBlock]:
+    """What is sent, what is not and why; *asked* is the budget before any cap."""
+    meta = one.metadata
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", owner.called),
+        ("Source", _source(one)),
+        ("Rules", one.rules),
+        ("Tokens", f"{one.estimated_tokens:,} of {one.budget:,} ({one.estimated_tokens / one.budget:.1%})"),
+        ("As sent", f"{one.sent_tokens:,} tokens with all fields; {one.stored_tokens:,} are stored for them"),
+        ("Sent", f"{counted(len(one.messages), 'message')} of {_context(one)}, {one.selection}"),
+        ("Always sent", f"{tail_words(one)}; {one.remaining:,} left for the rest"),
+        ("Shares", _shares(one)),
+        ("History", f"{meta.raw_history_tokens or 0:,} tokens, {_debt(one)} of them raw before the tail"),
+        ("Cache", f"{meta.cache.state}: {meta.cache.reason}"),
+        ("System prompt", f"addition: {one.system.kind}"),
+    ]
+    if one.unseen.messages:
+        facts.insert(6, ("In no summary", _unseen(one)))
+    yield Facts(facts)
+    yield _messages_table(one)
+    if one.evicted:
+        yield _evicted_table(one)
+    if one.pasted:
+        yield _pasted_table(one)
+    if one.repairs:
+        rows = [(each.origin.ordinal, each.call_id or "", str(each.what)) for each in one.repairs]
+        columns = (
+            OutputColumn("Ordinal", right=True),
+            OutputColumn("Call"),
+            OutputColumn("Repair", grows=True),
+        )
+        yield Table(columns, rows, "Adjusted for the provider")
+    if one.unread is not None:
+        unread = one.unread
+        yield Note(
+            f"{counted(unread.items, 'older item')} (ordinals {unread.first_ordinal} to "
+            f"{unread.last_ordinal}) cannot fit and were not read."
+        )
+    if one.budget < asked:
+        yield Note(f"maxAssemblyTokenBudget caps the budget at {one.budget:,}.")
+    if one.last_cut.messages and not one.last_cut.applied:
+        yield Note(_last_cut(one))
+    if one.prompt_scores:
+        named = sum(share > 0 for share in one.prompt_scores.values())
+        yield Note(
+            f"The prompt ranked {counted(len(one.prompt_scores), 'item')} before the tail; "
+            f"{named:,} contain a word of it."
+        )
+    elif prompt and not one.has_cue:
+        yield Note(f"The prompt has no effect: {one.prompt_idle}.")
+    if one.has_cue:
+        yield Note("The first message is the recall cue: it quotes history about identifiers in the prompt.")
+    if one.tail.tokens > one.budget:
+        cut = one.last_cut.applied and one.last_cut.messages
+        then = "the hard limit shortens it" if cut else "it is sent in full anyway"
+        yield Note(f"What is always sent alone exceeds the budget; {then}.")
+
+
+def _last_cut(one: Assembly) -> str:
+    """What the hard limit would drop."""
+    gone, left = counted(one.last_cut.messages, "message"), f"{one.last_cut.tokens:,} tokens remain"
+    before = f"before the host receives them, the engine drops {gone} (hard limit)"
+    if sum(one.weights) <= one.last_cut.limit:
+        return f"A tool exchange comes before the first user's message: {before}; {left}."
+    return (
+        f"Whole messages as JSON exceed {one.last_cut.limit:,} tokens: {before}: the oldest, and what may "
+        f"not come first or last; {left}."
+    )
+
+
+def _source(one: Assembly) -> str:
+    meta = one.metadata
+    trust = "authoritative" if meta.prompt_authoritative else "not authoritative"
+    reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
+    return f"{meta.source}{reason}, {trust} as the prompt size"
+
+
+def _context(one: Assembly) -> str:
+    meta = one.metadata
+    summaries = counted(meta.summaries, "summary")
+    return f"{meta.context_items:,} items ({summaries}, {counted(meta.raw_messages, 'message')})"
+
+
+def _unseen(one: Assembly) -> str:
+    """What the model sees in no form."""
+    tokens = f"{sum(one.unseen.tokens.values()):,} tokens"
+    older = f" and {one.unseen.unread:,} older, not read" if one.unseen.unread else ""
+    read = f"{counted(len(one.unseen.tokens), 'message')} left out ({tokens}){older}"
+    return f"{read}: neither sent nor in a summary that is sent"
+
+
+def _pasted_table(one: Assembly) -> Table:
+    columns = (
+        OutputColumn("Ordinal", right=True),
+        OutputColumn("File"),
+        OutputColumn("Bytes", right=True),
+        OutputColumn("Name", grows=True),
+    )
+    rows = [
+        (ordinal, file.file_id, file.byte_size, file.file_name)
+        for ordinal, files in sorted(one.pasted.items())
+        for file in files
+    ]
+    return Table(columns, rows, "Pasted by a user; a note is sent in its place")
+
+
+def _debt(one: Assembly) -> str:
+    return f"{one.metadata.raw_history_debt_tokens or 0:,}"
+
+
+def tail_words(one: Assembly) -> str:
+    """What is always sent, and how much of it the hard limit drops all the same."""
+    tail = one.tail
+    if tail.first_ordinal is None:
+        return "nothing is protected"
+    said = (
+        f"from ordinal {tail.first_ordinal}: {counted(tail.items, 'item')}, {tail.tokens:,} estimated tokens"
+    )
+    clamped = (each.ordinal >= tail.first_ordinal for each in one.evicted if each.step is AssemblyStep.CLAMP)
+    dropped = sum(clamped)
+    return f"{said}, {dropped:,} of them dropped by the hard limit" if dropped else said
+
+
+def _shares(one: Assembly) -> str:
+    total = sum(one.weights) or 1
+    named = (
+        ("always sent", one.shares.tail),
+        ("recent", one.shares.recent),
+        ("older", one.shares.older),
+        ("root", one.shares.root),
+    )
+    return ", ".join(f"{name} {tokens:,} ({tokens / total:.0%})" for name, tokens in named)
+
+
+def _messages_table(one: Assembly) -> Table:
+    columns = (
+        OutputColumn("#", right=True),
+        OutputColumn("Role"),
+        OutputColumn("From"),
+        OutputColumn("Ordinal", right=True, spare=2),
+        OutputColumn("Sent", right=True),
+        OutputColumn("Stored", right=True, spare=1),
+        OutputColumn("Note", spare=3),
+        OutputColumn("Text", grows=True),
+    )
+    rows = []
+    began = False
+    for at, (message, weight) in enumerate(zip(one.messages, one.weights, strict=True)):
+        notes = [] if began or not in_tail(one, message) else ["always sent from here"]
+        began = began or bool(notes)
+        if at in one.last_cut.cut and not one.last_cut.applied:
+            notes.append("hard limit")
+        origin = message.origin
+        if (share := prompt_score(one, origin.ordinal)) is not None:
+            notes.append(f"prompt {share:.1%}")
+        rows.append(
+            (
+                at + 1,
+                str(message.role),
+                message.origin.name,
+                origin.ordinal,
+                weight,
+                origin.stored_tokens,
+                ", ".join(notes),
+                preview(beginning(message)),
+            )
+        )
+    return Table(columns, rows, "Sent", empty="Nothing is sent.")
+
+
+def _evicted_table(one: Assembly) -> Table:
+    columns = (
+        OutputColumn("Ordinal", right=True),
+        OutputColumn("What"),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Step"),
+        OutputColumn("Why", grows=True),
+    )
+    rows = [(each.ordinal, _name(each), each.tokens, each.step.words, each.why) for each in one.evicted]
+    return Table(columns, rows, "Not sent")
+
+
+def _name(each: Evicted) -> str:
+    origin = each.origin
+    if origin is None:
+        return ""
+    return origin.summary_id or (f"message {origin.message_id}" if origin.message_id else str(origin.kind))
+
+
+def in_tail(one: Assembly, message: SentMessage) -> bool:
+    """Whether a message stands in the fresh tail."""
+    first, ordinal = one.tail.first_ordinal, message.origin.ordinal
+    return first is not None and ordinal is not None and ordinal >= first
+
+
+def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
+    """The share of an item's words that the prompt names; None where no prompt chose it."""
+    share = None if ordinal is None else one.prompt_scores.get(ordinal)
+    return None if share is None else round(share, 4)
+
+
+#: What the shares of the sent tokens are of.
+SHARES: Final = "always sent: fresh tail · recent: leaves, brief · older: rest · root: deepest"
+#: JSON longer than this is shown as it is: laying it out would be felt.
+PRETTY_SENT: Final = 200_000
+#: Fields of a document about a message.
+FIELD: Final = 9
+#: Reasons that the account names of each step.
+NAMED_REASONS: Final = 5
+#: Repairs that the account names one by one.
+NAMED_REPAIRS: Final = 200
+
+_COLUMNS: Final = (
+    Column("mark", "", 1, keep=99),
+    Column("number", "#", 5, right=True, keep=98),
+    Column("role", "role", 10, keep=97),
+    Column("from", "stands for", len(WIDEST_ID), keep=90),
+    Column("sent", "sent", 7, right=True, keep=95),
+    Column("stored", "stored", 7, right=True, keep=70),
+    Column("preview", "preview", 12, grows=True, keep=60),
+)
+
+
+# -- the head --------------------------------------------------------------------------------------------
+
+
+def fitted(parts: Sequence[Line], width: int, between: str = " · ") -> Line:
+    """As many of some parts as have room beside each other, the first ones first."""
+    spans: list[Span] = [Span(" ")]
+    left = width - 1
+    for part in parts:
+        needed = cell_width(text_of(part)) + (cell_width(between) if len(spans) > 1 else 0)
+        if needed > left:
+            continue
+        if len(spans) > 1:
+            spans.append(Span(between, "dim"))
+        spans += part
+        left -= needed
+    return tuple(spans)
+
+
+def counts_line(ledger: Ledger | None, problem: str | None, *, working: bool, width: int) -> Line:
+    """What is sent, what is not and since which step, and what was adjusted."""
+    if ledger is None:
+        return (Span(f" {problem}", "error"),) if problem else (Span(" assembling …", "dim"),)
+    one = ledger.assembled
+    begin: list[Line] = [(Span("assembling …", "dim"),)] if working else []
+    if one.metadata.source is not SentSource.ASSEMBLED:
+        begin.append((Span(str(one.metadata.source), "warn"),))
+    begin.append((Span(f"sent {counted(len(one.messages), 'message')}, {one.sent_tokens:,} tokens"),))
+    over: list[Line] = []
+    if one.over_budget:
+        over.append((Span("what is always sent alone exceeds the budget", "error"),))
+    adjusted = f"~ {counted(len(one.repairs), 'message')} adjusted"
+    repaired: list[Line] = [(Span(adjusted, "warn"),)] if one.repairs else []
+    rest: list[Line] = [(Span(f"rules {one.rules}", "dim"),)]
+    short, long = _left_out(ledger)
+    unseen: list[Line] = [(Span(text, "warn"),)] if (text := unseen_text(one)) else []
+    pasted: list[Line] = [(Span(text, "warn"),)] if (text := pasted_text(one)) else []
+    behind = [*unseen, *over, *repaired, *pasted]
+    needed = [*begin, long, *behind]
+    left_out = long if fitted(needed, width) == fitted(needed, 1_000) else short
+    return fitted([*begin, left_out, *behind, *rest], width)
+
+
+def unseen_text(one: Assembled) -> str:
+    """How many messages the model sees in no form; empty: none."""
+    return f"{counted(one.unseen.messages, 'message')} in no summary" if one.unseen.messages else ""
+
+
+def pasted_text(one: Assembled) -> str:
+    """How many messages are sent with a note in place of what a user pasted; empty: none."""
+    return f"{counted(len(one.pasted), 'paste')} as a note" if one.pasted else ""
+
+
+def pasted_names(files: Sequence[LargeFile]) -> str:
+    """What a user pasted, as the note in its place names it."""
+    return ", ".join(
+        f"{file.file_name or 'a text without a name'} ({_size(file)}, {file.file_id})" for file in files
+    )
+
+
+def _size(file: LargeFile) -> str:
+    return "size not recorded" if file.byte_size is None else f"{file.byte_size:,} bytes"
+
+
+def _left_out(ledger: Ledger) -> tuple[Line, Line]:
+    """How many items are not sent; then also in which steps they went."""
+    total = ledger.assembled.evicted_items
+    if not total:
+        nothing = (Span("nothing left out", "ok"),)
+        return nothing, nothing
+    steps = ", ".join(
+        f"{step.words} {ledger.left_out[step]:,}" for step in AssemblyStep if ledger.left_out.get(step)
+    )
+    short = (Span(f"{total:,} not sent", "warn"),)
+    return short, (*short, Span(f": {steps}", "dim"))
+
+
+def shares_line(ledger: Ledger | None, distance: Distance | None, width: int) -> Line:
+    """How the tokens that are sent are spread, and how far the next compaction is; as much as has room."""
+    long, short = distance_line(distance), distance_line(distance, short=True)
+    whole, parts = _sent_shares(ledger, whole=True), _sent_shares(ledger)
+    some = _sent_shares(ledger, zero=False)
+    for line in ((*whole, long), (*parts, long), (*some, long), (*parts, short), (*some, short)):
+        fits = fitted(line, width)
+        if fits == fitted(line, 1_000):
+            return fits
+    return fitted((*parts, short), width)
+
+
+def _sent_shares(ledger: Ledger | None, *, whole: bool = False, zero: bool = True) -> list[Line]:
+    """Each share, *whole* with its tokens; without *zero* only those of something."""
+    total = 0 if ledger is None else sum(ledger.assembled.weights)
+    if ledger is None or not total:
+        return []
+    shares = ledger.assembled.shares
+    named: tuple[tuple[str, int, StyleName], ...] = (
+        ("always sent", shares.tail, "tail"),
+        ("recent", shares.recent, "leaf"),
+        ("older", shares.older, "d1"),
+        ("root", shares.root, "d3"),
+    )
+    found: list[Line] = []
+    for name, tokens, style in named:
+        if not (tokens or zero):
+            continue
+        part = share_text(tokens / total) if tokens else "0"
+        found.append((Span(f"{name} ", style), Span(f"{tokens:,} = {part}" if whole and tokens else part)))
+    return [(Span("sent: ", "dim"), *found[0]), *found[1:]] if whole else found
+
+
+def distance_line(distance: Distance | None, *, short: bool = False) -> Line:
+    """How far the next compaction is."""
+    if distance is None:
+        return (Span(f"compaction {PENDING}", "dim"),)
+    if distance.due:
+        over = f"{distance.tokens:,} > {distance.threshold:,}"
+        by_raw = distance.tokens <= distance.threshold
+        why = f"{distance.raw:,} raw before the tail" if by_raw else over
+        due = Span("compaction is due", "warn")
+        return (due,) if short else (due, Span(f" ({why})", "dim"))
+    left = Span(f"{distance.left:,} {'to' if short else 'tokens until'} compaction")
+    by_raw = distance.left < distance.threshold - distance.tokens
+    at = f"{distance.chunk:,} raw before the tail" if by_raw else f"{distance.threshold:,}"
+    return (left,) if short else (left, Span(f" (at {at})", "dim"))
+
+
+def asked_line(ledger: Ledger | None, prompt: str, *, clamps: bool, width: int) -> Line:
+    """What is asked for that the engine would not do by itself: a prompt to choose by, no hard limit."""
+    off: Line = () if clamps else (Span("without the hard limit", "warn"),)
+    if not prompt:
+        return fitted((off,), width)
+    effect = f": {_effect(ledger)}"
+    rest = cell_width(effect) + (cell_width(text_of(off)) + 3 if off else 0)
+    said = clip(safe_line(prompt), max(width - 1 - rest - cell_width("prompt “”"), 12))
+    parts: list[Line] = [(Span("prompt ", "heading"), Span(f"“{said}”", "match"), Span(effect))]
+    return fitted([*parts, off] if off else parts, width)
+
+
+def _effect(ledger: Ledger | None) -> str:
+    """What the prompt did, in short."""
+    if ledger is None:
+        return PENDING
+    one = ledger.assembled
+    if one.prompt_idle is not None:
+        return "adds the recall cue" if one.has_cue else f"no effect, {one.prompt_idle}"
+    scored = {ordinal for ordinal, score in one.prompt_scores.items() if score > 0}
+    kept = sum(fate.sent and ordinal in scored for ordinal, fate in ledger.fates.items())
+    return f"kept {kept:,} for it (*), dropped {ledger.left_out.get(AssemblyStep.PROMPT, 0):,}"
+
+
+def why_line(ledger: Ledger, ordinal: int | None, fate: ItemOutcome | None, width: int) -> Line:
+    """Why an item is not sent; of one that is, why others are not, the most frequent reasons first.
+
+    What the shares are of is said behind that where it has room.
+    """
+    if fate is not None and fate.step is not None:
+        begin = "" if ordinal is None else f"ordinal {ordinal} · "
+        unseen = "; no summary covers it" if fate.unseen else ""
+        said = f"{begin}{why_text(fate.step, fate.why)}{unseen}"
+        return (Span(f" {clip(said, width - 1)}", "warn"),)
+    reasons, one = _reasons(ledger), ledger.assembled
+    if not reasons:
+        if not one.over_budget:
+            return ()
+        tail = f"always sent: {counted(one.tail.items, 'item')}, {one.tail.tokens:,} estimated tokens"
+        said = f"{tail}; the engine sends all of it, also beyond a budget of {one.budget:,}"
+        return (Span(f" {clip(said, width - 1)}", "warn"),)
+    words = [why_text(step, why) for (step, why), _ in reasons.most_common()]
+    first: Line = (Span(clip(words[0], width - 1), "warn"),)
+    return fitted([first, *((Span(more, "warn"),) for more in words[1:]), (Span(SHARES, "dim"),)], width)
+
+
+def why_text(step: AssemblyStep, why: str) -> str:
+    """Why an item is not sent: the step that dropped it and its reason."""
+    return f"{step.words}: {why}"
+
+
+def _reasons(ledger: Ledger) -> Counter[tuple[AssemblyStep, str]]:
+    """How many items are not sent for which reason."""
+    return Counter((one.step, one.why) for one in ledger.assembled.evicted)
+
+
+# -- in the list of items --------------------------------------------------------------------------------
+
+
+def fate_fields(fate: ItemOutcome | None, ledger: Ledger | None) -> Iterator[Block]:
+    """What becomes of an item, beside what is recorded of it."""
+    if fate is None or ledger is None:
+        yield text_field("sent", PENDING, "dim", width=FIELD)
+        return
+    if fate.number is not None:
+        message = ledger.assembled.messages[fate.number - 1]
+        as_answer = message.origin.kind is OriginKind.SUMMARY and message.role is Role.ASSISTANT
+        whose = ", in the assistant's role: it covers tool calls of the current turn" if as_answer else ""
+        yield text_field("sent", f"as message {fate.number:,}: {fate.tokens:,} tokens{whose}", width=FIELD)
+    elif fate.step is not None:
+        told = f"{fate.tokens:,} tokens"
+        weighs = f", {told}" if fate.tokens and told not in fate.why else ""
+        yield text_field("not sent", f"{why_text(fate.step, fate.why)}{weighs}", "warn", width=FIELD)
+    if fate.unseen:
+        yield text_field(
+            "", "no summary that is sent covers it: the model sees it in no form", "warn", width=FIELD
+        )
+    if fate.pasted:
+        words = f"only a note is sent, not what the user pasted: {pasted_names(fate.pasted)}"
+        yield text_field("pasted", words, "warn", width=FIELD)
+    if fate.score is not None:
+        kept = "ranked above items that match less or are older"
+        if not fate.sent:
+            kept = "not kept" if fate.step is AssemblyStep.PROMPT else "kept, but dropped in a later step"
+        yield text_field(
+            "prompt", f"it names {fate.score:.1%} of the words of this item: {kept}", "new", width=FIELD
+        )
+    for repair in fate.repairs:
+        call = f" ({repair.call_id})" if repair.call_id else ""
+        yield text_field("repaired", f"{repair.what}{call}", "warn", width=FIELD)
+
+
+def under_budget(fate: ItemOutcome | None, ledger: Ledger | None) -> Document:
+    """What becomes of an item, for where nothing else says under which budget; empty: it is not known."""
+    if fate is None or ledger is None:
+        return ()
+    budget = text_field(
+        "budget", f"{ledger.assembled.budget:,} tokens, as assembled on opening this item", width=FIELD
+    )
+    return (*fate_fields(fate, ledger), budget)
+
+
+# -- the messages as sent --------------------------------------------------------------------------------
+
+
+def sent_columns(width: int) -> Layout:
+    """The columns for a list of messages, *width* cells wide."""
+    return lay_out(_COLUMNS, width)
+
+
+def sent_line(ledger: Ledger, at: int, width: int, mark: str = "", *, ranked: int | None = None) -> Line:
+    """A message as a line; *mark* is the operator's; *ranked*: its place, where the ledger has another."""
+    message, origin = ledger.assembled.messages[at], ledger.assembled.messages[at].origin
+    repairs = ledger.repairs_of(message)
+    made_up = origin.kind in (OriginKind.SYNTHETIC, OriginKind.CUE)
+    said = preview(beginning(message))
+    adjusted = " · ".join(dict.fromkeys(str(one.what) for one in repairs))
+    shown = Span(f"{adjusted} · {said}", "warn") if adjusted else Span(said)
+    sign: tuple[str, StyleName] = ("+", "warn") if made_up else ("~", "warn") if repairs else ("", "text")
+    if not sign[0] and _in_tail(ledger.assembled, origin):
+        sign = ("│", "tail")
+    stored = origin.stored_tokens
+    cells = {
+        "mark": Span(*sign),
+        "number": Span(f"{(at if ranked is None else ranked) + 1}", "dim"),
+        "role": Span(str(message.role), role_as_sent(message)),
+        "from": Span(f"{stands_for(origin)} {mark}".rstrip(), "warn" if made_up else "key"),
+        "sent": Span(number(ledger.assembled.weights[at], 7)),
+        "stored": Span(NO_VALUE if stored is None else number(stored, 7), "dim"),
+        "preview": shown,
+    }
+    return row_of(sent_columns(width), cells)
+
+
+def account_line(ledger: Ledger, width: int) -> Line:
+    """The line above the messages, for all of them together."""
+    one = ledger.assembled
+    return fitted(
+        (
+            (Span("Whole request", "heading"),),
+            (Span(f"{one.metadata.source}, {one.selection}"),),
+            (Span(f"system prompt: {one.system.kind}", "dim"),),
+            (Span(f"prompt cache: {one.metadata.cache.state}", "dim"),),
+            (Span(f"hash {one.messages_hash}", "dim"),),
+        ),
+        width,
+    )
+
+
+def role_as_sent(message: SentMessage) -> StyleName:
+    """The colour of a role: that of what the message stands for."""
+    if message.origin.kind is OriginKind.SUMMARY:
+        return depth_style(message.origin.depth)
+    if message.origin.kind is OriginKind.FOCUS_BRIEF:
+        return "brief"
+    roles: dict[str, StyleName] = {"user": "role-user", "assistant": "role-assistant"}
+    return roles.get(str(message.role), "role-tool")
+
+
+def stands_for(origin: Origin) -> str:
+    """What a message stands for, as the list of items names it."""
+    if origin.message_id is not None:
+        return f"m{origin.message_id}"
+    made_up = origin.kind is OriginKind.SYNTHETIC
+    return origin.summary_id or origin.brief_id or ("synthetic" if made_up else str(origin.kind))
+
+
+def _in_tail(one: Assembled, origin: Origin) -> bool:
+    first = one.tail.first_ordinal
+    return origin.ordinal is not None and first is not None and origin.ordinal >= first
+
+
+def searched_text(message: SentMessage) -> str:
+    """What a search among messages looks at: role, what it stands for, and all that it says."""
+    return f"{message.role} {stands_for(message.origin)} {message.call_id or ''} {spoken(message)}"
+
+
+# -- to read ---------------------------------------------------------------------------------------------
+
+
+def message_document(ledger: Ledger, at: int) -> Document:
+    """A message as the model gets it: its role, where it came from, then its text or its blocks."""
+    message, weight = ledger.assembled.messages[at], ledger.assembled.weights[at]
+    origin = message.origin
+    total = len(ledger.assembled.messages)
+    depth = f" (D{origin.depth})" if origin.depth else " (leaf)" if origin.depth == 0 else ""
+    place = "" if origin.ordinal is None else f", ordinal {origin.ordinal}"
+    stored = "" if origin.stored_tokens is None else f", stored {origin.stored_tokens:,}"
+    blocks = [
+        Block(spans=(Span("role: ", "heading"), Span(str(message.role), role_as_sent(message)))),
+        text_field("message", f"{at + 1:,} of {total:,}", width=FIELD),
+        text_field("from", f"{stands_for(origin)}{depth}{place}", width=FIELD),
+        text_field("tokens", f"{weight:,} as sent{stored}", width=FIELD),
+    ]
+    if _in_tail(ledger.assembled, origin):
+        blocks.append(
+            text_field("", "always sent: the budget never drops it, the hard limit may", "tail", FIELD)
+        )
+    if message.call_id is not None:
+        error = ", an error" if message.is_error else ""
+        blocks.append(
+            text_field("answers", f"{message.tool_name or ''} {message.call_id}{error}", width=FIELD)
+        )
+    if files := ledger.pasted_in(message):
+        words = f"only this note is sent, not what the user pasted: {pasted_names(files)}"
+        blocks.append(text_field("pasted", words, "warn", FIELD))
+    adjusted = ledger.repairs_of(message)
+    blocks += [text_field("repaired", str(repair.what), "warn", width=FIELD) for repair in adjusted]
+    if origin.kind is OriginKind.SYNTHETIC:
+        blocks.append(
+            text_field(
+                "",
+                "synthetic: the engine adds it so that the tool call before it has a result",
+                "warn",
+                FIELD,
+            )
+        )
+    if origin.kind is OriginKind.CUE:
+        words = "recall cue: the engine quotes what history says about identifiers in the prompt"
+        blocks.append(text_field("", words, "warn", FIELD))
+    return (*blocks, Block(), *_body(message))
+
+
+def _body(message: SentMessage) -> Iterator[Block]:
+    if isinstance(message.content, str):
+        yield Block(message.content)
+        return
+    for block in message.content:
+        named = " ".join(word for word in (block.tool_name, block.call_id) if word)
+        yield heading(f"{block.kind} {named}".rstrip())
+        yield Block(_block_text(block))
+
+
+def _block_text(block: SentBlock) -> str:
+    if block.kind is BlockKind.TEXT:
+        return block.text
+    written = stringify(block.document)
+    if len(written) > PRETTY_SENT:
+        return written
+    return json.dumps(json.loads(written), indent=2, ensure_ascii=False)
+
+
+def account_document(ledger: Ledger, distance: Distance | None) -> Document:
+    """The assembly as a whole: the metadata that a host gets, the system prompt, steps, repairs."""
+    one, meta = ledger.assembled, ledger.assembled.metadata
+    authority = "authoritative" if meta.prompt_authoritative else "not authoritative"
+    reason = f": {meta.fallback_reason}" if meta.fallback_reason else ""
+    tail = one.tail
+    cap = f", at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
+    sensitive = ", changing the prompt would lose it" if meta.cache.mutation_sensitive else ""
+    rows: list[tuple[str, str]] = [
+        ("source", f"{meta.source}{reason}, {authority} for the size of the prompt"),
+        ("rules", f"{one.rules}, selection {one.selection}"),
+        ("context", f"{counted(meta.context_items, 'item')}, {meta.raw_messages:,} of them raw messages"),
+        ("sent", f"{counted(len(one.messages), 'message')}, {one.sent_tokens:,} of {one.budget:,} tokens"),
+        ("estimated", f"{one.estimated_tokens:,} tokens before adjustments; stored {one.stored_tokens:,}"),
+        ("always sent", f"{tail_words(one)} (rule: {counted(tail.count, 'newest message')}{cap})"),
+        ("compaction", text_of(distance_line(distance)).removeprefix("compaction ")),
+        ("cache", f"{meta.cache.state}: {meta.cache.reason}{sensitive}"),
+        ("hash", one.messages_hash),
+    ]
+    body = [heading("The whole request"), *(text_field(name, value, width=12) for name, value in rows)]
+    body += [Block(), heading("Left out"), *_steps(ledger)]
+    if one.repairs:
+        body += [Block(), heading(f"Adjusted for the provider: {len(one.repairs):,}")]
+        body += [Block(text, "warn") for text in _repairs(one)]
+    body += [Block(), heading("Added to the system prompt (its meaning, not the engine's wording)")]
+    return (*body, Block(one.system.text or "nothing"))
+
+
+def _steps(ledger: Ledger) -> Iterator[Block]:
+    if not ledger.assembled.evicted_items:
+        yield Block("nothing")
+    if unseen := ledger.assembled.unseen.messages:
+        words = f"{counted(unseen, 'message')}: no summary that is sent covers them"
+        yield text_field("in no summary", words, "warn", width=14)
+    for step in AssemblyStep:
+        if count := ledger.left_out.get(step):
+            yield text_field(step.words, counted(count, "item"), width=14)
+            of_step = Counter({why: times for (one, why), times in _reasons(ledger).items() if one is step})
+            for why, times in of_step.most_common(NAMED_REASONS):
+                yield text_field("", why if times == count else f"{times:,}: {why}", width=14)
+            if (more := len(of_step) - NAMED_REASONS) > 0:
+                yield text_field("", f"… and {counted(more, 'other reason')}", "dim", width=14)
+    if (unread := ledger.assembled.unread) is not None:
+        where = f"ordinals {unread.first_ordinal:,} to {unread.last_ordinal:,} were not read: they cannot fit"
+        yield text_field("", where, "dim", width=14)
+
+
+def _repairs(one: Assembled) -> Iterator[str]:
+    for repair in one.repairs[:NAMED_REPAIRS]:
+        call = f" ({repair.call_id})" if repair.call_id else ""
+        yield f"{stands_for(repair.origin)}: {repair.what}{call}"
+    if len(one.repairs) > NAMED_REPAIRS:
+        yield f"… and {len(one.repairs) - NAMED_REPAIRS:,} more"

@@ -1,0 +1,227 @@
+"""How a snapshot looks: what was noted of it, as a text, and its messages as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lcm_core.base.records import Conversation
+from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.engine.messages import OriginKind
+from lcm_core.engine.sent import Ledger, beginning
+from lcm_core.operations.snapshots import RebuiltSnapshot
+from lcm_core.store.listing import DamagedSnapshot, Snapshot, SnapshotItem
+
+from lcm_tui.kit.spans import Block, Document, Line, Span, heading, row_of, text_field
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, When
+from lcm_tui.tables.context import NO_VALUE, number
+from lcm_tui.tables.sent import sent_columns, sent_line
+
+WIDTH = 11
+
+
+def value_of(one: Snapshot, name: str) -> str:
+    """A value of the metadata for people."""
+    value = one.metadata.get(name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not known" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def noted_document(one: Snapshot, time: str) -> Document:
+    """What was noted when it was sent."""
+    return (Block(one.id, "key"), *_noted(one, time))
+
+
+def _noted(one: Snapshot, time: str) -> Iterator[Block]:
+    reason = one.metadata.get("fallbackReason")
+    tail = f"{value_of(one, 'freshTailCount')} items, {value_of(one, 'freshTailTokens')} tokens"
+    summaries = value_of(one, "summaryCount")
+    items = f"{value_of(one, 'contextItemCount')} items, {summaries} of them summaries"
+    debt = value_of(one, "rawHistoryDebtTokens")
+    rows = (
+        ("sent at", time),
+        ("budget", f"{one.budget:,} tokens; rules {one.rules}, {one.selection}"),
+        ("source", value_of(one, "source") + (f": {reason}" if reason else "")),
+        ("sent", f"{len(one.sent):,} messages, {one.sent_tokens:,} tokens"),
+        ("not sent", f"{one.evicted:,} items, {len(one.cut):,} of them by the hard limit"),
+        ("fresh tail", tail),
+        ("context", items),
+        ("history", f"{value_of(one, 'rawHistoryEstimatedTokens')} tokens; raw before the tail {debt}"),
+        ("host", f"may use this as the prompt size: {value_of(one, 'promptAuthoritative')}"),
+        ("cache", f"{value_of(one, 'cacheState')}: {value_of(one, 'cacheReason')}"),
+        ("hash", one.messages_hash),
+    )
+    for name, value in rows:
+        yield text_field(name, value, width=WIDTH + 1)
+
+
+def how_true(found: RebuiltSnapshot) -> tuple[str, bool]:
+    """How what is shown stands to what was sent, in one sentence; and whether it is the same."""
+    if found.exact:
+        return "This is exactly what was sent: the hash is the same.", True
+    parts = []
+    if found.gone:
+        verb = "is" if len(found.gone) == 1 else "are"
+        parts.append(f"{counted(len(found.gone), 'row')} {verb} missing from the database")
+    if found.not_kept:
+        parts.append(f"{found.not_kept:,} messages came from the host's own list; their text is not stored")
+    if parts:
+        return f"This is only part of what was sent: {' and '.join(parts)}.", False
+    return "This differs from what was sent: rows have changed since, or the time zone differs.", False
+
+
+def whole_document(one: Snapshot, found: RebuiltSnapshot, time: str) -> Document:
+    """The snapshot as a whole, and how true it can be shown."""
+    said, same = how_true(found)
+    gone = [Block(item.name, "error") for item in found.gone]
+    lost: Document = (Block(), heading("Deleted from the database"), *gone) if gone else ()
+    return (Block(one.id, "key"), Block(said, "ok" if same else "warn"), Block(), *_noted(one, time), *lost)
+
+
+def lost_document(item: SnapshotItem) -> Document:
+    """A message of which nothing stands."""
+    if item.kind is OriginKind.LIVE:
+        why = "It came from the host's own list: a snapshot keeps no text, and the database has no row of it."
+    else:
+        why = "Its row was deleted from the database, so its text cannot be shown."
+    return (
+        heading(item.name),
+        text_field("tokens", f"{item.tokens:,} as sent", width=9),
+        text_field("ordinal", NO_VALUE if item.ordinal is None else str(item.ordinal), width=9),
+        Block(),
+        Block(why, "warn"),
+    )
+
+
+def snapshot_line(ledger: Ledger, item: SnapshotItem, at: int, place: int | None, width: int) -> Line:
+    """The message *at* that number as a line; *place*: where it stands among those of today, if it does."""
+    if place is not None:
+        return sent_line(ledger, place, width, ranked=at)
+    cells = {
+        "mark": Span("✗", "error"),
+        "number": Span(f"{at + 1}", "dim"),
+        "role": Span("?", "dim"),
+        "from": Span(item.name, "key"),
+        "sent": Span(number(item.tokens, 7)),
+        "stored": Span(NO_VALUE, "dim"),
+        "preview": Span("the host's own" if item.kind is OriginKind.LIVE else "gone", "error"),
+    }
+    return row_of(sent_columns(width), cells)
+
+
+# -- snapshots ------------------------------------------------------------------------------------------
+# Contexts that an engine gave to its host: as a table, and one of them shown again.
+
+#: Messages that are gone and that a line for people names.
+NAMED = 8
+EMPTY = "No snapshots: only an engine that runs in a Python host saves them."
+
+Listed: TypeAlias = Snapshot | DamagedSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSnapshot:
+    """A snapshot with what can be shown of it again."""
+
+    conversation: Conversation
+    snapshot: Snapshot
+    found: RebuiltSnapshot
+
+
+def snapshots_table(when: When, found: Sequence[Listed]) -> Table:
+    """Snapshots, each on a line; a damaged one says no more."""
+    columns = (
+        OutputColumn("Snapshot"),
+        OutputColumn("Time"),
+        OutputColumn("Source"),
+        OutputColumn("Budget", right=True),
+        OutputColumn("Sent", right=True),
+        OutputColumn("Tokens", right=True),
+        OutputColumn("Not sent", right=True),
+        OutputColumn("Cache", spare=1),
+        OutputColumn("Hash", spare=2),
+    )
+    return Table(columns, [_row(when, one) for one in found], empty=EMPTY)
+
+
+def _row(when: When, one: Listed) -> tuple[Cell, ...]:
+    name, time = safe_text(one.id), when(one.created_at)
+    if isinstance(one, DamagedSnapshot):
+        return name, time, "damaged", None, None, None, None, None, None
+    return (
+        name,
+        time,
+        _said(one, "source"),
+        one.budget,
+        len(one.sent),
+        one.sent_tokens,
+        one.evicted,
+        _said(one, "cacheState"),
+        safe_text(one.messages_hash),
+    )
+
+
+def _said(one: Snapshot, name: str) -> str:
+    value = one.metadata.get(name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not known" if value is None else safe_text(f"{value:,}" if isinstance(value, int) else str(value))
+
+
+def snapshot_blocks(when: When, shown: ShownSnapshot) -> Iterator[OutputBlock]:
+    """One snapshot: what was sent, and what stands of it."""
+    one, found = shown.snapshot, shown.found
+    reason = one.metadata.get("fallbackReason")
+    facts: list[tuple[str, Cell]] = [
+        ("Conversation", shown.conversation.called),
+        ("Snapshot", f"{safe_text(one.id)}, {when(one.created_at)}"),
+        ("Source", _said(one, "source") + (f": {safe_text(str(reason))}" if reason else "")),
+        ("Authoritative", _said(one, "promptAuthoritative")),
+        ("Tokens", f"{one.sent_tokens:,} sent of {one.budget:,}, rules of {safe_text(one.rules)}"),
+        ("Sent", f"{counted(len(one.sent), 'message')}, {one.evicted:,} items not sent"),
+        ("Fresh tail", f"{_said(one, 'freshTailCount')} items, {_said(one, 'freshTailTokens')} tokens"),
+        (
+            "History",
+            f"{_said(one, 'rawHistoryEstimatedTokens')} tokens, {_said(one, 'rawHistoryDebtTokens')} of them "
+            "raw before the tail",
+        ),
+        ("Cache", f"{_said(one, 'cacheState')}: {_said(one, 'cacheReason')}"),
+        ("Hash", safe_text(one.messages_hash)),
+        ("Shown again", _how_true(found)),
+    ]
+    yield Facts(facts)
+    columns = (
+        OutputColumn("#", right=True),
+        OutputColumn("Role"),
+        OutputColumn("From"),
+        OutputColumn("Ordinal", right=True, spare=2),
+        OutputColumn("Text", grows=True),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            at,
+            str(message.role),
+            message.origin.name,
+            message.origin.ordinal,
+            preview(beginning(message)),
+        )
+        for at, message in enumerate(found.messages, 1)
+    ]
+    yield Table(columns, rows, "What still exists", empty="Nothing of what was sent still exists.")
+    if found.gone:
+        names = ", ".join(safe_text(one.name) for one in found.gone[:NAMED])
+        more = f" and {len(found.gone) - NAMED:,} more" if len(found.gone) > NAMED else ""
+        yield Note(f"Deleted from the database: {names}{more}.")
+    if found.not_kept:
+        messages = counted(found.not_kept, "message")
+        yield Note(f"{messages} came from the host's own list, of which a snapshot keeps no text.")
+
+
+def _how_true(found: RebuiltSnapshot) -> str:
+    if found.exact:
+        return "exactly what was sent: the hash is the same"
+    if found.gone or found.not_kept:
+        return "in part"
+    return "not exactly: rows have changed since, or the time zone differs, so the hash differs"

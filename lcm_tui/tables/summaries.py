@@ -1,0 +1,300 @@
+"""A summary, or a message it was made from: in the words of a list, and as a document with all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable
+from datetime import tzinfo
+
+from lcm_core.base.records import Summary, SummaryId, SummaryText, Timestamp
+from lcm_core.base.text import clip, safe_line
+from lcm_core.base.times import format_local, format_zoned, parse_utc
+from lcm_core.base.tokens import estimate_utf16, estimate_weighted, estimator_of
+from lcm_core.engine.content import ContentPart
+from lcm_core.engine.markers import BrokenKind, is_capped
+from lcm_core.store import lineage
+from lcm_core.store.lineage import Relative, SourceMessage, SummaryDetail
+from lcm_core.store.messages import MessageEntry
+from lcm_core.store.schema import Schema
+from lcm_core.store.summaries import SummaryEntry
+
+from lcm_tui.kit.session import Session
+from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
+from lcm_tui.tables.blocks import moment_text
+from lcm_tui.tables.messages import parts_of
+
+UNRECORDED = "not recorded by this version"
+NULL = "NULL"
+#: In a cell, for what is not there.
+NONE = "–"
+#: Cells of the beginning of an id that tells it from others.
+SHORT_ID_CELLS = 13
+_LONG_ID = re.compile(r"\b(?:sum|focus|file)_[0-9A-Za-z]{10,}")
+
+BROKEN_MEANS = {
+    BrokenKind.OLD: "Not a summary: it begins with the fallback marker of the oldest engine versions.",
+    BrokenKind.FALLBACK: "Not a summary: the model returned nothing, so the truncated source was stored.",
+    BrokenKind.TRUNCATED: "Not a summary: every attempt was longer than the source, which was truncated.",
+    BrokenKind.EMERGENCY: "Not a summary: no model was available, so the truncated source was stored.",
+    BrokenKind.EMPTY: "The text is empty.",
+}
+
+
+def short_ids(text: str) -> str:
+    """A text with the ids in it shortened."""
+    return _LONG_ID.sub(lambda found: clip(found[0], SHORT_ID_CELLS), text)
+
+
+def badge_of(kind: str, depth: int) -> str:
+    """Kind and depth in a word: leaf, D1, D2; a leaf that has a depth shows it (B9)."""
+    if kind == "leaf":
+        return "leaf" if depth == 0 else f"leaf {depth}"
+    return f"D{depth}"
+
+
+def message_preview(found: SourceMessage) -> str:
+    """The beginning of what a message says, on one line."""
+    return safe_line(found.preview.strip())
+
+
+def broken_text(kind: BrokenKind) -> str:
+    """What is wrong with a summary's text, in a word."""
+    return f"✗ {kind.value}"
+
+
+def below_text(entry: SummaryEntry) -> str:
+    """How many summaries stand below, as stored; of a leaf, how many messages."""
+    summary = entry.summary
+    if summary.kind == "leaf":
+        return f"{entry.source_messages:,} msg"
+    return NONE if summary.descendant_count is None else f"{summary.descendant_count:,}"
+
+
+def model_text(summary: Summary) -> str:
+    """The model without its provider."""
+    return NONE if summary.model is None else safe_line(summary.model).rsplit("/", 1)[-1]
+
+
+def time_range(first: Timestamp | None, last: Timestamp | None, zone: tzinfo | None) -> str:
+    """From when to when, in at most 22 cells: times within a day, days across several."""
+    start, end = parse_utc(first), parse_utc(last)
+    if start is None or end is None:
+        return NONE if first is None and last is None else safe_line(first or last or "")
+    begun, ended = format_local(start, zone)[:16], format_local(end, zone)[:16]
+    if begun[:10] != ended[:10]:
+        return f"{begun[:10]}→{ended[:10]}"
+    return begun if begun == ended else f"{begun}→{ended[11:]}"
+
+
+def summary_document(detail: SummaryDetail, *, zone: tzinfo | None, schema: Schema) -> Document:
+    """Everything about a summary: a headline, the text, the columns, and what stands around it."""
+    text, entry = detail.text, detail.entry
+    summary = text.summary
+    ordinals = "".join(f" · ordinal {ordinal} of the context" for ordinal in entry.ordinals)
+    blocks = [
+        Block(
+            spans=(
+                Span(f"{badge_of(summary.kind, summary.depth)} ", depth_style(summary.depth)),
+                Span(summary.summary_id, "title"),
+                Span(f" · {summary.tokens:,} tokens", "dim"),
+                Span(ordinals, "ok"),
+                Span(f"  {broken_text(entry.broken)}" if entry.broken else "", "error"),
+            )
+        )
+    ]
+    if entry.broken is not None:
+        blocks.append(Block(BROKEN_MEANS[entry.broken], "error"))
+    if is_capped(text.content):
+        blocks.append(Block("The text was longer than the hard cap and was truncated there.", "warn"))
+    blocks += [Block(), Block(text.content)]
+    blocks += _metadata(text, zone, schema)
+    blocks += _relatives("Sources", detail.sources, zone)
+    blocks += _relatives("Consumers", detail.consumers, zone)
+    blocks += _messages(detail.messages, zone)
+    return (*blocks, *_files(summary.file_ids))
+
+
+def _metadata(text: SummaryText, zone: tzinfo | None, schema: Schema) -> list[Block]:
+    summary = text.summary
+
+    def said(column: str, value: str | None) -> Block:
+        recorded = schema.has("summaries", column)
+        name = _NAMES.get(column, column)
+        if value is None:
+            return text_field(name, NULL if recorded else UNRECORDED, "dim", 18)
+        return text_field(name, value, width=18)
+
+    def count(value: int | None) -> str | None:
+        return None if value is None else f"{value:,}"
+
+    return [
+        Block(),
+        heading("Recorded"),
+        said("summary_id", summary.summary_id),
+        said("conversation_id", str(summary.conversation_id)),
+        said("kind", summary.kind),
+        said("depth", str(summary.depth) if schema.has("summaries", "depth") else None),
+        said("token_count", count(summary.tokens)),
+        *_token_check(text),
+        said("earliest_at", _moment(summary.earliest_at, zone)),
+        said("latest_at", _moment(summary.latest_at, zone)),
+        said("descendant_count", count(summary.descendant_count)),
+        said("descendant_token_count", count(summary.descendant_tokens)),
+        said("source_message_token_count", count(summary.source_message_tokens)),
+        said("created_at", _moment(summary.created_at, zone)),
+        said("model", summary.model),
+    ]
+
+
+_NAMES = {
+    "summary_id": "id",
+    "conversation_id": "conversation",
+    "token_count": "tokens",
+    "earliest_at": "covers from",
+    "latest_at": "covers to",
+    "descendant_count": "summaries below",
+    "descendant_token_count": "tokens below",
+    "source_message_token_count": "message tokens",
+    "created_at": "made",
+}
+
+
+def _token_check(text: SummaryText) -> list[Block]:
+    """A line when the stored count is none that an estimator gives (docs/engine/tokens.md, "Estimators")."""
+    if estimator_of(text.content, text.summary.tokens) is not None:
+        return []
+    newer, older = estimate_weighted(text.content), estimate_utf16(text.content)
+    counted = f"~{newer:,}" if newer == older else f"~{newer:,} or, by the older counting rule, ~{older:,}"
+    return [text_field("", f"the text counts {counted}", "warn", 18)]
+
+
+def _moment(stored: Timestamp | None, zone: tzinfo | None) -> str | None:
+    if stored is None:
+        return None
+    moment = parse_utc(stored)
+    if moment is None:
+        return f"{stored}  (not a time)"
+    shown = format_zoned(moment, zone)
+    return stored if shown.endswith("Z") else f"{shown}  (stored as {stored})"
+
+
+def _relatives(title: str, relatives: Iterable[Relative], zone: tzinfo | None) -> list[Block]:
+    found = list(relatives)
+    lines = []
+    for relative in found:
+        head = (Span(f"{relative.ordinal:>3} ", "dim"), Span(f"{relative.summary_id:<20} ", "key"))
+        summary = relative.summary
+        if summary is None:
+            lines.append(Block(spans=(*head, Span("✗ deleted (row missing)", "error"))))
+            continue
+        badge = badge_of(summary.kind, summary.depth)
+        covers = time_range(summary.earliest_at, summary.latest_at, zone)
+        lines.append(
+            Block(
+                spans=(
+                    *head,
+                    Span(f"{badge:<3}", depth_style(summary.depth)),
+                    Span(f"{summary.tokens:>6,} "),
+                    Span(covers, "dim"),
+                )
+            )
+        )
+    return [Block(), heading(f"{title} ({len(found):,})"), *lines]
+
+
+def _messages(messages: Iterable[SourceMessage], zone: tzinfo | None) -> list[Block]:
+    found = list(messages)
+    lines = []
+    for source in found:
+        message = source.message
+        if message is None:
+            lines.append(
+                Block(spans=(Span(f"m{source.message_id} "), Span("✗ deleted (row missing)", "error")))
+            )
+            continue
+        said = format_local(parse_utc(message.created_at), zone)[:16] or message.created_at
+        lines.append(
+            Block(
+                spans=(
+                    Span(f"{f'#{message.seq}':>6} ", "key"),
+                    Span(f"{message.role:<10}", role_style(message.role)),
+                    Span(f"{message.tokens:>7,}  "),
+                    Span(f"{said}  ", "dim"),
+                    Span(message_preview(source)),
+                )
+            )
+        )
+    return [Block(), heading(f"Messages ({len(found):,})"), *lines]
+
+
+def file_ids_of(stored: str) -> list[str] | None:
+    """The ids in a ``file_ids`` column; None when it does not hold a JSON array of strings."""
+    try:
+        found = json.loads(stored or "[]")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        return None
+    return [str(name) for name in found]
+
+
+def _files(stored: str) -> list[Block]:
+    found = file_ids_of(stored)
+    if found is None:
+        return [Block(), heading("Files"), Block(f"not a list of ids: {stored}", "error")]
+    return [Block(), heading(f"Files ({len(found):,})"), *(Block(name, indent=2) for name in found)]
+
+
+def message_document(entry: MessageEntry, *, zone: tzinfo | None) -> Document:
+    """Everything about a message: a headline, then its parts."""
+    message = entry.message
+    said = moment_text(message.created_at, zone)
+    blocks = [
+        Block(
+            spans=(
+                Span(f"#{message.seq} ", "title"),
+                Span(message.role, role_style(message.role)),
+                Span(f" · {message.tokens:,} tokens · {said} · m{message.message_id}", "dim"),
+                Span(" · in context" if entry.in_context else "", "ok"),
+            )
+        ),
+        Block(),
+    ]
+    for part in parts_of(entry):
+        blocks += _part(part)
+    if entry.covered_by:
+        blocks += [
+            Block(),
+            heading("Used by"),
+            *(Block(name, "key", indent=2) for name in entry.covered_by),
+        ]
+    return tuple(blocks)
+
+
+def _part(part: ContentPart) -> list[Block]:
+    named = " ".join(
+        word for word in (part.tool_name or part.name, part.call_id, part.mime, part.url) if word
+    )
+    title = f"{part.raw_type or part.kind.value} {named}".strip()
+    texts = [text for text in (part.arguments, part.text) if text]
+    blocks = [Block(text, "error" if part.is_error else "text") for text in texts]
+    return blocks if part.kind.value == "text" else [heading(title), *blocks]
+
+
+# -- summary --------------------------------------------------------------------------------------------
+# The whole text of a summary, for the pane beside or below what selects it.
+
+
+async def read_summary_document(session: Session, summary_id: SummaryId) -> Document:
+    """Everything about a summary.
+
+    Raises:
+        NotFoundError: no summary has this id.
+    """
+    detail = await session.read(lineage.summary_detail, summary_id)
+    # In a thread: a text of a megabyte takes its time to count.
+    return await asyncio.to_thread(
+        summary_document, detail, zone=session.zone, schema=session.database.schema
+    )
