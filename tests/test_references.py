@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CODE = ("core", "lcm_tui", "prompts", "tests", "benchmarks")
 #: Folders below which a path in backticks may begin.
-BASES = (ROOT, *(ROOT / below for below in ("core", "core/lcm_core", "core/lcm_core/summarize", "lcm_tui")))
+BASES = (ROOT, *(ROOT / below for below in ("core", "core/lcm_core", "core/lcm_core/writers", "lcm_tui")))
 #: Files of hosts, not ours: the engine looks for this name in messages.
 FOREIGN = frozenset({"heartbeat.md"})
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from inspect import getattr_static
 
-import lcm_tui.widgets
 import pytest
 from textual.binding import Binding
 from textual.widget import Widget
 
+import lcm_tui.kit
 import lcm_tui.screens
 from lcm_tui.kit.commands import COMMANDS, EVERYWHERE
 from lcm_tui.kit.lines import Scroller
@@ -90,8 +90,8 @@ def screens() -> list[type[CommandScreen]]:
 
 def widgets() -> list[type[Widget]]:
     """Every class of widget of ours."""
-    for module in pkgutil.iter_modules(lcm_tui.widgets.__path__):
-        importlib.import_module(f"lcm_tui.widgets.{module.name}")
+    for module in pkgutil.iter_modules(lcm_tui.kit.__path__):
+        importlib.import_module(f"lcm_tui.kit.{module.name}")
 
     def below(parent: type[Widget]) -> Iterator[type[Widget]]:
         for found in parent.__subclasses__():

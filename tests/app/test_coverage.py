@@ -255,7 +255,7 @@ async def test_the_rows_and_their_counts_are_there_before_the_blocks(
         await may_go_on.wait()
         return await read_coverage(*given)
 
-    monkeypatch.setattr("lcm_core.store.coverage.read_coverage", held_up)
+    monkeypatch.setattr("lcm_tui.screens.coverage.read_coverage", held_up)
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await settled(pilot)
         screen = CoverageScreen(conversation(pilot, 1))

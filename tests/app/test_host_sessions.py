@@ -127,7 +127,7 @@ async def test_the_end_of_a_large_session_comes_first_and_the_cursor_stays_on_it
         first_pane.append(pane)
 
     monkeypatch.setattr(TranscriptPane, "__init__", build)
-    monkeypatch.setattr("lcm_host.reading.open_session", noted)
+    monkeypatch.setattr("lcm_tui.screens.disk_session.open_session", noted)
     async with open_app(new_database(tmp_path / "lcm.db"), state_dir=tmp_path) as pilot:
         screen = await open_row(pilot, "main/one")
         await wait_for_text(pilot, "200 entries")

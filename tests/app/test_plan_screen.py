@@ -467,7 +467,7 @@ async def test_a_backup_that_fails_is_said_and_the_choice_is_there_again(
     def full(*_: object) -> None:
         raise RefusedError("There is no room for it. Nothing was written.")
 
-    monkeypatch.setattr("lcm_core.change.backup.make_backup", full)
+    monkeypatch.setattr("lcm_tui.screens.questions.make_backup", full)
     path = database_copy("0.15.3").rename(tmp_path / f"{'a long name ' * 12}.db")  # the choice stays in sight
     async with open_app(path) as pilot:
         await go_to(pilot, PlanScreen(Change(dissolve(NODE))))

@@ -183,7 +183,7 @@ async def test_enter_before_the_hits_opens_the_best_of_what_was_typed_and_of_not
         screen = await searching(pilot, *"the")
         assert screen.hits.hit is not None, "a hit of the search before"
         assert screen.hits.hit.conversation_id != 3
-        monkeypatch.setattr("lcm_recall.search.search_live", slowly)
+        monkeypatch.setattr("lcm_tui.screens.search.search_live", slowly)
         screen.query_input.value = NEEDLE
         await pilot.pause()
         await pilot.press("enter")

@@ -297,7 +297,7 @@ def test_the_app_is_opened_with_the_settings(monkeypatch: pytest.MonkeyPatch, da
         return 0
 
     monkeypatch.setattr(launch, "has_terminal", lambda: True)
-    monkeypatch.setattr("lcm_tui.cli.main.has_terminal", lambda: True)
+    monkeypatch.setattr("lcm_tui.cli.demo.has_terminal", lambda: True)
     monkeypatch.setattr(app, "run_app", run_app)
     path = str(database_file("0.15.3"))
     assert run("--db", path).code == 0

@@ -139,7 +139,7 @@ async def test_messages_that_read_as_before_are_not_resolved_again(
         resolved.extend(item.ordinal for item in items if isinstance(item, LoadedMessage))
         return resolve_items(items, *how)
 
-    monkeypatch.setattr("lcm_core.engine.items.resolve_items", counted)
+    monkeypatch.setattr("lcm_core.operations.assembly.resolve_items", counted)
     asked = AssemblySettings(128_000, stub_large_tool_payloads=stubs)
 
     async def read_anew(known: AssemblyBasis | None) -> tuple[AssemblyBasis, list[int]]:

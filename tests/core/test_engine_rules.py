@@ -130,7 +130,7 @@ def test_the_beta_line_has_the_present_rules_but_for_what_it_never_had() -> None
 def test_nothing_but_the_rules_asks_which_line_wrote_a_file() -> None:
     asking = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("core/lcm_core", "lcm_tui")
+        for folder in ("core", "lcm_tui")
         for path in (ROOT / folder).rglob("*.py")
         if "is_1x" in path.read_text()
     }

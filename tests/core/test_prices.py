@@ -42,7 +42,7 @@ def price(model: str, provider: str = "", base_url: str = "") -> Price | None:
 
 
 def test_every_price_has_its_source_and_its_day():
-    text = files("lcm_core.summarize").joinpath("prices.toml").read_text("utf-8")
+    text = files("lcm_core.writers").joinpath("prices.toml").read_text("utf-8")
     rows = [row for rows in tomllib.loads(text).values() for row in rows]
     assert len(rows) > 90
     for row in rows:

@@ -589,7 +589,7 @@ def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytes
         file.write(json.dumps(message("c", "b")).encode() + b"\n" + b'{"type":"mess')
     decoded: list[bytes | str] = []
     monkeypatch.setattr(
-        "lcm_core.base.jsonl.decode_object",
+        "lcm_host.transcript.decode_object",
         lambda data: decoded.append(data) or jsonl.decode_object(data),
     )
     grown = refresh_index(index)

@@ -666,7 +666,7 @@ async def test_what_was_read_is_stored_when_the_next_piece_cannot_be_read(
         yield next(transcript_pieces(*given, size=20))
         raise TranscriptChangedError("it was rewritten")
 
-    monkeypatch.setattr("lcm_host.backfill.transcript_pieces", breaks_off)
+    monkeypatch.setattr("lcm_host.engine.transcript_pieces", breaks_off)
     file = transcript(tmp_path / "s1.jsonl", *[said(f"line {number}", number) for number in range(50)])
     with pytest.raises(TranscriptChangedError):
         await engine.bootstrap(KEY, file)

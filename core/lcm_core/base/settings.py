@@ -155,7 +155,7 @@ def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
 # Which model summarises: flags, ``LCM_TUI_SUMMARY_*``, ``LCM_SUMMARY_*``, then the config files.
 #
 # Only what was said is resolved here. Whether provider and model fit, and which key belongs to them, is
-# decided in `lcm_core.summarize.models`.
+# decided in `lcm_core.writers.request`.
 
 #: The table of our config file.
 TABLE: Final = "summary"

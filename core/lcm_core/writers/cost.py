@@ -103,7 +103,7 @@ def _listed(prices: Mapping[str, Price], model: str) -> Price | None:
 @cache
 def price_lists() -> Mapping[str, Mapping[str, Price]]:
     """All prices that are known, by provider and model."""
-    found = tomllib.loads(files("lcm_core.summarize").joinpath(_LIST).read_text("utf-8"))
+    found = tomllib.loads(files("lcm_core.writers").joinpath(_LIST).read_text("utf-8"))
     return {provider: {row["model"]: _price(row) for row in rows} for provider, rows in found.items()}
 
 

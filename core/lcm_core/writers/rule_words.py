@@ -91,7 +91,7 @@ class RuleWords:
 
 @cache
 def _languages() -> Mapping[str, Mapping[str, str]]:
-    read = files("lcm_core.summarize").joinpath("rule_words.toml").read_text("utf-8")
+    read = files("lcm_core.writers").joinpath("rule_words.toml").read_text("utf-8")
     found: Mapping[str, Mapping[str, str]] = tomllib.loads(read)
     return found
 
