@@ -377,7 +377,7 @@ def window(
 
 # -- assembling ------------------------------------------------------------------------------------------
 
-#: The engines whose rules can be asked for by name: those of `engine_rules.NAMED`.
+#: The engines whose rules can be asked for by name: those of `rules.NAMED`.
 RULE_NAMES: Final = Choice("0.1", "0.15", "1.0-beta", "1.0", "1.1")
 
 
@@ -590,7 +590,7 @@ class AfterImport:
 
 #: Calls at the same time: `batch.IN_FLIGHT`.
 IN_FLIGHT: Final = 4
-#: Rules of acceptance: `rules.EXAMPLES`.
+#: Rules of acceptance: `drafts.EXAMPLES`.
 EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
 
 Draft: TypeAlias = Annotated[

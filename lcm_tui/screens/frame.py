@@ -1,7 +1,7 @@
 """What all screens share: commands with reasons, one prompt, work beside the keys, the state of the file.
 
 A screen is composed: panes show what it read, and actions say what its commands do and when they can be used.
-One that reads what it shows is a `DataScreen` (`data_screen.py`).
+One that reads what it shows is a `DataScreen`.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
 
 class SeriesOf(Protocol):
-    """What a screen shows one of (`actions/series.py`)."""
+    """What a screen shows one of (`screens/pruning.py`)."""
 
     def words(self, direction: int) -> tuple[str, str]:
         """Title and sentence of the key that goes in a direction: -1 is back, 1 is on."""

@@ -1,6 +1,6 @@
 """The rules of docs/engine/assembly.md told a second time, from the page alone: plain, slow, on JSON.
 
-Nothing here comes from ``lcm_core.assemble``; what both say of the same messages is compared in
+Nothing here comes from ``lcm_core.engine``; what both say of the same messages is compared in
 ``test_assembly_model``. A message is the JSON object that is sent, with two members more: ``ordinal``, and
 ``weight`` where that is asked for.
 """

@@ -740,7 +740,7 @@ def _seq_gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
     of_pruned = of_odd = last = 0
     where: list[str] = []
     for place in range(1, len(seqs)):
-        if seqs[place] == -1 and seqs[last] >= -1:  # what is no number is read as -1 (store/typed.py)
+        if seqs[place] == -1 and seqs[last] >= -1:  # what is no number is read as -1 (store/schema.py)
             unnumbered.add("messages", ids[place])
             continue
         missing = seqs[place] - seqs[last] - 1

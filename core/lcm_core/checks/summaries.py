@@ -419,7 +419,7 @@ _SUMMARIES_ORDERS: Final = _fault("contain text that a model could read as instr
 _UNREADABLE: Final = _fault("have a list of file ids that cannot be read", BROKEN, FixId.RECOMPUTE_FILE_IDS)
 
 #: The checks whose broken findings are the broken summaries: what the first screen counts, and what a repair
-#: lists (`dag/markers.py`).
+#: lists (`engine/markers.py`).
 BROKEN_SUMMARIES: Final = frozenset({"C1", "C2", "C3", "C4", "C7"})
 
 #: Those of them that go by a mark of the engine's own.
