@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = ("lcm_tui", "core", "prompts")
 #: Where literals are sentences, labels and help.
 SHOWN = (
-    *("lcm_tui/cli", "lcm_tui/screens", "lcm_tui/views", "lcm_tui/panes", "lcm_tui/dialogs"),
-    *("lcm_tui/actions", "lcm_tui/changes", "lcm_tui/mcp", "core/lcm_core"),
+    *("lcm_tui/cli", "lcm_tui/screens", "lcm_tui/tables", "lcm_tui/kit", "lcm_tui/flows", "lcm_tui/mcp"),
+    "core",
 )
 FORBIDDEN = re.compile(
     r"\b(?:stands? (?:in the|in a|on a|at|behind|beside|over)|gives? way|all the same|is no regular file"
