@@ -1,1 +1,1 @@
-"""lcm_host"""
+"""OpenClaw's sessions: looked at, imported, checked; and `Engine`, for Python hosts."""

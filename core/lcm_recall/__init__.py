@@ -1,1 +1,1 @@
-"""lcm_recall"""
+"""Search, expansion and questions over the memory; the engine's four tools and their grants."""

@@ -1,1 +1,1 @@
-"""lcm_remnic"""
+"""Remnic's LCM store: read, imported into, verified, undone (docs/remnic.md)."""

@@ -1,1 +1,1 @@
-"""lcm_tui.cli"""
+"""The command line: `commands` declares, the other modules do the work and print."""

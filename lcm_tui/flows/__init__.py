@@ -1,1 +1,1 @@
-"""lcm_tui.flows"""
+"""What is done with a change, with drafts, a compaction and a focus brief."""

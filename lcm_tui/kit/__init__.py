@@ -1,1 +1,1 @@
-"""lcm_tui.kit"""
+"""What a screen is made of: widgets, dialogs, commands, the terminal, the session."""

@@ -1,1 +1,1 @@
-"""A folder a screen: what it reads, its panes, and the screen that composes them. None imports another."""
+"""A file a screen: what it reads, its panes, and the screen that composes them."""

@@ -1,1 +1,1 @@
-"""lcm_tui.tables"""
+"""Values of the core as tables, lines and texts. They read nothing and need no terminal."""

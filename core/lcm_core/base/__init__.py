@@ -1,1 +1,1 @@
-"""lcm_core.base"""
+"""Values without SQL: rows as records, errors, findings, settings, text, times, tokens, paths."""
