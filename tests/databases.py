@@ -100,6 +100,11 @@ def value(path: Path, sql: str, *parameters: object) -> Any:
     return next(iter(column(path, sql, *parameters)), None)
 
 
+def folder(path: Path) -> dict[str, bytes]:
+    """Every file of the folder of a database by name, its own with them."""
+    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
+
+
 def keeps_a_wal(path: Path) -> bool:
     """Whether a database writes ahead; one that is opened as unchanging does not say."""
     with connect(path) as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,14 @@ def _nothing_is_checked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first screen checks a database by itself: every test would pay for it, few look at it."""
     monkeypatch.setattr(outlook, "FIRST_SECONDS", 3600.0)
     monkeypatch.setattr(outlook, "REST_SECONDS", 0.0)
+
+
+@pytest.fixture
+def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is asked about backups."""
+    own = tmp_path / "own.toml"
+    own.write_text("backup_offer_mb = 0\n")
+    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from textual.strip import Strip
 from lcm_tui.app import LcmApp
 from lcm_tui.kit.dialog import PromptLine
 from lcm_tui.kit.terminal import Decision
+from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.frame import CommandScreen
 
 S = TypeVar("S", bound=Screen[Any])
@@ -52,13 +53,9 @@ async def open_app(
     options = Options(db=path, sessions=sessions, openclaw_dir=state_dir, budget=budget)
     app = LcmApp(resolve(options, os.environ, home=Path.home()))
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
-        from lcm_tui.screens.conversations import ConversationsScreen
-
         await wait_for(pilot, lambda: app.failure is not None or isinstance(app.screen, ConversationsScreen))
         if app.failure is None:
-            screen = app.screen
-            assert isinstance(screen, ConversationsScreen)
-            table = screen.list.table
+            table = first_screen(pilot).list.table
             await wait_for(pilot, lambda: bool(table.keys) or "contains no" in table.empty)
         _press_what_is_seen(pilot)
         yield pilot
@@ -143,10 +140,15 @@ async def resize(pilot: Pilot[int], width: int, height: int) -> None:
     await settled(pilot)
 
 
+def first_screen(pilot: Pilot[int]) -> ConversationsScreen:
+    """The list of conversations, which must be in front."""
+    screen = pilot.app.screen
+    assert isinstance(screen, ConversationsScreen)
+    return screen
+
+
 def conversation(pilot: Pilot[int], conversation_id: int) -> Conversation:
     """A conversation as the first screen, which must still be on the stack, has read it."""
-    from lcm_tui.screens.conversations import ConversationsScreen
-
     first = next(screen for screen in pilot.app.screen_stack if isinstance(screen, ConversationsScreen))
     found = first.list.rows[conversation_id].conversation
     assert found is not None

@@ -15,13 +15,7 @@ from tests.app.support import go_to, open_app, shown, wait_for, wait_for_text
 from tests.change.support import dump, rows_of
 from tests.databases import value
 
-
-@pytest.fixture(autouse=True)
-def _no_backup_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 ODD = "ce98a067-e9e5-403f-a6d5-7ded87bb123a"

@@ -29,6 +29,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import run
 from tests.support import VERSIONS, sampled
 
 TOTAL = 600
@@ -43,7 +44,7 @@ def path(database_copy: DatabaseFactory) -> Path:
 @pytest.fixture
 def long_path(path: Path) -> Path:
     """Conversation 4 with 600 messages, one an hour; every tenth has many lines."""
-    change(
+    run(
         path,
         f"DELETE FROM messages WHERE conversation_id = {LONG}",
         f"""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {TOTAL})
@@ -54,12 +55,6 @@ def long_path(path: Path) -> Path:
         FROM n""",
     )
     return path
-
-
-def change(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def say(path: Path, seq: int, text: str) -> None:
@@ -264,7 +259,7 @@ async def test_an_opened_message_stays_open_and_whole_while_its_surroundings_cha
 async def test_a_conversation_that_is_deleted_while_it_is_shown_is_said_to_be_gone(path: Path):
     async with open_app(path) as pilot:
         await open_conversation(pilot, 5)
-        change(
+        run(
             path,
             *(f"DELETE FROM {table} WHERE conversation_id = 5" for table in ("context_items", "messages")),
             "DELETE FROM conversations WHERE conversation_id = 5",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +29,7 @@ from lcm_tui.tables.conversation_rows import COLUMNS, ORDERS, Row
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
+    first_screen,
     open_app,
     settled,
     shown,
@@ -40,14 +39,8 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import query, run
 from tests.support import VERSIONS, sampled
-
-
-def screen_of(pilot: Pilot[int]) -> ConversationsScreen:
-    screen = pilot.app.screen
-    assert isinstance(screen, ConversationsScreen)
-    return screen
-
 
 #: Wide enough for every column.
 ALL = (200, 50)
@@ -67,7 +60,7 @@ def without_arrow(heading: str) -> str:
 
 def cells(pilot: Pilot[int], conversation_id: int | str) -> dict[str, str]:
     """What the row of a conversation says, by column, as it is drawn."""
-    screen = screen_of(pilot)
+    screen = first_screen(pilot)
     width = screen.list.table.scrollable_content_region.width
     layout = screen.list.layout_at(width)
     [line] = screen.list.table._lines_of(conversation_id)
@@ -123,17 +116,6 @@ async def test_nothing_else_is_read_before_the_first_rows_have_been_painted(
     async with open_app(database_copy("0.15.3")) as pilot:
         await wait_for(pilot, lambda: len(before) == len(read))
         assert before == dict.fromkeys(read, True)
-
-
-def query(path: Path, sql: str, *parameters: object) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
-        return connection.execute(sql, parameters).fetchall()
-
-
-def change(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 async def filter_by(pilot: Pilot[int], text: str) -> None:
@@ -194,7 +176,7 @@ async def test_what_a_version_does_not_record_is_told_from_nothing(database_file
 
 async def test_a_conversation_without_messages_or_with_a_strange_time_says_so(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(
+    run(
         path,
         "DELETE FROM messages WHERE conversation_id = 7",
         "UPDATE messages SET created_at = 'half past' WHERE conversation_id = 6",
@@ -208,11 +190,11 @@ async def test_a_conversation_without_messages_or_with_a_strange_time_says_so(da
 
 async def test_an_empty_database_says_so(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(path, "PRAGMA foreign_keys = OFF", "DELETE FROM conversations")
+    run(path, "PRAGMA foreign_keys = OFF", "DELETE FROM conversations")
     async with open_app(path) as pilot:
         await wait_for_text(pilot, "This database contains no conversation.")
         await pilot.press("enter", "c", "s", "y", "S", "I", "G")
-        assert pilot.app.screen is screen_of(pilot)
+        assert pilot.app.screen is first_screen(pilot)
         await wait_until_said(pilot, "no conversation is selected")
 
 
@@ -287,7 +269,7 @@ async def test_where_all_columns_have_room_there_is_no_sign_of_others(database_f
 async def test_typing_filters_over_all_columns(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
         await settled(pilot)
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         for typed, expected in FILTERS.items():
             await filter_by(pilot, typed)
             assert (typed, set(screen.list.table.keys)) == (typed, expected)
@@ -310,7 +292,7 @@ async def test_a_letter_looks_at_no_row_again_but_at_one_of_which_more_is_known(
         return saying(row, *more)
 
     async with open_app(database_file("0.15.3")) as pilot:
-        listed = screen_of(pilot).list
+        listed = first_screen(pilot).list
         await settled(pilot)
         await pilot.press("slash", "q", "q")
         await wait_for(pilot, lambda: listed.filter.needle == "qq")
@@ -329,7 +311,7 @@ async def test_a_letter_looks_at_no_row_again_but_at_one_of_which_more_is_known(
 
 async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         await filter_by(pilot, "ops")
         await pilot.press("backspace", "enter")
@@ -353,7 +335,7 @@ async def test_the_filter_stays_after_enter_and_goes_with_escape(database_file: 
 @pytest.mark.long
 async def test_the_selection_stays_through_filtering_when_it_matches(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         screen.list.table.select(7)
         await filter_by(pilot, "agent")  # nothing says so: the word agent is not shown
@@ -371,7 +353,7 @@ async def test_the_selection_stays_through_filtering_when_it_matches(database_fi
 )
 async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, column: str):
     async with open_app(database_file("0.15.3"), size=ALL) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         screen.list.table.select(3)
         screen.list.sort_by("id" if column != "id" else "activity")
@@ -392,7 +374,7 @@ async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, 
 
 def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
     """What a cell says, so that it compares as a person would compare it."""
-    row = screen_of(pilot).list.rows[key]
+    row = first_screen(pilot).list.rows[key]
     assert row.conversation is not None
     one = row.conversation
     whole = {"agent": one.agent, "session": one.lane, "name": one.name}
@@ -412,7 +394,7 @@ def value_of(pilot: Pilot[int], key: int | str, column: str) -> object:
 
 async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         at = heading_of(pilot).index("messages") + 3
         await pilot.click(Heading, offset=(at, 0))
@@ -428,7 +410,7 @@ async def test_a_click_on_a_heading_sorts_and_a_second_one_turns(database_file: 
 @pytest.mark.long
 async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         layout = screen.list.layout_at(screen.list.table.scrollable_content_region.width)
         at = 0
@@ -445,7 +427,7 @@ async def test_every_heading_stands_over_its_column_and_names_it_when_clicked(da
 
 async def test_the_heading_says_which_column_sorts_and_which_way(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         assert "last (UTC) ↓" in heading_of(pilot)
         await pilot.press("I")
@@ -459,7 +441,7 @@ async def test_the_heading_says_which_column_sorts_and_which_way(database_file: 
 
 async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         names = [column.name for column in screen.list.layout_at(79).columns]
         met = []
@@ -475,7 +457,7 @@ async def test_the_sort_key_goes_through_the_columns_that_are_shown(database_fil
 @pytest.mark.long
 async def test_sessions_that_the_database_does_not_know_stand_below_and_open(openclaw_home: Path):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await wait_for_text(pilot, "8 and 3 on disk")
         await settled(pilot)
         disk = [key for key in screen.list.table.keys if isinstance(key, str)]
@@ -498,7 +480,7 @@ async def test_sessions_that_the_database_does_not_know_stand_below_and_open(ope
 )
 async def test_sessions_on_disk_stay_below_in_every_order(openclaw_home: Path, column: str):
     async with open_app(openclaw_home / "lcm.db", state_dir=openclaw_home) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await wait_for_text(pilot, "8 and 3 on disk")
         await settled(pilot)
         for _ in range(2):
@@ -518,7 +500,7 @@ async def test_a_session_that_comes_appears_and_one_that_becomes_known_goes(open
     path = openclaw_home / "lcm.db"
     with Host(path) as host:
         async with open_app(path, state_dir=openclaw_home) as pilot:
-            screen = screen_of(pilot)
+            screen = first_screen(pilot)
             await wait_for_text(pilot, "8 and 3 on disk")
             folder = openclaw_home / "agents" / "main" / "sessions"
             header = {"type": "session", "version": 3, "id": "a-new-session"}
@@ -547,7 +529,7 @@ async def test_the_time_of_a_session_on_disk_is_shown_in_the_same_zone_as_all(
 
 async def test_enter_and_a_second_click_open_the_conversation(database_file: DatabaseFactory):
     async with open_app(database_file("0.15.3")) as pilot:
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         await settled(pilot)
         await pilot.click("#list", offset=(5, 3))
         assert pilot.app.screen is screen
@@ -566,7 +548,7 @@ async def test_the_first_rows_need_two_statements(database_file: DatabaseFactory
         await settled(pilot)
         database = pilot.app.session.database
         before = database.statements
-        data = await screen_of(pilot).fetch()
+        data = await first_screen(pilot).fetch()
         assert database.statements - before == 1
         assert len(data) == 8
 
@@ -574,7 +556,7 @@ async def test_the_first_rows_need_two_statements(database_file: DatabaseFactory
 @pytest.mark.long
 async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(database_copy: DatabaseFactory):
     path = database_copy("0.15.3")
-    change(
+    run(
         path,
         """WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
         INSERT INTO conversations (conversation_id, session_id, updated_at)
@@ -582,7 +564,7 @@ async def test_counts_out_of_sight_are_read_again_when_they_come_into_sight(data
     )
     with Host(path) as host:
         async with open_app(path, size=NARROW) as pilot:
-            screen = screen_of(pilot)
+            screen = first_screen(pilot)
             await settled(pilot)
             assert 100 not in screen.list.table.visible_keys
             host.write(
@@ -615,5 +597,5 @@ async def test_a_summary_that_is_mended_in_place_loses_its_mark(
             host.write(("UPDATE summaries SET content = 'mended', model = 'm' WHERE conversation_id = 1", []))
             await wait_for(pilot, lambda: pilot.app.session.changed_at != seen)
             await settled(pilot)
-            screen_of(pilot)._look_again()
+            first_screen(pilot)._look_again()
             await wait_for(pilot, lambda: cells(pilot, 1)["broken"] == "")

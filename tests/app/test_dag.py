@@ -45,6 +45,7 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.conftest import DatabaseFactory
+from tests.databases import query
 from tests.support import DATA, sampled
 
 #: Conversation 1 of 0.15.3: its four roots, newest first, and a way down to a leaf.
@@ -59,11 +60,6 @@ def change(path: Path, *statements: str) -> None:
         for statement in statements:
             database.execute(statement)
     os.utime(path, (1e9, 1e9))  # a file that was just written is looked at again
-
-
-def query(path: Path, sql: str, *values: object) -> list[Any]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
-        return database.execute(sql, values).fetchall()
 
 
 def making(summary_id: str, content: str = "text", *, kind: str = "condensed", depth: int = 1) -> str:

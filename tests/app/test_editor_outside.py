@@ -10,10 +10,10 @@ import pytest
 
 from lcm_tui.app import LcmApp
 from tests.app.support import open_app, settled, wait_for, wait_for_text, wait_until_said
-from tests.app.test_review import LEAF, no_offer, review_of
+from tests.app.test_review import LEAF, review_of
 from tests.conftest import DatabaseFactory
 
-USED = (no_offer,)
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 @pytest.fixture

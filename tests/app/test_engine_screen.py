@@ -19,11 +19,8 @@ from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.engine import EngineScreen
 from lcm_tui.screens.preview import PlanScreen
 from tests.app.support import NARROW, WIDE, go_to, open_app, settled, shown, wait_for, wait_until_last_said
-from tests.app.test_plan_screen import no_offer
 from tests.conftest import DatabaseFactory
 from tests.databases import column, value
-
-__all__ = ["no_offer"]
 
 NOW = datetime(2026, 9, 20, 13, 57, 35, tzinfo=UTC)
 

@@ -63,12 +63,10 @@ from tests.app.support import (
     wait_until_said,
 )
 from tests.app.test_hostile import check
-from tests.app.test_plan_screen import left, no_offer, previewed
+from tests.app.test_plan_screen import left, previewed
 from tests.change.support import dump, search_faults
 from tests.conftest import DatabaseFactory
 from tests.databases import run, value
-
-__all__ = ["no_offer"]
 
 DAMAGED = "0.15.3-damaged"
 DANGLING = "A1:4:context_items:4:13"

@@ -30,12 +30,10 @@ from tests.app.support import (
     wait_for_text,
 )
 from tests.app.test_hostile import check
-from tests.app.test_plan_screen import NODE, OTHER, no_offer, previewed
+from tests.app.test_plan_screen import NODE, OTHER, previewed
 from tests.change.support import context_of, dump, plan_of, planned, update
 from tests.conftest import DatabaseFactory
 from tests.databases import run, value
-
-__all__ = ["no_offer"]
 
 FOURTH = "sum_f6b6d7017e1f2ae2"
 

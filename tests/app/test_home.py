@@ -42,6 +42,7 @@ from lcm_tui.tables.home import (
 from tests.app.support import (
     NARROW,
     WIDE,
+    first_screen,
     open_app,
     settled,
     shown,
@@ -70,12 +71,6 @@ BUSY = Outlook(
     keys={Subject.STATE: "H"},
     changes=(Changed("op_1", "Dissolve sum_a", "03-06 12:00", True), Changed("op_0", "Repair", "x", False)),
 )
-
-
-def screen_of(pilot: Pilot[int]) -> ConversationsScreen:
-    screen = pilot.app.screen
-    assert isinstance(screen, ConversationsScreen)
-    return screen
 
 
 def subjects(keys: tuple[PanelKey, ...]) -> list[Subject]:
@@ -137,7 +132,7 @@ def test_a_line_says_what_it_is_about():
 
 
 async def verdict(pilot: Pilot[int]) -> None:
-    await wait_for(pilot, lambda: screen_of(pilot).outlooker.outlook.verdict, "the verdict")
+    await wait_for(pilot, lambda: first_screen(pilot).outlooker.outlook.verdict, "the verdict")
     await settled(pilot)
 
 
@@ -192,7 +187,7 @@ async def test_lines_lead_where_their_keys_lead(database_file: DatabaseFactory, 
     monkeypatch.setattr(reading, "FIRST_SECONDS", 0.001)
     async with open_app(database_file("0.15.3-damaged"), size=NARROW) as pilot:
         await verdict(pilot)
-        first = screen_of(pilot)
+        first = first_screen(pilot)
         ways = {" database": HealthScreen, " broken": DraftingScreen, " context": ContextScreen}
         for label, kind in ways.items():
             y = next(at for at, line in enumerate(shown_lines(pilot)) if line.startswith(label))
@@ -218,7 +213,7 @@ async def test_the_panel_shows_changes_and_u_undoes_one(database_copy: DatabaseF
             commit(path, await database.read(plan_archive, [ConversationId(number)]))
     async with open_app(path, size=WIDE) as pilot:
         await settled(pilot)
-        screen = screen_of(pilot)
+        screen = first_screen(pilot)
         assert shown(pilot).count("Archive") == 3
         await pilot.press("tab")
         await pilot.press("tab")
@@ -301,12 +296,12 @@ async def test_no_two_conversations_have_the_same_name(database_copy: DatabaseFa
         connection.execute("DELETE FROM messages WHERE conversation_id IN (5, 6)")
     async with open_app(path, size=NARROW) as pilot:
         await settled(pilot)
-        names = names_of(screen_of(pilot).list.rows)
+        names = names_of(first_screen(pilot).list.rows)
         assert len(set(names.values())) == len(names)
         assert names[4] == "Only one"
         assert names[1].startswith("main  “")
         assert names[2].startswith("Ferry  “")
         assert names[5] == "main #5"
-        rows = screen_of(pilot).list.rows
+        rows = first_screen(pilot).list.rows
         assert isinstance(rows[1], Row)
         assert rows[1].words

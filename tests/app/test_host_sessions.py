@@ -14,9 +14,8 @@ from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import HostSession
 from textual.pilot import Pilot
 
-from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.disk_session import DiskSessionScreen, TranscriptPane
-from tests.app.support import open_app, said, settled, shown, wait_for, wait_for_text
+from tests.app.support import first_screen, open_app, said, settled, shown, wait_for, wait_for_text
 from tests.core.host_home import START_MS, AgentFolder, Story
 from tests.core.test_host_sessions import unpacked
 from tests.databases import new_database, query
@@ -25,12 +24,7 @@ from tests.support import recorded, sampled
 PLACES = ("hot", "walked", "cold", "blob", "deleted", "packed file")
 
 
-@pytest.fixture(autouse=True)
-def _no_backup_offers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +32,8 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked("openclaw-sqlite-living", tmp_path_factory.mktemp("living")) / "openclaw-sqlite-living"
 
 
-def first(pilot: Pilot[int]) -> ConversationsScreen:
-    screen = pilot.app.screen
-    assert isinstance(screen, ConversationsScreen)
-    return screen
-
-
 async def open_row(pilot: Pilot[int], key: str) -> DiskSessionScreen:
-    screen = first(pilot)
+    screen = first_screen(pilot)
     await wait_for(pilot, lambda: key in screen.list.table.keys)
     screen.list.table.select(key)
     await pilot.press("enter")
@@ -75,7 +63,7 @@ async def test_every_session_of_a_living_host_is_listed_with_its_state(living: P
         for one in recorded("openclaw-sqlite-living.expected.json.xz")
     }
     async with open_app(database, state_dir=living) as pilot:
-        screen = first(pilot)
+        screen = first_screen(pilot)
         await wait_for(pilot, lambda: set(expected) == set(screen.list.table.keys))
         states = {key: screen.list.cells(key)["state"].text for key in screen.list.table.keys}
     words = {("hot", True): "living", ("hot", False): "earlier", ("cold", True): "cold"}
@@ -100,7 +88,7 @@ async def test_a_session_is_read_wherever_it_is_and_imported(place: str, tmp_pat
         await pilot.press("a")
         await wait_for(pilot, lambda: pilot.app.screen is screen)
         await pilot.press("escape")
-        await wait_for(pilot, lambda: "main/one" not in first(pilot).list.table.keys)
+        await wait_for(pilot, lambda: "main/one" not in first_screen(pilot).list.table.keys)
     stored = query(database, "SELECT transcript_entry_id FROM messages ORDER BY seq")
     assert [row[0] for row in stored] == [name for name, _, _ in story.messages]
 
@@ -255,7 +243,7 @@ async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
     database = new_database(tmp_path / "lcm.db")
     stored(story, database, 14)
     async with open_app(database, state_dir=tmp_path) as pilot:
-        screen = first(pilot)
+        screen = first_screen(pilot)
         await wait_for_text(pilot, "✗ 6 messages missing since 03-02", "1 turn waits")
         assert screen.list.cells(1)["state"].text == "6 newer"
         assert set(screen.list.table.keys) == {1}

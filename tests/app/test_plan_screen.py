@@ -53,14 +53,6 @@ OTHER = "sum_07742015d971b59d"
 MOVED_ON = "The database changed, so this was planned again"
 
 
-@pytest.fixture
-def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
-
-
 def dissolve(*summary_ids: str, conversation_id: int = 1) -> Planner:
     async def plan(reader: Reader) -> Plan:
         return await plan_dissolve(

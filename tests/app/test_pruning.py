@@ -21,12 +21,7 @@ from tests.databases import column, run, value
 IDS = "SELECT conversation_id FROM conversations ORDER BY 1"
 
 
-@pytest.fixture(autouse=True)
-def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 async def marking(pilot: Pilot[int], *conversations: int) -> ConversationsScreen:

@@ -50,12 +50,7 @@ CONTENT = "SELECT content FROM summaries WHERE summary_id = ?"
 MODEL = "SELECT model FROM summaries WHERE summary_id = ?"
 
 
-@pytest.fixture(autouse=True)
-def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 async def review_of(pilot: Pilot[int], summary_id: str, conversation_id: int) -> ReviewScreen:

@@ -5,10 +5,6 @@ Each word typed, enter and each confirmation counts like a key.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
@@ -28,6 +24,7 @@ from lcm_tui.screens.history import HistoryScreen
 from lcm_tui.screens.review import ReviewScreen
 from tests.app.support import NARROW, open_app, settled, shown, wait_for, wait_for_text, working
 from tests.conftest import DatabaseFactory
+from tests.databases import query
 
 FIVE = 5
 
@@ -58,11 +55,6 @@ class Operator:
     async def sees(self, *texts: str) -> None:
         """Wait for texts, each within a line of the screen."""
         await wait_for_text(self.pilot, *texts)
-
-
-def query(path: Path, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(sql).fetchall()
 
 
 def broken(pilot: Pilot[int]) -> int:

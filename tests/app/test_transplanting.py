@@ -25,13 +25,7 @@ from tests.change.support import context_of, dump
 from tests.conftest import DatabaseFactory
 from tests.databases import run, value
 
-
-@pytest.fixture(autouse=True)
-def no_offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is asked about backups."""
-    own = tmp_path / "own.toml"
-    own.write_text("backup_offer_mb = 0\n")
-    monkeypatch.setenv("LCM_TUI_CONFIG", str(own))
+pytestmark = pytest.mark.usefixtures("no_offer")
 
 
 async def on_conversation(pilot: Pilot[int], conversation_id: int) -> ConversationsScreen:

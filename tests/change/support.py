@@ -13,6 +13,7 @@ from typing import Any
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, Ref, RowChange, Splice, deletion, key_of, ref_of
+from lcm_core.change.preview import Preview, preview_plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.store.database import Database, Reader
 
@@ -87,6 +88,11 @@ def changed(before: Rows, after: Rows) -> set[str]:
     return {table for table in before.keys() | after.keys() if before.get(table) != after.get(table)}
 
 
+def beside(path: Path) -> set[str]:
+    """The names of the files in the folder of a database, its own with them."""
+    return {entry.name for entry in path.parent.iterdir()}
+
+
 def sources(path: Path, summary: str) -> list[str]:
     """What a condensed summary was made from, in order."""
     sql = "SELECT parent_summary_id FROM summary_parents WHERE summary_id = ? ORDER BY ordinal"
@@ -122,6 +128,11 @@ async def planned(path: Path, plan: Callable[..., Awaitable[Plan]], *args: objec
 def undo(path: Path, operation: str) -> Committed:
     """Take an operation back."""
     return commit(path, asyncio.run(planned(path, plan_undo, operation)))
+
+
+def previewed(path: Path, plan: Plan) -> Preview:
+    """What a person sees before the commit."""
+    return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
 
 
 async def reading(path: Path, load: Callable[[Reader], Awaitable[Any]]) -> Any:

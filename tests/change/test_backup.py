@@ -38,7 +38,7 @@ from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.plan import DiskFullError, ReadOnlyError
 from lcm_core.store.opening import Access
 
-from tests.change.support import dump
+from tests.change.support import beside, dump
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, run
 from tests.support import VERSIONS
@@ -89,10 +89,6 @@ def host_of(path: Path, mode: str = "WAL") -> Iterator[Host]:
         assert process.stdin is not None
         process.stdin.close()
         process.wait(20)
-
-
-def beside(path: Path) -> set[str]:
-    return {entry.name for entry in path.parent.iterdir()}
 
 
 def titles(path: Path) -> set[str]:

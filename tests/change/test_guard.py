@@ -15,15 +15,23 @@ from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.journal import TABLE
 from lcm_core.change.migrate import migrate, plan_migration
 from lcm_core.change.plan import Plan
-from lcm_core.change.preview import preview_plan
 from lcm_core.change.reindex import reindex, resync
 from lcm_core.change.undo import forget_history, plan_redo, plan_undo, prune_history
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
-from lcm_core.store.database import Database
 from lcm_core.store.listing import TABLE as ASSEMBLIES
 
-from tests.change.support import Rows, delete, dissolvable, dump, plan_of, planned, search_faults, update
+from tests.change.support import (
+    Rows,
+    delete,
+    dissolvable,
+    dump,
+    plan_of,
+    planned,
+    previewed,
+    search_faults,
+    update,
+)
 from tests.databases import connect, run, value
 from tests.support import sampled
 
@@ -80,14 +88,6 @@ def check_refused(path: Path, work: Callable[[], object], *named: str) -> Refuse
     return caught.value
 
 
-def preview(path: Path, plan: Plan) -> object:
-    async def work() -> object:
-        async with await Database.open(path) as database:
-            return await database.read(preview_plan, plan)
-
-    return asyncio.run(work())
-
-
 def make_journal(path: Path) -> None:
     run(path, OWN_TABLES[TABLE])
 
@@ -99,7 +99,7 @@ def test_a_trigger_on_the_journal_stops_every_change(database_copy, moment, body
     plan = context_plan(path)
     make_journal(path)
     run(path, f"CREATE TRIGGER rider {moment} ON {TABLE} BEGIN {body}; END")
-    check_refused(path, lambda: preview(path, plan), "rider", TABLE)
+    check_refused(path, lambda: previewed(path, plan), "rider", TABLE)
     check_refused(path, lambda: commit(path, plan), "rider", TABLE)
 
 
@@ -112,7 +112,7 @@ def test_a_trigger_behind_a_search_table_stops_what_the_table_follows(database_c
             plan = text_plan(path)
             body = list(BODIES.values())[number]
             run(path, f"CREATE TRIGGER rider AFTER {event} ON {search}_{shadow} BEGIN {body}; END")
-            check_refused(path, lambda at=path, one=plan: preview(at, one), "rider")
+            check_refused(path, lambda at=path, one=plan: previewed(at, one), "rider")
             check_refused(path, lambda at=path, one=plan: commit(at, one), "rider")
             shutil.rmtree(path.parent)
 
@@ -137,7 +137,7 @@ def test_a_trigger_on_the_engines_own_tables_is_named_in_the_preview(database_co
     path = database_copy("0.15.3")
     plan = PLANS[kind](path)
     run(path, f'CREATE TRIGGER "a rider" BEFORE {event} ON {table} BEGIN {body}; END')
-    check_refused(path, lambda: preview(path, plan), "a rider", table)
+    check_refused(path, lambda: previewed(path, plan), "a rider", table)
     check_refused(path, lambda: commit(path, plan), "a rider", table)
 
 
@@ -176,7 +176,7 @@ def test_a_journal_that_another_program_made_is_refused(database_copy, sql):
     with connect(path) as connection:
         connection.execute(sql.format(TABLE))
     before = dump(path)
-    for work in (preview, commit):
+    for work in (previewed, commit):
         with pytest.raises(RefusedError, match=TABLE):
             work(path, plan)
     assert dump(path) == before
@@ -214,7 +214,7 @@ def test_an_undo_is_held_to_the_same(database_copy, redo):
         commit(path, asyncio.run(planned(path, plan_undo, operation)))
     plan = asyncio.run(planned(path, plan_redo if redo else plan_undo, operation))
     run(path, f"CREATE TRIGGER rider AFTER UPDATE ON {TABLE} BEGIN DELETE FROM messages; END")
-    check_refused(path, lambda: preview(path, plan), "rider")
+    check_refused(path, lambda: previewed(path, plan), "rider")
     check_refused(path, lambda: commit(path, plan), "rider")
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from lcm_core.base.records import ConversationId
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Edit, Item, Move, Plan, renumbering
-from lcm_core.change.preview import Preview, preview_plan
+from lcm_core.change.preview import Preview
 from lcm_core.operations.compact import warnings_of
 
-from tests.change.support import context_of, plan_of, reading, splice, undo, update
+from tests.change.support import context_of, plan_of, previewed, reading, splice, undo, update
 from tests.cli.support import run as run_command
 from tests.databases import connect, query, run, value
 
@@ -53,10 +53,6 @@ CHANGES = {
         "descendant_count": 99,
     },
 }
-
-
-def shown(path: Path, plan: Plan) -> Preview:
-    return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
 
 
 def prepared_warnings(preview: Preview) -> list[str]:
@@ -113,7 +109,7 @@ def edits_of(path: Path, change: tuple[int, str, int, int, int, int]) -> list[Ed
 def test_a_preview_says_exactly_when_the_fingerprint_of_a_batch_changes(path: Path, change) -> None:
     good, owner = path.read_bytes(), change[0]
     before = query(path, FINGERPRINT, owner)
-    preview = shown(path, plan_of(*edits_of(path, change), conversation_id=owner))
+    preview = previewed(path, plan_of(*edits_of(path, change), conversation_id=owner))
     said = [one for one in prepared_warnings(preview) if " will discard " in one]
     try:
         with connect(path) as connection:
@@ -140,7 +136,7 @@ def test_what_is_lost_is_said(path: Path, conversation: int, place: int, words: 
         *(conversation, place),
     )
     plan = plan_of(update(path, "messages", "message_id", ref, content="x", token_count=1))
-    [said] = prepared_warnings(shown(path, plan))
+    [said] = prepared_warnings(previewed(path, plan))
     assert "changes the text and the tokens of what it is made from" in said
     assert words in said
 
@@ -148,7 +144,7 @@ def test_what_is_lost_is_said(path: Path, conversation: int, place: int, words: 
 @pytest.mark.parametrize("status", ["published", "stale", "failed"])
 def test_a_batch_that_has_ended_is_not_lost(path: Path, status: str) -> None:
     run(path, f"UPDATE pending_compaction_batches SET status = '{status}'")
-    assert not prepared_warnings(shown(path, plan_of(splice(path, 1, 0, 1), conversation_id=1)))
+    assert not prepared_warnings(previewed(path, plan_of(splice(path, 1, 0, 1), conversation_id=1)))
 
 
 def test_items_before_a_range_give_it_other_ordinals(path: Path) -> None:
@@ -156,13 +152,13 @@ def test_items_before_a_range_give_it_other_ordinals(path: Path) -> None:
         path,
         "UPDATE pending_compaction_batches SET compactable_start_ordinal = 3 WHERE conversation_id = 11",
     )
-    [said] = prepared_warnings(shown(path, plan_of(splice(path, 11, 0, 1), conversation_id=11)))
+    [said] = prepared_warnings(previewed(path, plan_of(splice(path, 11, 0, 1), conversation_id=11)))
     assert "gives what it is made from other ordinals" in said
 
 
 def test_fewer_messages_behind_a_range_may_bring_the_fresh_tail_into_it(path: Path) -> None:
     last = value(path, "SELECT count(*) - 1 FROM context_items WHERE conversation_id = 11")
-    [said] = prepared_warnings(shown(path, plan_of(splice(path, 11, last, 1), conversation_id=11)))
+    [said] = prepared_warnings(previewed(path, plan_of(splice(path, 11, last, 1), conversation_id=11)))
     assert "may discard it because this leaves fewer messages behind its range" in said
 
 
@@ -268,11 +264,11 @@ def test_what_a_change_of_ours_lost_is_not_said_to_be_lost_again(path: Path) -> 
         )
         done = commit(path, plan_of(first, conversation_id=conversation))
         assert PREPARING not in undone(done.id), "it can be published again then"
-        assert not prepared_warnings(shown(path, plan_of(second)))
+        assert not prepared_warnings(previewed(path, plan_of(second)))
         assert not compaction_warnings(path, conversation)
         back = undo(path, done.id)
         assert PREPARING in undone(back.id), "a redo loses it once more"
-        assert prepared_warnings(shown(path, plan_of(second)))
+        assert prepared_warnings(previewed(path, plan_of(second)))
         assert compaction_warnings(path, conversation)
 
 

@@ -26,13 +26,11 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.preview import (
     STOP_THE_HOST,
-    Preview,
     Tokens,
     as_one_plan,
     literal,
     lock_seconds,
     lock_warning,
-    preview_plan,
     words_of,
 )
 from lcm_core.change.undo import plan_undo
@@ -48,7 +46,7 @@ from tests.change.support import (
     item_row,
     plan_of,
     planned,
-    reading,
+    previewed,
     row_of,
     splice,
     summary_row,
@@ -59,10 +57,6 @@ from tests.databases import connect, run, value
 TOKENS = """SELECT sum(coalesce(s.token_count, m.token_count)) FROM context_items AS c
     LEFT JOIN summaries AS s USING (summary_id) LEFT JOIN messages AS m USING (message_id)
     WHERE c.conversation_id = ?"""
-
-
-def shown(path: Path, plan: Plan) -> Preview:
-    return asyncio.run(reading(path, lambda reader: preview_plan(reader, plan)))
 
 
 def a_dissolve(path: Path, number: int = 0, **options: object) -> Plan:
@@ -77,7 +71,7 @@ def test_ordinals_and_tokens_are_those_after_the_commit(database_copy, version, 
     plan = a_dissolve(path, number, levels=2)
     conversation = plan.conversation_id
     assert conversation is not None
-    one = shown(path, plan)
+    one = previewed(path, plan)
     before = {ref: ordinal for ordinal, ref in context_of(path, conversation)}
     assert one.tokens.before == value(path, TOKENS, conversation)
     done = commit(path, plan)
@@ -101,7 +95,7 @@ def test_ordinals_and_tokens_are_those_after_the_commit(database_copy, version, 
 def test_what_is_previewed_is_what_is_committed(database_copy):
     path = database_copy("0.15.3")
     plan = a_dissolve(path, levels=2)
-    assert tuple(step.edit for step in shown(path, plan).steps) == commit(path, plan).edits
+    assert tuple(step.edit for step in previewed(path, plan).steps) == commit(path, plan).edits
 
 
 @pytest.mark.long
@@ -110,7 +104,7 @@ def test_the_sql_does_what_the_commit_does(database_copy, version):
     path = database_copy(version)
     by_hand = Path(shutil.copyfile(path, path.with_name("by-hand.db")))
     plan = a_dissolve(path, levels=2)
-    script = list(shown(path, plan).sql())
+    script = list(previewed(path, plan).sql())
     commit(path, plan)
     run(by_hand, *script)
     assert dump(by_hand) == dump(path)
@@ -134,7 +128,7 @@ def test_the_sql_of_every_edit_runs(database_copy):
         renumbering(1, (Move(Item(last[1]), 26, 21),)),
         splice(path, 3, 0, 2, *[ref for _, ref in context_of(path, 3)][:2][::-1]),
     )
-    script = list(shown(path, plan).sql())
+    script = list(previewed(path, plan).sql())
     commit(path, plan)
     run(by_hand, *script)
     assert dump(by_hand) == dump(path)
@@ -157,7 +151,7 @@ def test_what_nobody_knows_yet_has_the_value_it_would_get(database_copy):
         ),
         insertion("context_items", item_row(1, new).but(ordinal=Symbol("o", SymbolKind.ORDINAL))),
     )
-    one = shown(path, plan)
+    one = previewed(path, plan)
     number = value(path, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'") + 1
     _, begin, first, second, *search, end = one.sql()
     assert (begin, end) == ("BEGIN IMMEDIATE;", "COMMIT;")
@@ -174,7 +168,7 @@ def test_what_nobody_knows_yet_has_the_value_it_would_get(database_copy):
 def test_machines_get_the_same_from_every_operation(database_copy):
     path = database_copy("0.15.3")
     plan = a_dissolve(path)
-    one = shown(path, plan)
+    one = previewed(path, plan)
     document = json.loads(json.dumps(one.as_json()))
     assert list(document) == ["kind", "conversationId", "edits", "shift", "tokens", "rows", "warnings"]
     assert document["kind"] == "dissolve"
@@ -192,7 +186,7 @@ def test_people_get_lines_that_are_safe_to_print(database_copy):
     path = database_copy("0.15.3")
     run(path, "UPDATE large_files SET file_id = char(27) || '[31m' WHERE rowid = 1")
     plan = plan_of(*delete(path, "large_files", rowid=1), *a_dissolve(path, budget=1).edits)
-    lines = list(shown(path, plan).text())
+    lines = list(previewed(path, plan).text())
     assert not any("\x1b" in line or "\n" in line for line in lines)
     assert "␛[31m" in "\n".join(lines)
     text = "\n".join(lines)
@@ -204,7 +198,7 @@ def test_people_get_lines_that_are_safe_to_print(database_copy):
 
 def test_warnings_of_the_plan_are_shown(database_copy):
     path = database_copy("0.15.3")
-    one = shown(path, a_dissolve(path, budget=1))
+    one = previewed(path, a_dissolve(path, budget=1))
     assert any("exceed the budget" in warning for warning in one.warnings)
     assert any("exceed the budget" in line for line in one.text())
 
@@ -214,7 +208,7 @@ def test_warnings_of_the_plan_are_shown(database_copy):
 )
 def test_a_host_that_waits_for_no_lock_is_to_be_stopped(database_copy, version, warned):
     path = database_copy(version)
-    assert (STOP_THE_HOST in shown(path, a_dissolve(path)).warnings) is warned
+    assert (STOP_THE_HOST in previewed(path, a_dissolve(path)).warnings) is warned
 
 
 def test_a_host_of_the_beta_line_waits_though_it_lacks_the_table(database_copy):
@@ -224,14 +218,14 @@ def test_a_host_of_the_beta_line_waits_though_it_lacks_the_table(database_copy):
         "DROP TABLE conversation_bootstrap_state",
         "CREATE TABLE message_transcript_anchor_trust (message_id INTEGER PRIMARY KEY)",
     )
-    assert STOP_THE_HOST not in shown(path, a_dissolve(path)).warnings
+    assert STOP_THE_HOST not in previewed(path, a_dissolve(path)).warnings
 
 
 def test_a_column_that_the_plan_does_not_know_is_named(database_copy):
     path = database_copy("0.15.3")
     plan = a_dissolve(path)
     run(path, "ALTER TABLE context_items ADD COLUMN weight INTEGER DEFAULT 3")
-    assert any("context_items.weight" in warning for warning in shown(path, plan).warnings)
+    assert any("context_items.weight" in warning for warning in previewed(path, plan).warnings)
 
 
 def test_a_stale_plan_has_no_preview(database_copy):
@@ -239,7 +233,7 @@ def test_a_stale_plan_has_no_preview(database_copy):
     plan = a_dissolve(path)
     run(path, f"DELETE FROM context_items WHERE summary_id = '{dissolvable(path)[0][1]}'")
     with pytest.raises(StalePlanError):
-        shown(path, plan)
+        previewed(path, plan)
 
 
 def test_the_preview_of_a_lying_plan_follows_the_host(database_copy):
@@ -248,7 +242,7 @@ def test_the_preview_of_a_lying_plan_follows_the_host(database_copy):
     run(path, "DELETE FROM context_items WHERE conversation_id = 1 AND ordinal = 0")
     move = "UPDATE context_items SET ordinal = {} WHERE conversation_id = 1 AND ordinal = {}"
     run(path, *(move.format(ordinal - 1, ordinal) for ordinal, _ in context_of(path, 1)))
-    one = shown(path, plan)
+    one = previewed(path, plan)
     assert [each.old for each in one.leaving] == [0]
     commit(path, plan)
     assert context_of(path, 1)[0][1] == plan.select
@@ -256,9 +250,9 @@ def test_the_preview_of_a_lying_plan_follows_the_host(database_copy):
 
 def test_an_undo_is_previewed_like_any_other_change(database_copy):
     path = database_copy("0.15.3")
-    first = shown(path, a_dissolve(path))
+    first = previewed(path, a_dissolve(path))
     done = commit(path, a_dissolve(path))
-    back = shown(path, asyncio.run(planned(path, plan_undo, done.id)))
+    back = previewed(path, asyncio.run(planned(path, plan_undo, done.id)))
     assert back.tokens == Tokens(
         first.tokens.after,
         first.tokens.before,
@@ -315,7 +309,7 @@ def test_a_plan_that_keeps_the_host_waiting_says_so(database_copy):
         return plan_of(*(insertion("large_files", row) for row in rows))
 
     def said_of(plan: Plan) -> list[str]:
-        return [one for one in shown(path, plan).warnings if "wait" in one]
+        return [one for one in previewed(path, plan).warnings if "wait" in one]
 
     assert said_of(files(4)) == []
     assert said_of(files(40)) == ["The host will wait about 0.2 s while this is written"]

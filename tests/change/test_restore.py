@@ -30,7 +30,7 @@ from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.change.plan import DiskFullError
 from lcm_core.store.opening import Access
 
-from tests.change.support import dump, only
+from tests.change.support import beside, dump, only
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, keeps_a_wal, run, value
 from tests.support import VERSIONS, sampled
@@ -63,10 +63,6 @@ def rows(path: Path) -> dict[str, list[object]]:
             "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         ).fetchall()
         return {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables}
-
-
-def beside(path: Path) -> set[str]:
-    return {entry.name for entry in path.parent.iterdir()}
 
 
 def damage_the_rows(path: Path) -> None:

@@ -10,14 +10,12 @@ import pytest
 from lcm_core.base.errors import RefusedError
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
-from lcm_core.change.preview import preview_plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.operations.prune import plan_delete
 from lcm_core.operations.transplant import plan_transplant
-from lcm_core.store.database import Database
 
-from tests.change.support import Rows, dissolvable, dump, planned
+from tests.change.support import Rows, dissolvable, dump, planned, previewed
 from tests.databases import connect, run, value
 
 ALL = ("conversations", "messages", "summaries", "context_items", "summary_messages", "message_parts")
@@ -38,14 +36,6 @@ def copying(path: Path) -> list[Plan]:
 
 
 KINDS: dict[str, Plans] = {"dissolve": dissolving, "delete": deleting, "transplant": copying}
-
-
-def preview(path: Path, plan: Plan) -> object:
-    async def work() -> object:
-        async with await Database.open(path) as database:
-            return await database.read(preview_plan, plan)
-
-    return asyncio.run(work())
 
 
 def stored(path: Path) -> Rows:
@@ -72,7 +62,7 @@ def test_columns_that_sqlite_works_out_are_left_to_it(database_copy, kind, opera
     before = stored(path)
     operations = []
     for plan in KINDS[operation](path):
-        preview(path, plan)
+        previewed(path, plan)
         operations.append(commit(path, plan).id)
     assert stored(path) != before
     for one in reversed(operations):
@@ -105,7 +95,7 @@ def test_a_column_that_hides_the_numbers_of_rows_is_named(database_copy, table, 
     plans = dissolving(path)
     run(path, f"ALTER TABLE {table} ADD COLUMN {name} INTEGER DEFAULT 1")
     before = stored(path)
-    for work in (preview, commit):
+    for work in (previewed, commit):
         with pytest.raises(RefusedError, match=r"context_items .* column named rowid"):
             work(path, plans[0])
     assert stored(path) == before
@@ -125,7 +115,7 @@ def test_what_only_another_program_has_is_named_before_the_preview(database_copy
     plans = KINDS[operation](path)
     make(path, sql.format(table, "created_at" if table == "messages" else "item_type"))
     before = stored(path)
-    for work in (preview, commit):
+    for work in (previewed, commit):
         with pytest.raises(RefusedError, match=table) as caught:
             work(path, plans[0])
         assert "fold" in caught.value.message or "german" in caught.value.message

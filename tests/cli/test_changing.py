@@ -30,7 +30,7 @@ from lcm_tui.tables.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, value
+from tests.databases import column, connect, folder, value
 from tests.databases import run as change_behind
 
 APPLY = ChangeFlags(apply=True, yes=True)
@@ -74,10 +74,6 @@ def operations(path: Path) -> list[Any]:
     if not value(path, "SELECT 1 FROM sqlite_master WHERE name = 'lcm_tui_operations'"):
         return []
     return column(path, "SELECT id FROM lcm_tui_operations ORDER BY rowid")
-
-
-def folder(path: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: str | Callable[[], str]) -> None:

@@ -16,7 +16,7 @@ from tests.change.support import REAL, context_of, dissolvable, dump, sources
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, leave_unread_wal, value
+from tests.databases import column, connect, folder, leave_unread_wal, value
 from tests.databases import run as change_behind
 
 
@@ -29,10 +29,6 @@ def path(database_copy: DatabaseFactory) -> Path:
 def dissolve(path: Path, *more: object, number: int = 0) -> Any:
     conversation, summary = dissolvable(path)[number]
     return run("dissolve", conversation, "--summary", summary, "--db", path, *more)
-
-
-def folder(path: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
 
 
 @pytest.mark.parametrize("version", REAL)

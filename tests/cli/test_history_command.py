@@ -23,7 +23,7 @@ from lcm_tui.cli import history as history_command
 from tests.change.support import REAL, dissolvable, dump, search_faults, update
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, value
+from tests.databases import column, connect, folder, query, value
 from tests.databases import run as change_behind
 
 DO = ("--apply", "--yes", "--json")
@@ -39,14 +39,9 @@ def path(database_copy: DatabaseFactory) -> Path:
 
 def dissolve(path: Path) -> str:
     """Dissolve a summary of a conversation in which nothing was changed yet."""
-    changed = {found[0] for found in connect_rows(path, OWNERS)} if value(path, JOURNAL) else set()
+    changed = {found[0] for found in query(path, OWNERS)} if value(path, JOURNAL) else set()
     conversation, summary = next(one for one in dissolvable(path) if one[0] not in changed)
     return str(run("dissolve", conversation, "--summary", summary, "--db", path, *DO).data["operationId"])
-
-
-def connect_rows(path: Path, sql: str) -> list[Any]:
-    with connect(path) as connection:
-        return connection.execute(sql).fetchall()
 
 
 def history(path: Path, *words: object) -> Any:
@@ -56,10 +51,6 @@ def history(path: Path, *words: object) -> Any:
 def listed(path: Path, *words: object) -> list[tuple[str, bool | None]]:
     items = history(path, "list", "--json", *words).data["items"]
     return [(item["operationId"], item["inEffect"]) for item in items]
-
-
-def folder(path: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
 
 
 # -- list and show -----------------------------------------------------------------------------------------
@@ -115,7 +106,7 @@ def test_the_list_says_what_was_done_and_what_undid_it(path: Path):
 
 def test_the_list_comes_in_pages_and_by_conversation(path: Path):
     made = [dissolve(path) for _ in range(4)]
-    owners = dict(connect_rows(path, "SELECT id, conversation_id FROM lcm_tui_operations"))
+    owners = dict(query(path, "SELECT id, conversation_id FROM lcm_tui_operations"))
     seen: list[str] = []
     cursor: list[object] = []
     while True:

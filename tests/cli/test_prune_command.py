@@ -24,7 +24,7 @@ from tests.change.support import REAL, changed, dump, search_faults
 from tests.cli.support import run
 from tests.cli.test_backup import at_a_terminal
 from tests.conftest import DatabaseFactory
-from tests.databases import column, connect, value
+from tests.databases import column, connect, folder, value
 from tests.databases import run as change_behind
 from tests.support import sampled
 
@@ -39,10 +39,6 @@ def path(database_copy: DatabaseFactory) -> Path:
 
 def prune(path: Path, *arguments: object) -> Any:
     return run("prune", *arguments, "--db", path)
-
-
-def folder(path: Path) -> dict[str, bytes]:
-    return {found.name: found.read_bytes() for found in path.parent.iterdir()}
 
 
 def which(done: Any) -> list[str]:

@@ -36,6 +36,7 @@ from lcm_core.writers.request import (
 from lcm_core.writers.wire import ATTEMPTS, LONGEST_WAIT, MOST_BYTES, EventStream, retry_after
 from lcm_core.writers.writer import CallPace, ModelSummarizer, choose_model, open_summary_writer
 
+from tests.fakes.choices import Waits, choice_for
 from tests.fakes.messages_api import MessagesApi, event
 from tests.fakes.openai_api import OpenAIApi, data
 from tests.fakes.server import Echo, Endless, Fail, Raw, Say, ScriptedServer
@@ -61,22 +62,6 @@ AMBIENT = {
     "OPENAI_BASE_URL": "http://127.0.0.1:9",
     "AWS_BEARER_TOKEN_BEDROCK": "ambient-aws-000009",
 }
-
-
-class Waits:
-    """Stands for `asyncio.sleep`: notes how long was waited and lets others run, nothing more."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-
-
-def choice_for(server: ScriptedServer) -> ModelChoice:
-    if isinstance(server, MessagesApi):
-        return ModelChoice(PROVIDERS["anthropic"], "claude-haiku-4-5", server.url)
-    return ModelChoice(PROVIDERS["openai"], "gpt-4.1", f"{server.url}/v1")
 
 
 @asynccontextmanager
@@ -461,9 +446,9 @@ async def test_refusals_for_their_number_are_no_calls_and_all_are_answered(api: 
             with pytest.raises(LimitReachedError):
                 await writer(REQUEST)
     assert {reply.text for reply in replies} == {Say().text}
-    named = [one for one in waits.seconds if one > 1.0]  # before the sixth call goes out, a moment passes
+    named = sorted(one for one in waits.seconds if one > 1.0)  # before the sixth call a moment passes
     assert named[:5] == [11.0] * 5
-    assert all(11.0 < one < 12.2 for one in named[5:]), "windows after it"
+    assert all(11.0 < one < 12.2 for one in named[5:]), "windows among them"
     assert len(server.received) == 11
 
 

@@ -35,6 +35,7 @@ from lcm_core.writers.writer import (
     takes_temperature,
 )
 
+from tests.fakes.choices import Waits, choice_for
 from tests.fakes.messages_api import MessagesApi
 from tests.fakes.openai_api import OpenAIApi
 from tests.fakes.server import Fail, Raw, Say, ScriptedServer
@@ -42,22 +43,6 @@ from tests.fakes.server import Fail, Raw, Say, ScriptedServer
 KEY = "sk-test-0123456789abcdef-SECRET"
 REQUEST = SummaryRequest("[2026-03-02 09:14 UTC]\n" + "Move the importer to the queue. " * 40, False, 0, 200)
 SHAPES = pytest.mark.parametrize("api", [MessagesApi, OpenAIApi])
-
-
-class Waits:
-    """Stands for `asyncio.sleep`: notes how long was waited and does not wait."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.seconds.append(seconds)
-
-
-def choice_for(server: ScriptedServer, model: str | None = None) -> ModelChoice:
-    if isinstance(server, MessagesApi):
-        return ModelChoice(PROVIDERS["anthropic"], model or "claude-haiku-4-5", server.url)
-    return ModelChoice(PROVIDERS["openai"], model or "gpt-4.1", f"{server.url}/v1")
 
 
 @asynccontextmanager
