@@ -175,9 +175,14 @@ def database_copy(tmp_path: Path, database_file: DatabaseFactory) -> DatabaseFac
     return private
 
 
-@pytest.fixture
-def openclaw_home(tmp_path: Path) -> Path:
-    """A state folder as OpenClaw keeps it: the recorded ``lcm.db`` of 0.15.3, ``agents/``, ``lcm-files/``."""
-    home = unpack_demo(tmp_path).state_dir
+@pytest.fixture(scope="session")
+def _unpacked_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = unpack_demo(tmp_path_factory.mktemp("openclaw")).state_dir
     _written_long_ago(unpack_database("0.15.3", home / "lcm.db"))
     return home
+
+
+@pytest.fixture
+def openclaw_home(tmp_path: Path, _unpacked_home: Path) -> Path:
+    """A state folder as OpenClaw keeps it: the recorded ``lcm.db`` of 0.15.3, ``agents/``, ``lcm-files/``."""
+    return Path(shutil.copytree(_unpacked_home, tmp_path / ".openclaw"))

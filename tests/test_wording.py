@@ -34,9 +34,11 @@ FORBIDDEN = re.compile(
 
 def literals(module: ast.Module) -> Iterator[tuple[int, str]]:
     """The strings of a module that are no docstrings, with their lines."""
-    statements = {id(one.value) for one in ast.walk(module) if isinstance(one, ast.Expr)}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+    statements: set[int] = set()
+    for node in ast.walk(module):  # a statement comes before what it is made of
+        if isinstance(node, ast.Expr):
+            statements.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.lineno, " ".join(node.value.split())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from lcm_core.change.undo import plan_undo, plan_undo_with_later
 from lcm_core.operations.dissolve import plan_dissolve
 
 from tests.app.support import go_to, open_app, settled, wait_for_text
-from tests.change.support import dissolvable, dump, planned
+from tests.change.support import dissolvable, only, planned
 from tests.cli.support import run as run_command
 from tests.conftest import DatabaseFactory
 from tests.databases import connect
@@ -134,11 +135,18 @@ def packed(document: object) -> bytes:
     return zlib.compress(json.dumps(document).encode("ascii"))
 
 
-@pytest.fixture
-def changed(database_copy: DatabaseFactory) -> tuple[Path, str]:
-    path = database_copy("0.15.3")
+@pytest.fixture(scope="module")
+def dissolved(database_file: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    copy = Path(shutil.copyfile(database_file("0.15.3"), tmp_path_factory.mktemp("dissolved") / "lcm.db"))
+    path = only(copy, 1)
     conversation, summary = dissolvable(path)[0]
     return path, commit(path, asyncio.run(planned(path, plan_dissolve, conversation, [summary]))).id
+
+
+@pytest.fixture
+def changed(dissolved: tuple[Path, str], tmp_path: Path) -> tuple[Path, str]:
+    path, operation = dissolved
+    return Path(shutil.copyfile(path, tmp_path / "lcm.db")), operation
 
 
 def forge(path: Path, edit: Json, *, resolved: bool = False) -> None:
@@ -156,7 +164,7 @@ def forge(path: Path, edit: Json, *, resolved: bool = False) -> None:
 def test_what_no_commit_wrote_is_refused_when_it_is_decoded(changed, kind, resolved):
     path, operation = changed
     forge(path, FORGED[kind], resolved=resolved)
-    before = dump(path)
+    before = path.read_bytes()
 
     def work(reader):
         return edits_of(reader, get(reader, operation))
@@ -171,7 +179,7 @@ def test_what_no_commit_wrote_is_refused_when_it_is_decoded(changed, kind, resol
         assert caught.value.exit_code is ExitCode.DATABASE
         assert f"operation {operation} (row 1) cannot be read (" in caught.value.message
         assert "\n" not in caught.value.message
-    assert dump(path) == before
+    assert path.read_bytes() == before
 
 
 def test_a_splice_that_a_commit_may_have_made_is_decoded(changed):
@@ -184,13 +192,13 @@ def test_a_splice_that_a_commit_may_have_made_is_decoded(changed):
 def test_every_command_exits_with_5_and_names_the_row(changed, kind):
     path, operation = changed
     forge(path, FORGED[kind])
-    before = dump(path)
+    before = path.read_bytes()
     for words in (("show", operation), ("undo", operation), ("undo", operation, "--sql"), ("undo", "--last")):
         result = run_command("history", *words, "--db", path)
         assert result.code == 5, (words, result)
         assert operation in result.out + result.err
         assert "BEGIN IMMEDIATE" not in result.out
-    assert dump(path) == before
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", SOME[:1] + SOME[-1:])

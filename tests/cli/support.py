@@ -43,6 +43,7 @@ def run(*arguments: object) -> Result:
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2))
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
+        out.flush()  # as the end of a process does
     return Result(
         code, *(stream.buffer.getvalue().decode("utf-8", "surrogateescape") for stream in (out, err))
     )

@@ -18,7 +18,7 @@ import pytest
 from lcm_tui.cli import status
 from lcm_tui.cli.main import main
 from lcm_tui.kit import logfile
-from tests.cli.support import run
+from tests.cli.support import Result, run
 from tests.conftest import DatabaseFactory
 
 PROGRAM = [sys.executable, "-c", "import sys; from lcm_tui.cli.main import main; sys.exit(main())"]
@@ -221,19 +221,32 @@ def test_an_interrupted_command_says_so_and_leaves_nothing_behind(
         ("lcm-tui dissolve 1 --su", ["--summary"]),
     ],
 )
-def test_the_shell_is_told_what_may_come_next(line: str, expected: list[str]):
-    words = line.split()
-    at = len(words) if line.endswith(" ") else len(words) - 1
-    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(at)}
-    assert start(env=env).stdout.split() == [f"plain,{word}" for word in expected]
+def test_the_shell_is_told_what_may_come_next(
+    line: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    at = len(line.split()) - (not line.endswith(" "))
+    assert completed(monkeypatch, line, str(at)).out.split() == [f"plain,{word}" for word in expected]
+
+
+def completed(monkeypatch: pytest.MonkeyPatch, line: str, place: str | None) -> Result:
+    """What the program tells a shell that asks by its environment."""
+    monkeypatch.setenv("_LCM_TUI_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", line)
+    if place is not None:
+        monkeypatch.setenv("COMP_CWORD", place)
+    return run()
+
+
+def test_a_shell_asks_a_process():
+    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui conv", "COMP_CWORD": "1"}
+    assert start(env=env).stdout == "plain,conversations\n"
 
 
 @pytest.mark.parametrize("place", ["words", "", "-1", "9" * 4400, "99999999999999999999", None])
-def test_a_shell_that_asks_nonsense_gets_no_traceback(place: str | None):
-    env = {"_LCM_TUI_COMPLETE": "bash_complete", "COMP_WORDS": "lcm-tui 'conv"}
-    asked = start(env=env if place is None else env | {"COMP_CWORD": place})
-    assert asked.stderr == ""
-    assert asked.returncode in (0, 1)
+def test_a_shell_that_asks_nonsense_gets_no_traceback(place: str | None, monkeypatch: pytest.MonkeyPatch):
+    asked = completed(monkeypatch, "lcm-tui 'conv", place)
+    assert asked.err == ""
+    assert asked.code in (0, 1)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])

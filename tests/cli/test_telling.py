@@ -82,18 +82,13 @@ UNREAD = [
         "LCM_NO_SUCH_TAIL",
     ),
 ]
-COMMANDS = [
-    "status",
-    "doctor --check C",
-    "context show 1",
-    "compact 1",
-    "messages list 1",
-    "config get dbPath",
-]
+COMMANDS = ["doctor --check C", "context show 1", "compact 1", "messages list 1", "config get dbPath"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(("config", "named"), UNREAD)
+@pytest.mark.parametrize(
+    ("command", "config", "named"),
+    [*(("status", *one) for one in UNREAD), *((command, *UNREAD[-1]) for command in COMMANDS)],
+)
 def test_a_configuration_that_was_not_read_is_mentioned_once(
     command: str, config: str, named: str, tmp_path: Path, database_file: DatabaseFactory
 ):
