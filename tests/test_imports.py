@@ -1,14 +1,18 @@
 """What an import pulls in, seen from a fresh interpreter: it decides how fast every start is."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
 import lcm_core
 import pytest
+
+from tests.conftest import DatabaseFactory
 
 REPORT = """
 import importlib, sys
@@ -104,6 +108,66 @@ def test_help_refusals_and_completion_import_what_they_need(line: str, code: int
     ours = {name for name in names if name.startswith("lcm_")}
     assert len(ours) <= most, sorted(ours)
     assert names.isdisjoint({"asyncio", "rich", "sqlite3", "textual"})
+
+
+COMMANDS = """
+status
+engine --conversation-id 1
+conversations list
+conversations show 1
+messages list 1
+messages tail 1
+summaries list
+summaries show {summary}
+summaries previous {summary}
+summaries map 1
+context show 1
+context show 1 --assembled
+context compare 1
+context snapshots 1
+files list
+sessions list
+grep the
+describe {summary}
+expand {summary}
+doctor
+dissolve {condensed} --apply --yes
+rewrite {summary}
+repair 1
+compact 1
+focus list 1
+prune --older-than 10000d
+backup
+migrate
+reindex
+history list
+history undo --last
+config show
+prompts list
+report
+"""
+PRINTED = """
+import sys
+from lcm_tui.cli.main import main
+for line in sys.stdin.read().splitlines():
+    code = main(line.split() + ["--db", sys.argv[1]])
+    print(line, code, "textual" in sys.modules, sep="|", file=sys.stderr)
+"""
+
+
+def test_commands_print_and_change_without_the_libraries_of_the_app(database_copy: DatabaseFactory):
+    database = database_copy("0.15.3")
+    with closing(sqlite3.connect(database)) as connection:
+        newest = "SELECT summary_id FROM summaries JOIN context_items USING (summary_id) WHERE kind = ?"
+        [summary], [condensed] = (
+            connection.execute(newest, [kind]).fetchone() for kind in ("leaf", "condensed")
+        )
+    lines = COMMANDS.strip().format(summary=summary, condensed=condensed)
+    arguments = [sys.executable, "-c", PRINTED, str(database)]
+    run = subprocess.run(arguments, capture_output=True, text=True, input=lines, check=False)
+    answers = [line.split("|") for line in run.stderr.splitlines() if line.count("|") == 2]
+    expected = [[line, "6" if line == "doctor" else "0", "False"] for line in lines.splitlines()]
+    assert answers == expected  # 6: the checks found something
 
 
 def test_the_first_screen_imports_what_it_needs():

@@ -42,9 +42,8 @@ from lcm_tui.cli.output import write
 from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.kit.session import budget_for
 from lcm_tui.kit.spans import text_of
-from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, shown
+from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, kind_words, shown
 from lcm_tui.tables.composition import bar_line, legend_line
-from lcm_tui.tables.context import kind_words
 from lcm_tui.tables.preview import BAR
 from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
 

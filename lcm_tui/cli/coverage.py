@@ -7,13 +7,12 @@ import sys
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.setting_values import Json
-from lcm_core.base.text import safe_line
+from lcm_core.base.text import depth_name, safe_line
 from lcm_core.engine.coverage import WRONG, Coverage, Runs
 from lcm_core.engine.coverage import CoverageBlock as Block
 from lcm_core.engine.rules import configured, engine_rules
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.operations.stale import stale_in
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.coverage import read_broken, read_coverage
 from lcm_core.store.database import Reader
 

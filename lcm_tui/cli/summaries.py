@@ -23,10 +23,9 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.messages import PartTexts, message_table, part_texts
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen, summary_beginning
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, Prose, Table, kind_words
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
-from lcm_tui.tables.context import kind_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from lcm_tui.kit.drawn import Drawn
-from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of, strip_of
+from lcm_tui.kit.drawn import Drawn, strip_of
+from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of
 
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22

@@ -29,9 +29,9 @@ from textual.widgets import Input, TextArea
 
 from lcm_tui.kit.bars import KeyBar, KeyHint
 from lcm_tui.kit.commands import key_title
-from lcm_tui.kit.drawn import Drawn, Still
+from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock, heading, strip_of
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock, heading
 from lcm_tui.kit.text import TextView
 
 

@@ -24,8 +24,8 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.strip import Strip
 
-from lcm_tui.kit.drawn import Drawn, Still, name_at, word_at
-from lcm_tui.kit.spans import Line, Span, strip_of
+from lcm_tui.kit.drawn import Drawn, Still, name_at, strip_of, word_at
+from lcm_tui.kit.spans import Line, Span
 
 #: What the moving keys do: for some bindings, by their ids, a few words for the help.
 Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.drawn import Drawn, Still
+from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import (
@@ -31,7 +31,6 @@ from lcm_tui.kit.spans import (
     WrappedBlock,
     lay_out,
     row_of,
-    strip_of,
     text_of,
 )
 from lcm_tui.kit.text import TextView

@@ -16,9 +16,9 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from lcm_tui.kit.commands import Action
-from lcm_tui.kit.drawn import Drawn, Still
+from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.session import Session
-from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock, strip_of
+from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
 
 Ts = TypeVarTuple("Ts")

@@ -16,20 +16,9 @@ from textual.cache import LRUCache
 from textual.message import Message
 from textual.strip import Strip
 
-from lcm_tui.kit.drawn import name_at, word_at
+from lcm_tui.kit.drawn import name_at, strip_of, word_at
 from lcm_tui.kit.lines import CACHED_STRIPS, Scroller
-from lcm_tui.kit.spans import (
-    MEASURE,
-    Block,
-    Document,
-    Line,
-    Span,
-    WrappedBlock,
-    heading,
-    recoloured,
-    strip_of,
-    text_of,
-)
+from lcm_tui.kit.spans import MEASURE, Block, Document, Line, Span, WrappedBlock, heading, recoloured, text_of
 from lcm_tui.kit.spans import text_field as field
 
 __all__ = ["Block", "Document", "TextView", "field", "heading", "mark"]

@@ -25,11 +25,11 @@ from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.commands import Action
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.diff import DiffView, Naming, Piece
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import LineFinder
 from lcm_tui.kit.panes import Desk
-from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, heading, strip_of
+from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, heading
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.tables.change import (
     ShiftRow,

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVa
 from lcm_core.base.diff import Diff, compare_lines
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, SummaryId, SummaryText
-from lcm_core.base.text import clip, counted, safe_line
+from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.engine.previous import PreviousChoice
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import texts_of
 from lcm_core.writers.source import previous_of
@@ -39,12 +38,12 @@ from lcm_tui.kit.diff import (
     layout_title,
     without_twin,
 )
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.session import PastSession, Session
-from lcm_tui.kit.spans import Line, Span, strip_of
+from lcm_tui.kit.spans import Line, Span
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.comparison import codex_rows, remarks
 from lcm_tui.tables.sent import fitted

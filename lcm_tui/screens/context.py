@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -19,23 +20,24 @@ from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryI
 from lcm_core.base.text import parse_budget, step
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
-from lcm_core.store.context_view import Distance, Fetched, RowKey, distance_of, stands_for_item
-from textual import on
+from lcm_core.store.context_view import Distance, Fetched, Group, RowKey, distance_of, stands_for_item
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Region
+from textual.message import Message
 from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.kit import places
 from lcm_tui.kit.bars import Heading
 from lcm_tui.kit.commands import Action, bindings
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
-from lcm_tui.kit.spans import Document, Layout, Line, Span, strip_of
+from lcm_tui.kit.spans import Document, Layout, Line, Span
 from lcm_tui.screens.actions import (
     STEPS,
     bound,
@@ -49,7 +51,7 @@ from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import DONE_SECONDS, RELOAD_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import Series, rewrite_actions
 from lcm_tui.tables.blocks import budget_problem
-from lcm_tui.tables.composition import CompositionBar
+from lcm_tui.tables.composition import Measured, bar_line, legend_line, numbers_line, share_out
 from lcm_tui.tables.context import columns, fate_at
 from lcm_tui.tables.items import SHOWN, between_document, cut, item_document, load_item
 from lcm_tui.tables.sent import (
@@ -65,6 +67,72 @@ from lcm_tui.tables.sent import (
 if TYPE_CHECKING:
     from lcm_core.engine.assembly import AssemblySettings
     from lcm_core.operations.assembly import AssemblyBasis
+
+
+# -- composition ------------------------------------------------------------------------------------------
+# What a context is made of: its bar, the legend and the numbers.
+
+
+class CompositionBar(Drawn):
+    """What a context is made of."""
+
+    DEFAULT_CSS = """
+    CompositionBar { height: 3; width: 1fr; background: $surface; }
+    """
+
+    class Clicked(Message):
+        """A part of the bar was clicked."""
+
+        def __init__(self, group: Group) -> None:
+            super().__init__()
+            self.group = group
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._measured: Measured | None = None
+        self._said: dict[int, Line] = {}  #: what stands in each line
+
+    @property
+    def measured(self) -> Measured | None:
+        """What is shown."""
+        return self._measured
+
+    def measure(self, measured: Measured) -> None:
+        """Show other numbers."""
+        if measured != self._measured:
+            self._measured = measured
+            for y in range(self.size.height):
+                if self._said.get(y) != self._line(y, self.size.width):
+                    self.refresh(Region(0, y, self.size.width, 1))
+
+    async def _on_click(self, event: events.Click) -> None:
+        totals = self._measured.totals if self._measured is not None else None
+        if totals is None or event.y != 0:
+            return
+        cells = share_out([group.tokens for group in totals.groups], self.size.width)
+        place = bisect_right(list(accumulate(cells)), event.x)
+        if place < len(totals.groups):
+            self.post_message(self.Clicked(totals.groups[place]))
+
+    def render_line(self, y: int) -> Strip:
+        """The bar, its legend, or the numbers."""
+        width = self.size.width
+        self._said[y] = self._line(y, width)
+        return strip_of(self._said[y], self.style_of, width)
+
+    def _line(self, y: int, width: int) -> Line:
+        measured = self._measured
+        if measured is None:
+            return ()
+        if y == 2:
+            return numbers_line(measured, width)
+        if measured.totals is None:
+            return () if y else (Span(f" reading … {measured.read:,} items", "dim"),)
+        plain = self.app.no_color
+        groups = measured.totals.groups
+        if y:
+            return legend_line(groups, measured.tail, plain=plain, width=width)
+        return bar_line(groups, width, plain=plain)
 
 
 # -- account --------------------------------------------------------------------------------------------

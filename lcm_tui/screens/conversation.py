@@ -29,10 +29,10 @@ from textual.strip import Strip
 
 from lcm_tui.kit import places
 from lcm_tui.kit.commands import STEPPED, Action, bindings
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
-from lcm_tui.kit.spans import Line, strip_of
+from lcm_tui.kit.spans import Line
 from lcm_tui.screens.actions import bound, conversation_links, message_actions
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
-from lcm_core.base.text import fold, sought_as
+from lcm_core.base.text import depth_name, fold, sought_as
 from lcm_core.engine.coverage import Coverage, CoverageBlock, Scale, beside, beyond, nearest
 from lcm_core.store import lineage
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.conversations import summary_depths
 from lcm_core.store.coverage import read_broken, read_coverage
 from rich.style import Style
@@ -28,11 +27,11 @@ from textual.strip import Strip
 
 from lcm_tui.kit import places
 from lcm_tui.kit.commands import Action, bindings
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import Scroller
 from lcm_tui.kit.listing import Finder, Marks, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
-from lcm_tui.kit.spans import Block, Line, Span, StyleName, strip_of
+from lcm_tui.kit.spans import Block, Line, Span, StyleName
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.actions import (
     STEPS,

@@ -11,12 +11,11 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId, SummaryText
-from lcm_core.base.text import counted, fold
+from lcm_core.base.text import counted, depth_name, fold
 from lcm_core.change.commit import Committed
 from lcm_core.operations.drafting import SETTLED, BatchItem, BatchProgress, ItemState, select_items
 from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.database import Reader
 from lcm_core.store.summaries import context_ordinals, texts_of
 from lcm_core.writers.cost import Forecast, total_forecast

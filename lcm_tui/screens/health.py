@@ -35,10 +35,10 @@ from lcm_tui.flows.checks import WHOLE_BYTES, folders_of, limits_of, reads_whole
 from lcm_tui.kit import places
 from lcm_tui.kit.commands import COMMANDS, STEPPED, Action, bindings
 from lcm_tui.kit.dialogs import SearchOnly
-from lcm_tui.kit.drawn import Drawn
+from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Beside, Finder, ListPane, Marks
-from lcm_tui.kit.spans import Block, Column, Document, Line, Span, strip_of
+from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series, repair_action, row_actions

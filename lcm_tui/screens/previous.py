@@ -10,11 +10,10 @@ from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
-from lcm_core.base.text import counted, safe_text
+from lcm_core.base.text import counted, depth_name, safe_text
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.engine.previous import PassedOver, PreviousChoice, PreviousContext, PreviousNode
 from lcm_core.store import summaries
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.database import Reader
 from lcm_core.store.previous import leaves_beside
 from lcm_core.writers.source import previous_of
@@ -30,7 +29,7 @@ from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span, depth_style, heading, text_field
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.tables.context import kind_words
+from lcm_tui.tables.blocks import kind_words
 
 
 class SourceScreen(CommandScreen):

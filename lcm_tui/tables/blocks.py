@@ -11,7 +11,7 @@ from datetime import tzinfo
 from enum import Enum
 from typing import TypeAlias
 
-from lcm_core.base.text import parse_budget, safe_line
+from lcm_core.base.text import depth_name, parse_budget, safe_line
 from lcm_core.base.times import format_zoned, parse_utc
 
 #: A stored time for people, in their zone; as stored when it is none.
@@ -97,7 +97,7 @@ def shown(value: Cell) -> str:
 
 
 # -- units ----------------------------------------------------------------------------------------------
-# Amounts and times for people.
+# Amounts, times and kinds of summaries for people.
 
 _BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
@@ -155,3 +155,14 @@ def seconds_text(seconds: float) -> str:
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min"
+
+
+def kind_name(kind: str, depth: int) -> str:
+    """The short name of a summary's kind and depth; one that does not fit the other is written out."""
+    fits = (kind == "leaf") == (depth == 0)
+    return depth_name(depth) if fits else f"{kind[:4]} {depth}"
+
+
+def kind_words(kind: str, depth: int) -> str:
+    """The kind of a summary with its depth, where a line has room for words: ``leaf``, ``D2 condensed``."""
+    return kind if (kind == "leaf") and depth == 0 else f"{depth_name(depth)} {kind}"

@@ -50,8 +50,9 @@ from lcm_tui.kit.spans import (
     share_text,
     text_of,
 )
+from lcm_tui.tables.blocks import kind_name
 from lcm_tui.tables.composition import before_and_after, changes_line
-from lcm_tui.tables.context import NO_VALUE, PENDING, kind_name, number
+from lcm_tui.tables.context import NO_VALUE, PENDING, number
 from lcm_tui.tables.preview import each_context, effect_text, items_text, owner_text, rows_text
 
 #: Of the titles of a batch this many are said in the head.

@@ -7,21 +7,14 @@ context of three thousand tokens would be a sliver of 128,000.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 from lcm_core.base.text import cell_width
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.context_view import Group, Totals
-from textual import events
-from textual.geometry import Region
-from textual.message import Message
-from textual.strip import Strip
 
-from lcm_tui.kit.drawn import Drawn
-from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, share_text, strip_of, text_of
+from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, share_text, text_of
 
 #: A gauge shorter than this says nothing.
 LEAST_GAUGE = 8
@@ -38,68 +31,6 @@ class Measured:
     findings: Line = ()  #: what is wrong with the context, in short
     read: int = 0  #: items whose tokens are known
     counting: bool = False  #: there are more items than those
-
-
-class CompositionBar(Drawn):
-    """What a context is made of."""
-
-    DEFAULT_CSS = """
-    CompositionBar { height: 3; width: 1fr; background: $surface; }
-    """
-
-    class Clicked(Message):
-        """A part of the bar was clicked."""
-
-        def __init__(self, group: Group) -> None:
-            super().__init__()
-            self.group = group
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
-        super().__init__(id=id)
-        self._measured: Measured | None = None
-        self._said: dict[int, Line] = {}  #: what stands in each line
-
-    @property
-    def measured(self) -> Measured | None:
-        """What is shown."""
-        return self._measured
-
-    def measure(self, measured: Measured) -> None:
-        """Show other numbers."""
-        if measured != self._measured:
-            self._measured = measured
-            for y in range(self.size.height):
-                if self._said.get(y) != self._line(y, self.size.width):
-                    self.refresh(Region(0, y, self.size.width, 1))
-
-    async def _on_click(self, event: events.Click) -> None:
-        totals = self._measured.totals if self._measured is not None else None
-        if totals is None or event.y != 0:
-            return
-        cells = share_out([group.tokens for group in totals.groups], self.size.width)
-        place = bisect_right(list(accumulate(cells)), event.x)
-        if place < len(totals.groups):
-            self.post_message(self.Clicked(totals.groups[place]))
-
-    def render_line(self, y: int) -> Strip:
-        """The bar, its legend, or the numbers."""
-        width = self.size.width
-        self._said[y] = self._line(y, width)
-        return strip_of(self._said[y], self.style_of, width)
-
-    def _line(self, y: int, width: int) -> Line:
-        measured = self._measured
-        if measured is None:
-            return ()
-        if y == 2:
-            return numbers_line(measured, width)
-        if measured.totals is None:
-            return () if y else (Span(f" reading … {measured.read:,} items", "dim"),)
-        plain = self.app.no_color
-        groups = measured.totals.groups
-        if y:
-            return legend_line(groups, measured.tail, plain=plain, width=width)
-        return bar_line(groups, width, plain=plain)
 
 
 def share_out(amounts: Sequence[int], width: int) -> list[int]:

@@ -14,9 +14,10 @@ from lcm_core.base.tokens import TokenCheck, Verdict
 from lcm_core.engine.assembly import AssemblyStep
 from lcm_core.engine.sent import ItemOutcome, Ledger
 from lcm_core.store.context import ContextEntry, Weight
-from lcm_core.store.context_view import TAIL, Found, KnownContext, RowKey, depth_name, gap_text
+from lcm_core.store.context_view import TAIL, Found, KnownContext, RowKey, gap_text
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, role_style, row_of
+from lcm_tui.tables.blocks import kind_name
 from lcm_tui.tables.messages import message_name
 from lcm_tui.tables.summaries import SHORT_ID_CELLS
 
@@ -175,17 +176,6 @@ def kind_cell(item_type: str, weight: Weight | None, entry: ContextEntry | None)
     return Span(
         kind_name("leaf" if not weight.depth else "condensed", weight.depth or 0), depth_style(weight.depth)
     )
-
-
-def kind_name(kind: str, depth: int) -> str:
-    """The short name of a summary's kind and depth; one that does not fit the other is written out."""
-    fits = (kind == "leaf") == (depth == 0)
-    return depth_name(depth) if fits else f"{kind[:4]} {depth}"
-
-
-def kind_words(kind: str, depth: int) -> str:
-    """The kind of a summary with its depth, where a line has room for words: ``leaf``, ``D2 condensed``."""
-    return kind if (kind == "leaf") and depth == 0 else f"{depth_name(depth)} {kind}"
 
 
 def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:

@@ -18,10 +18,9 @@ from lcm_core.store.state import (
 )
 from lcm_core.store.statistics import ConversationStatistics, DepthTotal, Growth, ItemTotal
 
-from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When
+from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When, kind_words
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
-from lcm_tui.tables.context import kind_words
 from lcm_tui.tables.conversation_rows import ended_state
 from lcm_tui.tables.status import CELLS, spark_text
 

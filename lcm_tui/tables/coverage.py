@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lcm_core.base.text import cell_width, counted
+from lcm_core.base.text import cell_width, counted, depth_name
 from lcm_core.engine.coverage import (
     Cell,
     Coverage,
@@ -23,7 +23,6 @@ from lcm_core.engine.coverage import (
     cut_cells,
 )
 from lcm_core.engine.coverage import CoverageBlock as Block
-from lcm_core.store.context_view import depth_name
 
 from lcm_tui.kit.spans import Line, Span, StyleName, text_of
 from lcm_tui.tables.sent import fitted

@@ -17,10 +17,9 @@ from lcm_core.base.findings import (
     Severity,
     finding_key,
 )
-from lcm_core.base.text import clip, counted, fold, safe_line
+from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
 from lcm_core.checks.messages import Repetition
 from lcm_core.checks.summaries import certainty_of
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.found_rows import FoundRow
 from lcm_host.checks import CHECKS, FAMILIES
 

@@ -20,8 +20,8 @@ from lcm_core.store.messages import MessageEntry
 
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, depth_style, heading, role_style, text_field
-from lcm_tui.tables.blocks import moment_text
-from lcm_tui.tables.context import fate_at, kind_name, tail_text
+from lcm_tui.tables.blocks import kind_name, moment_text
+from lcm_tui.tables.context import fate_at, tail_text
 from lcm_tui.tables.messages import message_name, parts_of
 from lcm_tui.tables.sent import fate_fields
 

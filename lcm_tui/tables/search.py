@@ -8,9 +8,8 @@ from itertools import accumulate
 from typing import Final
 
 from lcm_core.base.records import Conversation, ConversationId
-from lcm_core.base.text import clip, counted, safe_line
+from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
-from lcm_core.store.context_view import depth_name
 from lcm_core.store.search import DocumentKind
 from lcm_recall.read import Level, Passage
 from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit

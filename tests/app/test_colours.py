@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.color import Color, rgb_to_lab
 from textual.theme import BUILTIN_THEMES
 
-from lcm_tui.kit.spans import OVERLAYS, PAINTS, READABLE, SERIES, contrast, style_on
+from lcm_tui.kit.drawn import OVERLAYS, PAINTS, READABLE, SERIES, contrast, style_on
 
 VARIABLES = {name: theme.to_color_system().generate() for name, theme in BUILTIN_THEMES.items()}
 ANSI = {name for name, variables in VARIABLES.items() if variables["background"].startswith("ansi")}

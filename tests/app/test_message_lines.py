@@ -12,7 +12,8 @@ from lcm_core.base.text import cell_width, safe_line
 from lcm_core.engine.content import ContentPart, PartKind
 from rich.style import Style
 
-from lcm_tui.kit.spans import Line, strip_of, text_of
+from lcm_tui.kit.drawn import strip_of
+from lcm_tui.kit.spans import Line, text_of
 from lcm_tui.tables.messages import FOLDED_LINES, INDENT, MessageView, message_lines, pair
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -14,12 +14,11 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.places import is_id_of
 from lcm_tui.kit.spans import Block
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.context import ContextScreen
+from lcm_tui.screens.context import CompositionBar, ContextScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.history import HistoryScreen, OperationScreen
 from lcm_tui.screens.preview import PlanScreen
-from lcm_tui.tables.composition import CompositionBar
 from tests.app.screens import leave, open_screen, walk_to
 from tests.app.support import (
     NARROW,

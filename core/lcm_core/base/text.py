@@ -581,6 +581,11 @@ def some(texts: Iterable[object], limit: int = 3, count: int | None = None) -> s
     return ", ".join(shown[:limit]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+def depth_name(depth: int) -> str:
+    """``leaf``, or ``D1`` and so on for what was condensed from leaves."""
+    return "leaf" if depth == 0 else f"D{depth}"
+
+
 # -- budget ---------------------------------------------------------------------------------------------
 # The token budget that a context is measured against: how people write it, and the steps it goes in.
 

@@ -27,7 +27,7 @@ from lcm_core.base.records import (
     ItemId,
     SummaryId,
 )
-from lcm_core.base.text import fold, sought_as
+from lcm_core.base.text import depth_name, fold, sought_as
 from lcm_core.engine.rules import CompactionRules, FreshTail, TailRules, fresh_tail
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.store import context as store
@@ -262,11 +262,6 @@ def _group(sort: _Sort, protected: bool, count: int, tokens: int) -> Group:
     if role is not None:
         return Group(role, None, role, protected, count, tokens)
     return Group(depth_name(depth), depth, None, False, count, tokens)
-
-
-def depth_name(depth: int) -> str:
-    """``leaf``, or ``D1`` and so on for what was condensed from leaves."""
-    return "leaf" if depth == 0 else f"D{depth}"
 
 
 def fresh_tail_of(
