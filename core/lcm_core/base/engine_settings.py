@@ -1,7 +1,4 @@
-"""Rules that put another compaction threshold in the place of the configured one, as they are written down.
-
-Source: docs/engine/thresholds.md, "The rules". Which of them holds is in `lcm_core.engine.sessions`.
-"""
+"""The engine's settings, and the rules by which another compaction threshold replaces the configured one."""
 
 from __future__ import annotations
 
@@ -30,6 +27,11 @@ from lcm_core.base.setting_values import (
 )
 
 T = TypeVar("T")
+
+
+# -- threshold rules -------------------------------------------------------------------------------------
+# As they are written down (docs/engine/thresholds.md, "The rules"). Which rule applies is decided in
+# `lcm_core.engine.sessions`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +136,12 @@ def _words(value: Json) -> str:
     return words
 
 
-# -- engine ---------------------------------------------------------------------------------------------
-# The engine's own settings: one declarative table, one line per key (docs/engine/settings.md).
+# -- the table of settings -------------------------------------------------------------------------------
+# One declarative table, one line per key (docs/engine/settings.md).
 #
-# Precedence is environment, plugin config, default. A value that does not fit is a diagnostic, and the
-# next source applies. Defaults are those of the newest engine; rules that depend on the version that
-# wrote a file (a fresh tail of 32 before 0.5.3) look at ``Sourced.is_set`` and decide by schema.
+# Precedence is environment, plugin config, default. A value that does not fit is a diagnostic, and the next
+# source applies. Defaults are those of the newest engine; rules that depend on the version that wrote a
+# file (a fresh tail of 32 before 0.5.3) look at ``Sourced.is_set`` and decide by schema.
 
 # What `_setting` returns is a `field`, no shared default.
 # ruff: noqa: RUF009

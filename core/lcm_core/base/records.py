@@ -1,4 +1,4 @@
-"""The rows of an LCM database as frozen values.
+"""The rows of an LCM database as frozen values, and the items of a context in order.
 
 Every record names the table it comes from. A field is None when the row holds NULL or when this version
 of the schema does not record it; `Schema.has` distinguishes the two. Token counts are the stored estimates
@@ -202,9 +202,8 @@ class FocusBrief:
     superseded_at: Timestamp | None = None
 
 
-# -- context items --------------------------------------------------------------------------------------
-# The items of a context in order, and what they show by themselves: gaps, repeats, types that do not
-# fit.
+# -- a context in order ----------------------------------------------------------------------------------
+# What the items show by themselves: gaps, repeats, types that do not fit.
 #
 # Source: docs/format.md, "Numbering"; docs/engine/doctor.md, "Family A: the context".
 

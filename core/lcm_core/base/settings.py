@@ -1,4 +1,4 @@
-"""Our own config file, ``config.toml``; the host's is read in `lcm_core.base.host_config`."""
+"""Our settings: command line, environment and config files, resolved once into one frozen `Settings`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ from lcm_core.base.text import LARGEST as LARGEST_BUDGET
 
 T = TypeVar("T")
 
+
+# -- config.toml -----------------------------------------------------------------------------------------
+# Our own config file. The host's is read in `lcm_core.base.host_config`.
 
 APP_NAME = "lcm-tui"
 _KNOWN = (
@@ -151,11 +154,11 @@ def _keys(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, str]:
     return MappingProxyType(keys)
 
 
-# -- summary --------------------------------------------------------------------------------------------
-# Which model summarises: flags, ``LCM_TUI_SUMMARY_*``, ``LCM_SUMMARY_*``, then the config files.
+# -- the model that summarises ---------------------------------------------------------------------------
+# Flags, ``LCM_TUI_SUMMARY_*``, ``LCM_SUMMARY_*``, then the config files.
 #
 # Only what was said is resolved here. Whether provider and model fit, and which key belongs to them, is
-# decided in `lcm_core.writers.request`.
+# decided in `lcm_core.writers.request` and `lcm_core.writers.keys`.
 
 #: The table of our config file.
 TABLE: Final = "summary"
@@ -261,8 +264,7 @@ def _table(table: Json, diagnostics: list[Diagnostic]) -> Mapping[str, Sourced[A
     return found
 
 
-# -- resolve --------------------------------------------------------------------------------------------
-# Command line, environment and config files become one frozen `Settings`, once, at the start.
+# -- all of them together --------------------------------------------------------------------------------
 
 _DATABASE = Key(("dbPath", "databasePath"), ("LCM_DATABASE_PATH",), plain_text)
 _LARGE_FILES = Key(("largeFilesDir",), ("LCM_LARGE_FILES_DIR",), plain_text)
@@ -617,9 +619,6 @@ def _own(
     given = option or parsed(variable, environ.get(variable), parse, SettingSource.ENVIRONMENT, notes)
     return given or user or Sourced(default)
 
-
-# -- settings -------------------------------------------------------------------------------------------
-# Settings: command line, environment and config files, resolved once into one frozen `Settings`.
 
 __all__ = [
     "Diagnostic",

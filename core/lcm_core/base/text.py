@@ -1,4 +1,4 @@
-"""Makes the text of a database safe to show, and fits it into lines.
+"""Text for people: made safe to show, fitted into lines, folded for comparison, and counted in words.
 
 Everything that a person sees of a database goes through ``safe_line`` or ``safe_text`` (docs/decisions.md,
 "Text of others"). They remove nothing that carries meaning: what a terminal would obey, hide or merge is
@@ -511,8 +511,8 @@ def _is_accent(combining: int) -> bool:
     return combining >= 200 or combining in (1, 7, 8) or 10 <= combining <= 36
 
 
-# -- blanks ---------------------------------------------------------------------------------------------
-# What the engine's language takes for blank (docs/engine/words.md); apart for the first screen's sake.
+# -- blanks ----------------------------------------------------------------------------------------------
+# What the engine's language counts as blank (docs/engine/words.md).
 
 #: What counts as blank there: `trim` takes these off, and ``\\s`` of its patterns means them. All of them are
 #: single characters that may be used in a class of a pattern.
@@ -527,7 +527,7 @@ def as_typed(key: str, known: Container[str | None]) -> str:
     return key if key in known else key.strip(BLANKS)
 
 
-# -- wording --------------------------------------------------------------------------------------------
+# -- numbers and nouns -----------------------------------------------------------------------------------
 # Numbers, nouns and verbs that agree, for sentences.
 
 _PLURALS: Final = {
@@ -586,8 +586,8 @@ def depth_name(depth: int) -> str:
     return "leaf" if depth == 0 else f"D{depth}"
 
 
-# -- budget ---------------------------------------------------------------------------------------------
-# The token budget that a context is measured against: how people write it, and the steps it goes in.
+# -- token budgets ---------------------------------------------------------------------------------------
+# How people write the token budget of a context, and the steps in which it grows.
 
 #: Context windows that models have, in tokens.
 STEPS: Final = (

@@ -1,8 +1,4 @@
-"""Backups: a copy of one state of a database that a host may be writing to, whole or not there at all.
-
-The copy grows under a name of its own beside the target (mode 0600), is compared with what was read, reaches
-the disk, and only then takes the target's name. Nothing is ever written over unless that is asked for.
-"""
+"""Backups of a database that a host may be writing to, and restoring one."""
 
 from __future__ import annotations
 
@@ -66,6 +62,13 @@ from lcm_core.store.opening import (
 )
 from lcm_core.store.schema import ESSENTIAL
 from lcm_core.store.statistics import database_statistics
+
+# -- backing up ------------------------------------------------------------------------------------------
+# A backup is a copy of one state, whole or not there at all.
+#
+# The copy grows under a name of its own beside the target (mode 0600), is compared with what was read,
+# reaches the disk, and only then takes the target's name. Nothing is ever overwritten unless that is
+# requested.
 
 #: How much is copied to learn how fast it goes.
 SAMPLE_BYTES = 16 * 1024 * 1024
@@ -355,7 +358,7 @@ def _restless(path: Path) -> DatabaseBusyError:
     )
 
 
-# -- where backups lie, and what a target must be like --------------------------------------------------
+# -- where backups are, and what a target must be like ---------------------------------------------------
 
 
 #: Up to this size (bytes) the app offers a backup before the first commit of a day, unless the user sets it.
@@ -499,13 +502,13 @@ def unwritable(target: Path, error: OSError | ValueError) -> DatabaseError:
     )
 
 
-# -- restore --------------------------------------------------------------------------------------------
-# Restoring: the pages of a backup go into the database file by SQLite's own means, in one transaction.
+# -- restoring -------------------------------------------------------------------------------------------
+# The pages of a backup are copied into the database file by SQLite's own means, in one transaction.
 #
-# The file keeps its inode, owner and mode, and no WAL or SHM is touched by hand. Until the transaction
-# is committed the file is as it was, whatever happens to this process; afterwards it is as the backup.
-# In a WAL file the pages lie in the WAL until then, else their former contents lie in the journal;
-# whoever opens the file next finishes or takes back what a crash left.
+# The file keeps its inode, owner and mode, and no WAL or SHM is touched by hand. Until the transaction is
+# committed the file is as it was, whatever happens to this process; afterwards it is as the backup. In a
+# WAL file the pages are in the WAL until then, else their former contents are in the journal; whoever opens
+# the file next finishes or rolls back what a crash left.
 
 #: How long the file is waited for, seconds, and how often it is tried meanwhile.
 WAIT_SECONDS = 5.0

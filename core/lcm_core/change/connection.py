@@ -1,7 +1,8 @@
-"""The one connection that writes: opened for a commit, closed after it.
+"""The one connection that writes, and what is checked before it opens: processes, a WAL, names, the catalog.
 
-Nothing cascades unseen (``foreign_keys`` is off, and what refers is checked by us), nothing is created
-(``mode=rw``), and text that is not valid UTF-8 is written back as the bytes that were read.
+It is opened for a commit and closed after it. Nothing cascades unseen (``foreign_keys`` is off, and we check
+what refers to a row), nothing is created (``mode=rw``), and text that is not valid UTF-8 is written back as
+the bytes that were read.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from lcm_core.store.opening import (
 from lcm_core.store.schema import LISTING, Schema, listed_schema
 from lcm_core.store.wal import WalState, diagnose, examine_wal
 
-# -- processes ------------------------------------------------------------------------------------------
-# Which processes have a database open: what Linux tells in ``/proc``, and nothing on other systems.
+# -- processes with the file open ------------------------------------------------------------------------
+# What Linux says in ``/proc``, and nothing on other systems.
 
 _PROC = Path("/proc")
 #: Of many processes this many are named in a sentence.
@@ -156,12 +157,11 @@ def _name(proc: Path, pid: int) -> str:
         return ""
 
 
-# -- beside ---------------------------------------------------------------------------------------------
-# What beside a database keeps it from being changed: a WAL that SQLite ignores, and other names of the
-# file.
+# -- what is beside the file -----------------------------------------------------------------------------
+# A WAL that SQLite ignores, and other names of the file, keep it from being changed.
 #
-# Both are looked at before SQLite is let near the file for writing: the connection that closes it last
-# deletes the WAL (docs/decisions.md, "A WAL that SQLite ignores").
+# Both are checked before SQLite opens the file for writing: the connection that closes it last deletes the
+# WAL (docs/decisions.md, "A WAL that SQLite ignores").
 
 OPTION: Final = "--allow-unread-wal"
 #: Entries of a folder that are looked at for other names of a file.
@@ -659,7 +659,7 @@ def quiet(_: str) -> None:
     """A fault hook that does nothing."""
 
 
-# -- catalog --------------------------------------------------------------------------------------------
+# -- the catalog -----------------------------------------------------------------------------------------
 # What the file's schema holds, as a commit needs it: tables, their columns, and what refers to what.
 
 #: References that the engine keeps without declaring them (docs/format.md, "Tables").

@@ -1,4 +1,4 @@
-"""Plans as JSON, for the journal and for machines: lossless for every value that SQLite can hold."""
+"""The journal: the operations that were committed to a database, their edits as JSON, and large exports."""
 
 from __future__ import annotations
 
@@ -51,6 +51,9 @@ from lcm_core.change.plan import (
 )
 from lcm_core.store.opening import Row, Rows, SqlValue
 from lcm_core.store.schema import GREATEST, JOURNAL, LEAST, number, text
+
+# -- edits as JSON ---------------------------------------------------------------------------------------
+# For the journal and for machines: lossless for every value that SQLite can hold.
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -374,13 +377,13 @@ def _check_splice(edit: Splice) -> None:
 _ITEM: Final = frozenset({"conversation_id", "ordinal", "message_id", "summary_id"})
 
 
-# -- exports --------------------------------------------------------------------------------------------
+# -- exports ---------------------------------------------------------------------------------------------
 # Files that hold the edits of operations too large for the journal (docs/hostile-files.md, "Exports").
 #
-# The journal lies in the database, which anybody may have written: what it names is opened only as a
-# file of ours. Of a recorded path the name alone is used, and only if we give such names; it is looked
-# for in our own folder, opened once without following a link or waiting for a writer, and has to be a
-# private file of this user, of bounded size, that holds what was recorded.
+# The journal is in the database, which anybody may have written: what it names is opened only as a file of
+# ours. Of a recorded path only the name is used, and only if we give such names; it is looked for in our
+# own folder, opened once without following a link or waiting for a writer, and has to be a private file of
+# this user, of bounded size, that holds what was recorded.
 
 #: Packed edits of more bytes are kept outside the database.
 LIMIT_BYTES = 8 * 1024 * 1024
@@ -515,16 +518,15 @@ def _opened(folder: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-# -- journal --------------------------------------------------------------------------------------------
-# The journal of a database: what was changed by lcm-tui, kept in the same file and the same transaction.
+# -- the journal -----------------------------------------------------------------------------------------
+# Table ``lcm_tui_operations``, in the same file and the same transaction as the change.
 #
-# Table ``lcm_tui_operations`` is made by the first commit and never by browsing. The engine does not
-# mind it: no version stores a schema number, counts tables or looks at tables that it does not know by
-# name (docs/format.md, "The file itself"); its migrations, its cleaners and its search go by names, and
-# its backups copy all.
+# The first commit creates it; browsing never does. The engine does not mind it: no version stores a schema
+# number, counts tables or looks at tables that it does not know by name (docs/format.md, "The file
+# itself"); its migrations, its cleaners and its search go by names, and its backups copy all.
 #
 # A row keeps the edits as they were planned and, apart, what the commit made of them (ids, ordinals, and
-# neighbours). So the large part is packed before the lock is taken, or lies in an export.
+# neighbours). So the large part is packed before the lock is taken, or is in an export.
 
 TABLE = JOURNAL
 #: Operations that `operations` gives at a time.

@@ -1,10 +1,4 @@
-"""Where a splice belongs in a context that may have moved on since it was planned. Pure.
-
-The rule: a run that was in one place is found by what it stands for, whatever became of its neighbours. A
-run of which something is elsewhere too, and an insertion, are found by their neighbours; a neighbour that
-was compacted since is replaced by the one item whose coverage holds it. Where that leaves a doubt, there is
-no place.
-"""
+"""Where an edit belongs in a database that may have changed since the plan, and what changed meanwhile."""
 
 from __future__ import annotations
 
@@ -43,6 +37,14 @@ from lcm_core.change.plan import (
 )
 from lcm_core.store.opening import CHUNK, Rows, SqlValue, listed_values, quoted, rows_in
 from lcm_core.store.summaries import Walks
+
+# -- the place of a splice -------------------------------------------------------------------------------
+# Where a splice belongs in a context. Pure.
+#
+# The rule: a run that was in one place is found by what it refers to, whatever became of its neighbours. A
+# run of which something is elsewhere too, and an insertion, are found by their neighbours; a neighbour that
+# was compacted since is replaced by the one item whose coverage contains it. Where that leaves a doubt,
+# there is no place.
 
 #: Old and new ordinals of rows, in an order in which no two rows ever share one.
 Shifts = tuple[tuple[int, int], ...]
@@ -251,7 +253,7 @@ def _planned(rows: Iterable[Cells]) -> list[int]:
     return found
 
 
-# -- carrying out ----------------------------------------------------------------------------------------
+# -- carrying a splice out -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,12 +361,12 @@ def _rowids(rows: Sequence[int | Cells]) -> tuple[int, ...] | None:
     return found if len(found) == len(rows) else None
 
 
-# -- verify ---------------------------------------------------------------------------------------------
-# Compare a plan with what is in the database now, edit by edit, and say where it would go.
+# -- verifying a plan ------------------------------------------------------------------------------------
+# Compares a plan with the database, edit by edit, and says where it would go.
 #
-# Nothing is written here. Edits see what earlier edits of the same plan do. What comes out are the edits
-# as they will go (whole rows, ordinals and neighbours of this moment) and everything that moved since
-# they were planned.
+# Nothing is written here. Edits see what earlier edits of the same plan do. The result is the edits as they
+# will be made (whole rows, ordinals and neighbours of this moment) and everything that changed since they
+# were planned.
 
 #: From so many new rows of a table on, their keys are asked for together.
 MANY_NEW = 50

@@ -1,6 +1,7 @@
-"""A change as a value: every row it would touch, before and after (docs/changes.md, "The plan").
+"""A change as a value: its plan, the checks it would break, and the reasons why it was not made.
 
-Types only, no I/O. An operation returns a `Plan`; what is previewed is what is committed: the same value.
+A plan lists every row that a change would touch, before and after (docs/changes.md, "The plan"). There is no
+I/O here. An operation returns a `Plan`; what is previewed is what is committed: the same value.
 """
 
 from __future__ import annotations
@@ -469,12 +470,12 @@ def ref_of(row: Cells) -> Ref:
     return found if isinstance(found, int | str | Symbol) else None
 
 
-# -- breaks ---------------------------------------------------------------------------------------------
+# -- what a change would break ---------------------------------------------------------------------------
 # The keys of local findings: what a change would break, and what an operation removed.
 #
-# A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check
-# is one of docs/engine/doctor.md. Keys are stable: the journal keeps those that an operation removed, so
-# that an undo may bring exactly those back.
+# A key is ``<check>:<conversation or ->:<kind>:<reference>``, for example ``A4:7:message:17``; the check is
+# one of docs/engine/doctor.md. Keys are stable: the journal keeps those that an operation removed, so that
+# an undo may restore exactly those.
 
 #: Checks of references, by the column that refers.
 _REFERENCES: Final[Mapping[tuple[str, str], str]] = {
@@ -546,10 +547,8 @@ def sentence_of(key: str) -> str:
     return f"{pattern.format(conversation=conversation, kind=kind, ref=ref)} ({check})"
 
 
-# -- errors ---------------------------------------------------------------------------------------------
-# Why a change was not made: one sentence for people, and what a caller can act on.
-#
-# Nothing was written when any of these is raised.
+# -- why a change was not made ---------------------------------------------------------------------------
+# One sentence for people, and what a caller can act on. Nothing was written when any of these is raised.
 
 #: Cells of a value in a message.
 WIDTH = 60
@@ -638,7 +637,7 @@ def listed(reasons: Iterable[str]) -> str:
     return "; ".join(found[:SAID]) + (f"; and {more:,} more" if more > 0 else "")
 
 
-# -- what moved between a plan and its commit -----------------------------------------------------------
+# -- what changed between a plan and its commit ----------------------------------------------------------
 
 
 def differences(name: Callable[[], str], before: Cells, now: Cells) -> Iterable[Moved]:

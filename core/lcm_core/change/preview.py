@@ -1,4 +1,4 @@
-"""What a plan would do, worked out against the database as it is: in words, as JSON, and as SQL.
+"""What a plan would do to the database as it is: in words, as JSON, as SQL, and how long a host would wait.
 
 Reading only, and no lock: what is previewed is what is committed, verified by the same code.
 """
@@ -63,12 +63,12 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Rows, quoted
 from lcm_core.store.schema import Schema
 
-# -- lock time ------------------------------------------------------------------------------------------
+# -- the time of the lock --------------------------------------------------------------------------------
 # How long a host waits for the lock while a plan is written: an estimate from rows and bytes.
 #
 # The rates are a rule, so that the same plan says the same on every machine: what plain sqlite3 took for
 # rows of the engine's tables on one small server (``python -m benchmarks.lock`` prints estimate and
-# measurement). A disk that is slow in making a commit last is not in it.
+# measurement). A disk that is slow to sync a commit is not included.
 
 #: From so many seconds on a preview says it.
 WORTH_SAYING: Final = 0.1
@@ -154,8 +154,8 @@ def _search(table: str, row: Cells, schema: Schema) -> Iterator[float]:
     yield from (_SEARCH_ROW + rate * length for name, rate in _SEARCH.get(table, ()) if schema.has(name))
 
 
-# -- sql text -------------------------------------------------------------------------------------------
-# The SQL that a verified plan stands for: statements that leave the same rows as a commit does.
+# -- as SQL ----------------------------------------------------------------------------------------------
+# Statements that leave the same rows as a commit does.
 #
 # `script_of` is a whole script (docs/changes.md, "As SQL"): one transaction, search tables too, no
 # parameter left open. It fits the file as it is now; it checks no structure, and leaves nothing in the
@@ -281,6 +281,8 @@ _UNPRINTABLE: Final = re.compile(
 def _parameter(name: str) -> str:
     return ":" + "".join(letter if letter.isalnum() else "_" for letter in name)
 
+
+# -- the preview -----------------------------------------------------------------------------------------
 
 STOP_THE_HOST = (
     "This database was written by an engine before 0.5, which does not wait for a lock: stop the host first"
@@ -586,12 +588,11 @@ def _plain(value: object) -> str:
     return value.name if isinstance(value, Symbol) else str(value)
 
 
-# -- planning -------------------------------------------------------------------------------------------
-# Planning for somebody who looks at it: a plan that is checked again and again, and anew when it is
-# stale.
+# -- plans that are looked at ----------------------------------------------------------------------------
+# A plan is checked again and again while it is looked at, and planned again when it is stale.
 #
-# One plan or a batch of them. A batch is previewed as one plan, which is exact, since edits see what
-# edits before them do; it is committed plan by plan.
+# One plan or a batch of them. A batch is previewed as one plan, which is exact, since edits see what edits
+# before them do; it is committed plan by plan.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,4 @@
-"""The present schema as a value, and a new, empty database made of it.
-
-Source: docs/format.md, "The file itself" and "Tables".
-
-An old database is compared with it. Nothing may depend on the order of columns.
-"""
+"""The present schema as a value, a new database made of it, and what we do not know of a file's schema."""
 
 from __future__ import annotations
 
@@ -23,6 +18,10 @@ from lcm_core.change.place import Verified
 from lcm_core.change.plan import CONTEXT, KEYS, Cells, ReadOnlyError, RowChange, row_name
 from lcm_core.store.opening import CHUNK, Rows, SqlValue, quoted, rows_in
 from lcm_core.store.schema import Schema
+
+# -- the present schema ----------------------------------------------------------------------------------
+# Source: docs/format.md, "The file itself" and "Tables". An old database is compared with it. Nothing may
+# depend on the order of columns.
 
 _NOW: Final = "TEXT NOT NULL DEFAULT (datetime('now'))"
 _COUNT: Final = "INTEGER NOT NULL DEFAULT 0"
@@ -440,12 +439,12 @@ def add_search_tables(writer: Writer, present: frozenset[str]) -> tuple[str, ...
     return tuple(made)
 
 
-# -- known schema ---------------------------------------------------------------------------------------
-# What of a file's schema we do not know, and whether it refers to a row that a change touches.
+# -- unknown parts of a schema ---------------------------------------------------------------------------
+# What we do not know of a file's schema, and whether it refers to a row that a change touches.
 #
-# A newer engine, or another tool, may keep something beside the rows that we change and rely on it. Such
-# a file is changed like any other, except where a table or column that we do not know refers to a row
-# that the change alters or deletes. Source: docs/engine/prepared.md, "Schemas that we do not know".
+# A newer engine, or another tool, may keep something beside the rows that we change and rely on it. Such a
+# file is changed like any other, except where a table or column that we do not know refers to a row that
+# the change alters or deletes. Source: docs/engine/prepared.md, "Schemas that we do not know".
 
 #: What the 1.x line adds, as far as it could be seen.
 _LATER: Final[Mapping[str, str]] = {

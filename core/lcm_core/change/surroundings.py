@@ -516,25 +516,24 @@ class _Change:
         return found
 
 
-# -- surroundings ---------------------------------------------------------------------------------------
+# -- the copy around a plan ------------------------------------------------------------------------------
 # What is around the rows of a plan, copied into memory: there a change is tried before it is made.
 #
-# The structural checks of a commit ask the database before a change and after it. So that the lock is
-# held for the writing alone, "after" is asked of a copy: the rows that the checks can reach from those
-# that the edits touch, up and down the DAG, with the few columns that they look at. The same SQL runs on
-# both; a declared type converts values as it does in the file (docs/changes.md, "Checked before the
-# lock").
+# The structural checks of a commit run on the database before a change and after it. So that the lock is
+# held for the writing alone, "after" runs on a copy: the rows that the checks can reach from those that the
+# edits touch, up and down the DAG, with the few columns that they read. The same SQL runs on both; a
+# declared type converts values as it does in the file (docs/changes.md, "Checked before the lock").
 #
 # What is loaded, for edits that name the summaries S and the messages M:
 #
 # - D: S and all below, with the edges to their sources (both ends of an edge that the edits make are in S);
 # - the links of S to messages, and of D those that can matter: of leaves that a message was summarised in
-#   which is in a spliced context, and of summaries that have sources of both kinds. Nearly all messages below
-#   a summary are in no context any more, and there is no end to them;
+#   which is in a spliced context, and of summaries that have sources of both kinds. Nearly all messages
+#   below a summary are in no context any more, and there is no end to them;
 # - what else was made from the sources of what may be read twice (`concerned`): those lines and summaries;
 # - U: S, what was made from M, those others, and all above; the edges between them;
-# - the rows of U and of the sources of S and of what may be read twice, and of the messages that M or a line
-#   of S names;
+# - the rows of U and of the sources of S and of what may be read twice, and of the messages that M or a
+#   line of S names;
 # - of the contexts of all their conversations: the summaries, and the items of M;
 # - all focus briefs of a conversation of which the edits touch one.
 

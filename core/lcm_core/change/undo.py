@@ -1,15 +1,4 @@
-"""Plans that take an operation back, or make it again; and what depends on one.
-
-Source: docs/changes.md, "Undo".
-
-Every undo is an operation of its own, and can be undone: that is a redo. An operation points to what undid
-it, which may have been undone in turn; the end of that chain is what holds now. So undo and redo are the
-same: the inverse of the operation at the end of the chain.
-
-Operations that name a row of an earlier one may depend on it, and so may what names one of theirs. Which of
-them do is tried: all of them together must take the rows back to what the operation left, and whatever can be
-spared is. What refers to a row that goes is never spared.
-"""
+"""Undo and redo of operations, what depends on one, and trimming the history for good."""
 
 from __future__ import annotations
 
@@ -59,6 +48,17 @@ from lcm_core.store.database import Reader
 from lcm_core.store.listing import TABLE as ASSEMBLIES
 from lcm_core.store.opening import Rows, SqlValue
 from lcm_core.store.state import MAINTENANCE, REVISION
+
+# -- undo and redo ---------------------------------------------------------------------------------------
+# Source: docs/changes.md, "Undo".
+#
+# Every undo is an operation of its own, and can be undone: that is a redo. An operation points to what
+# undid it, which may have been undone in turn; the end of that chain is what holds now. So undo and redo
+# are the same: the inverse of the operation at the end of the chain.
+#
+# Operations that name a row of an earlier one may depend on it, and so may what names one of theirs. Which
+# of them do is tried: all of them together must take the rows back to what the operation left, and whatever
+# can be spared is. What refers to a deleted row is never spared.
 
 
 class NotUndoableError(RefusedError):
@@ -595,13 +595,13 @@ def _refers(edit: Edit, *, comes: bool) -> Iterator[Named]:
                 yield target, (value,)
 
 
-# -- forgetting -----------------------------------------------------------------------------------------
-# Trim the journal, and leave nothing of what was deleted: no record of it, no old copy in the file.
+# -- forgetting ------------------------------------------------------------------------------------------
+# Trims the journal, and leaves nothing of what was deleted: no record of it, no old copy in the file.
 #
 # What is forgotten can no longer be undone; the rows themselves stay as they are. SQLite marks what is
-# deleted as free and writes over it some day. Here deleted bytes are overwritten at once, the full-text
-# tables are merged until they hold no deleted words, and the file is written anew, since pages that the
-# host rearranged before may hold copies that no row refers to any more.
+# deleted as free and overwrites it some day. Here deleted bytes are overwritten at once, the full-text
+# tables are merged until they hold no deleted words, and the file is rewritten, since pages that the host
+# rearranged before may hold copies that no row refers to any more.
 
 #: Pages of a full-text table that are merged in one transaction.
 _MERGED_PAGES: Final = 500

@@ -1,8 +1,4 @@
-"""What a check is: everything about it in one object, beside the function that finds.
-
-A `Rule` is a check with its function. What the function yields are hits: findings that do not say yet which
-check and which conversation they belong to, for that is known where it is asked.
-"""
+"""What a check is, what it finds, and what a run of the checks shares."""
 
 from __future__ import annotations
 
@@ -26,6 +22,12 @@ from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import phrase
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
+
+# -- a check ---------------------------------------------------------------------------------------------
+# Everything about it is in one object, beside the function that finds.
+#
+# A `Rule` is a check with its function. What the function yields are hits: findings that do not say yet
+# which check and which conversation they belong to; the caller adds that.
 
 BROKEN: Final = Confidence.BROKEN
 SUSPICIOUS: Final = Confidence.SUSPICIOUS
@@ -226,7 +228,7 @@ class Gathering(Generic[Seen]):
                         yield finding_of(rule, one, owner)
 
 
-# -- tools ----------------------------------------------------------------------------------------------
+# -- parts that name a tool ------------------------------------------------------------------------------
 # What a part of a message says of a tool. Pure.
 
 #: Types of blocks that call a tool (docs/engine/ingest.md, "What a block is").
@@ -283,8 +285,8 @@ def _object(metadata: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# -- asking ---------------------------------------------------------------------------------------------
-# What a run of the checks shares: what is wanted, what was found, how far it is.
+# -- a run -----------------------------------------------------------------------------------------------
+# What a run of the checks shares: what is wanted, what was found, and the progress.
 
 log = logging.getLogger(__name__)
 

@@ -47,13 +47,13 @@ from lcm_core.engine.pairing import MISSING_RESULT
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.messages import whole_messages
 
-# -- repeats --------------------------------------------------------------------------------------------
+# -- repeated messages -----------------------------------------------------------------------------------
 # Messages that were stored again: replayed blocks, floods, duplicates (E3, E4). Pure.
 #
 # Two messages are the same when role and text are (the identity hash says so where it is recorded). A
-# session repeats itself all the time without anything being wrong: a timer's prompt, ``HEARTBEAT_OK``,
-# the same tool output. So a repetition counts only with proof that it is a copy: the times or the tool
-# call ids of the original, or many messages stamped in one second.
+# session repeats itself often without anything being wrong: a timer's prompt, ``HEARTBEAT_OK``, the same
+# tool output. So a repetition counts only with proof that it is a copy: the times or the tool call ids of
+# the original, or many messages stamped in one second.
 
 #: A text this short is repeated in every session: NO_REPLY, HEARTBEAT_OK, ok, (no output).
 SHORT_TEXT: Final = 24
@@ -305,6 +305,8 @@ def _described(structure: Structure, one: _Repeat, seen: Mapping[int, int]) -> R
         summarised=sum(structure.linked[place] > 0 for place in one.copies),
     )
 
+
+# -- the checks ------------------------------------------------------------------------------------------
 
 _FILE_ID: Final = re.compile(r"\bfile_[0-9a-f]{16}\b")
 _REFERENCE: Final = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|\| LCM file: file_")

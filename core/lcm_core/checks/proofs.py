@@ -1,9 +1,4 @@
-"""What the rows of a conversation prove about its lineage: shared by the checks and the fixes. Pure.
-
-A summary keeps sums over its sources and a time range. Where they stop adding up, and one choice alone of
-lost or doubtful lines makes all of them exact again, there is nothing to guess
-(docs/format.md, "Numbers beside a summary").
-"""
+"""What the rows of a conversation prove of its lineage, its context and its times: for checks and fixes."""
 
 from __future__ import annotations
 
@@ -32,6 +27,13 @@ from lcm_core.checks.check import (
     hit,
 )
 from lcm_core.checks.structure import NO_LINKS, SAME_MOMENT, SECOND, Links, StoredNode, Structure
+
+# -- lineage ---------------------------------------------------------------------------------------------
+# What the sums of a summary prove of its sources. Pure.
+#
+# A summary keeps sums over its sources and a time range. Where they stop adding up, and one choice alone of
+# lost or doubtful lines makes all of them exact again, there is nothing to guess (docs/format.md, "Numbers
+# beside a summary").
 
 
 def source_nodes(structure: Structure, node: StoredNode) -> list[StoredNode] | None:
@@ -424,14 +426,14 @@ def can_be_numbered(structure: Structure, summary_id: SummaryId) -> bool:
     )
 
 
-# -- placing --------------------------------------------------------------------------------------------
-# Where the items of a context belong, and what fell out of it. Pure.
+# -- places in the context -------------------------------------------------------------------------------
+# Where the items of a context belong, and what is missing from it. Pure.
 #
 # ``/new`` takes raw messages and shallow summaries out of the context and keeps their rows, so that
-# something is out of reach proves nothing by itself; a message is lost when nothing explains it, or when
-# its place in the context is still to be seen as a gap of exactly its size. A renumbering goes through
-# ordinals that no list has: below zero, the first item first, so that they count backwards; or far
-# above, which keeps the order.
+# something out of reach proves nothing by itself; a message is lost when nothing explains it, or when its
+# place in the context is still visible as a gap of exactly its size. A renumbering goes through ordinals
+# that no list has: below zero, the first item first, so that they count backwards; or far above, which
+# keeps the order.
 
 #: A session is begun anew now and then; more blocks than that are damage.
 _MOST_RESETS: Final = 2_000
@@ -722,8 +724,8 @@ def known_day(value: float | None) -> float:
     return 0.0 if value is None or math.isnan(value) else value
 
 
-# -- timeline -------------------------------------------------------------------------------------------
-# The checks of messages that need no texts: numbers, times and roles (E1, E2, E14, E24, E25).
+# -- numbers, times and roles ----------------------------------------------------------------------------
+# The checks of messages that need no texts (E1, E2, E14, E24, E25).
 
 #: Times that go back by no more than this come from coarse stamps (docs/format.md, "Times").
 _COARSE: Final = 300 * SECOND

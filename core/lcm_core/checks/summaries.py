@@ -51,8 +51,8 @@ from lcm_core.engine.markers import (
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import SqlValue
 
-# -- texts ----------------------------------------------------------------------------------------------
-# Texts that are no summaries without saying so, and messages that differ only in form. Pure.
+# -- texts that are no summaries -------------------------------------------------------------------------
+# What is no summary without saying so, and messages that differ only in form. Pure.
 
 #: Characters of a cut copy from which it is no coincidence.
 _MIN_COPY: Final = 200
@@ -244,6 +244,8 @@ def _is_redacted(redacted: str, whole: str) -> bool:
         at += len(piece)
     return True
 
+
+# -- the checks ------------------------------------------------------------------------------------------
 
 _BY_MODEL: Final = (
     "No automatic fix. Press R in the app, or run lcm-tui repair, to rewrite it (offline or with a model)."

@@ -1,4 +1,4 @@
-"""Assembly: a context under a token budget as the messages that the model gets. Pure.
+"""Assembly: a context under a token budget as the messages that the model receives. Pure.
 
 The steps are those of the engine, in its order (docs/engine/assembly.md): resolve, overlay, fresh tail, fill,
 calls without a result, silence, tool pairing, final clamp.
@@ -45,12 +45,9 @@ from lcm_core.engine.pairing import (
 from lcm_core.engine.rules import AssemblyRules, EngineRules
 from lcm_core.engine.wrapper import UNOBSERVED, CachePolicy
 
-# -- result ---------------------------------------------------------------------------------------------
-# What assembly gives: the messages, where they came from, what is left out and why, and the system
-# prompt.
-#
-# The words for the system prompt are ours and say the same as the engine's, which no database holds
-# (docs/engine/assembly.md, "What is added to the system prompt").
+# -- the system prompt -----------------------------------------------------------------------------------
+# What assembly adds to the system prompt. The words are ours and say the same as the engine's, which no
+# database holds (docs/engine/assembly.md, "What is added to the system prompt").
 
 
 class Addition(StrEnum):
@@ -103,7 +100,8 @@ def system_addition(context: ContextMessages, rules: AssemblyRules) -> SystemAdd
     return SystemAddition(Addition.RECALL, _RECALL)
 
 
-# -- the messages ------------------------------------------------------------------------------------------
+# -- the result ------------------------------------------------------------------------------------------
+# The messages, where they came from, and what is left out and why.
 
 
 class SentSource(StrEnum):

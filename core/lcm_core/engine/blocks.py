@@ -1,8 +1,6 @@
-"""Blocks: what the parts of a stored message are sent as (docs/engine/assembly.md, "Blocks").
+"""A stored message rebuilt as the message that is sent: its blocks, its role and sender, its tokens. Pure.
 
-Two tables. The present engine sends the host's own block unless that belongs to a tool: calls and results are
-made anew from columns and block together, without whatever else the host noted in it. The engine of 0.1 sends
-the host's block whatever it is.
+docs/engine/assembly.md, "Blocks" and "Messages"; what a message counts: docs/engine/ingest.md, "Tokens".
 """
 
 from __future__ import annotations
@@ -29,6 +27,11 @@ from lcm_core.engine.messages import (
     counted_content,
 )
 from lcm_core.engine.rules import RULES_PRESENT, AssemblyRules
+
+# -- blocks ----------------------------------------------------------------------------------------------
+# What the parts of a message are sent as. There are two tables. The present engine sends the host's own
+# block unless that belongs to a tool: calls and results are rebuilt from columns and block together,
+# without anything else that the host noted there. The engine of 0.1 sends the host's block whatever it is.
 
 
 class NoValue(Enum):
@@ -166,7 +169,7 @@ def _read_as_text(value: Json) -> str:
     return "" if value is None else stringify(value)
 
 
-# -- the present engine ----------------------------------------------------------------------------------
+# -- blocks of the present engine ------------------------------------------------------------------------
 
 
 def _document(part: Part, rules: AssemblyRules, *, vouched: bool) -> Json | NoValue:
@@ -315,7 +318,7 @@ def _is_deep(value: Json) -> bool:
     return any(isinstance(one, dict | list) for one in level)
 
 
-# -- both ------------------------------------------------------------------------------------------------
+# -- blocks of both engines ------------------------------------------------------------------------------
 
 
 def _text(text: str) -> JsonObject:
@@ -329,7 +332,7 @@ def _otherwise(part: Part) -> JsonObject:
     return _text("" if part.noted is None else stringify(part.noted))
 
 
-# -- 0.1 -------------------------------------------------------------------------------------------------
+# -- blocks of 0.1 ---------------------------------------------------------------------------------------
 
 
 def _block_of_0_1(part: Part) -> Json:
@@ -347,10 +350,8 @@ def _block_of_0_1(part: Part) -> Json:
     return _otherwise(part)
 
 
-# -- rebuild --------------------------------------------------------------------------------------------
-# A stored message, or one that the host holds in memory, as the message that is sent. Pure.
-#
-# docs/engine/assembly.md, "Messages"; what it counts: docs/engine/ingest.md, "Tokens".
+# -- messages --------------------------------------------------------------------------------------------
+# A stored message, or one that the host holds in memory, as the message that is sent.
 
 #: What a result is said to come from where no name was noted.
 UNKNOWN_TOOL = "unknown"
@@ -427,7 +428,7 @@ def _content(
     return found
 
 
-# -- what is beside it -----------------------------------------------------------------------------------
+# -- roles -----------------------------------------------------------------------------------------------
 
 _ROLES = {
     "toolResult": Role.TOOL_RESULT,
@@ -505,7 +506,7 @@ def _rebuild_reasoning(parts: Sequence[Part]) -> str | None:
     return None
 
 
-# -- who said it -------------------------------------------------------------------------------------------
+# -- senders ---------------------------------------------------------------------------------------------
 
 
 #: What is sent and said of a sender, in this order.
@@ -528,7 +529,7 @@ def sender_fields(sender: JsonObject) -> JsonObject:
     return {name: value for name, value in values if isinstance(value, str) and value.strip(BLANKS)}
 
 
-# -- what it counts ----------------------------------------------------------------------------------------
+# -- tokens ----------------------------------------------------------------------------------------------
 
 
 #: The id of a part while it has none: a call without an id of its own is counted with it.

@@ -1,8 +1,4 @@
-"""The summary graph of one conversation: every walk, over cycles, dangling edges and shared sources as well.
-
-What lies around a few rows of a graph that is not read whole is asked of the file:
-`lcm_core.store.summaries`.
-"""
+"""The summary graph of one conversation, and what a focus brief covers in it. Pure."""
 
 from __future__ import annotations
 
@@ -18,6 +14,10 @@ from typing import Final, NamedTuple, Protocol
 
 from lcm_core.base.records import Edge, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.times import parse_utc
+
+# -- the graph -------------------------------------------------------------------------------------------
+# Every walk, over cycles, dangling edges and shared sources as well. Where only a few rows matter and the
+# graph is not read whole, the file is queried instead (`lcm_core.store.summaries`).
 
 _ID: Final = itemgetter(0)
 _SOURCE: Final = itemgetter(1)
@@ -320,10 +320,8 @@ def _each_once(found: Mapping[SummaryId, Sequence[SummaryId]]) -> dict[SummaryId
     }
 
 
-# -- focus ----------------------------------------------------------------------------------------------
-# What a focus brief is made from and covers, and whether that is still so. Pure.
-#
-# Source: docs/engine/focus.md.
+# -- focus briefs ----------------------------------------------------------------------------------------
+# What a brief is made from and covers, and whether that is still so (docs/engine/focus.md).
 
 
 @dataclass(frozen=True, slots=True)

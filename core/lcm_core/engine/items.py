@@ -1,4 +1,7 @@
-"""Context items as they are read, and what each becomes and weighs as sent (docs/engine/assembly.md)."""
+"""Context items as they are read, what each becomes and weighs as sent, and which of them fit the budget.
+
+docs/engine/assembly.md.
+"""
 
 from __future__ import annotations
 
@@ -333,8 +336,9 @@ def _tokens(content: Content, rules: EngineRules) -> int:
     return estimate(counted_content(content), rules.assembly.estimator)
 
 
-# -- fill -----------------------------------------------------------------------------------------------
-# The protected tail, and what of the rest fits the budget (docs/engine/assembly.md, "What is sent").
+# -- the budget ------------------------------------------------------------------------------------------
+# The always-sent newest items, and how much of the rest fits the budget (docs/engine/assembly.md, "What is
+# sent").
 
 
 class SelectionRule(StrEnum):

@@ -1,9 +1,4 @@
-"""Which summaries are no summaries: truncations and stand-ins that the engine stored when a model failed.
-
-The rules and their order are those of the engine's own doctor (docs/engine/doctor.md, "Order of the
-markers"), by position: a marker that a summary merely quotes is no fault. Positions count UTF-16 units, as
-JavaScript does. What the doctor does not see (empty text, hard caps) is distinguished from what it does.
-"""
+"""What a summary begins with: markers of broken summaries, and the opening that all summaries share."""
 
 from __future__ import annotations
 
@@ -12,6 +7,14 @@ from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.text import BLANKS
+
+# -- broken summaries ------------------------------------------------------------------------------------
+# Truncations and stand-ins that the engine stored when a model failed.
+#
+# The rules and their order are those of the engine's own doctor (docs/engine/doctor.md, "Order of the
+# markers"), by position: a marker that a summary merely quotes is no fault. Positions count UTF-16 units,
+# as JavaScript does. What the doctor does not see (empty text, hard caps) is distinguished from what it
+# does.
 
 
 class BrokenKind(StrEnum):
@@ -82,15 +85,13 @@ def is_capped(content: str) -> bool:
     return _CAPPED.search(content, max(len(content) - 200, 0)) is not None
 
 
-# -- gist -----------------------------------------------------------------------------------------------
-# How a summary begins once what all summaries begin with is passed over: the words that tell it from
-# others.
+# -- the gist --------------------------------------------------------------------------------------------
+# How a summary begins once the opening that all summaries share is skipped.
 #
 # Summaries open with what they are: a marker of the engine, the elements around a text that is sent, a
 # heading, the time that they cover, the label of their first point (docs/decisions.md, "How a summary
 # begins"). In a list these fill the first cells of every row. `gist` finds where the text begins to say
-# something; it returns the rest of the text as it is and takes nothing out of it. Whole texts are shown
-# whole.
+# something; it returns the rest of the text as it is. Whole texts are shown whole.
 #
 # Most of it is structure, the same in every language: short headings, short labels that end in a colon,
 # times, marks of lists. Only openings without any structure ("Condensed memory covering …") are known by

@@ -1,4 +1,4 @@
-"""Messages as a provider accepts them: no unanswered calls, no silent messages, tools in pairs.
+"""Messages as a provider accepts them: no unanswered calls, no silent messages, tools in pairs; and forks.
 
 docs/engine/assembly.md, "Calls without a result", "Messages that say nothing" and "Tool pairing". Each
 function takes messages in order and returns messages in order; what it did is noted in a list of repairs.
@@ -464,10 +464,9 @@ def _calls_of_0_1(message: SentMessage) -> Iterator[tuple[str, str | None]]:
                 yield call_id, word(document.get("name"))
 
 
-# -- fork -----------------------------------------------------------------------------------------------
-# What a fork adds to its context: the host's messages behind the place where it was forked. Pure.
-#
-# Source: docs/engine/assembly.md, "Forks".
+# -- forks -----------------------------------------------------------------------------------------------
+# What a fork adds to its context: the host's messages behind the place where it was forked. Pure
+# (docs/engine/assembly.md, "Forks").
 
 
 @frozen_record(frozen=True, slots=True)

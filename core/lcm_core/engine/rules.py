@@ -1,4 +1,4 @@
-"""What the engine of a file does: one record of values, chosen once by what its schema can do.
+"""What the engine of a file does: one record of rules, chosen once by what its schema can do.
 
 docs/engine/versions.md, "Which rules a file follows". Nothing here compares versions, and nothing else asks
 which engine wrote a file. Which tables and columns are there to be read and written, a `Schema` says.
@@ -522,8 +522,8 @@ def _set(setting: Sourced[T], otherwise: T) -> T:
     return setting.value if setting.is_set else otherwise
 
 
-# -- fresh tail -----------------------------------------------------------------------------------------
-# Where the fresh tail of a context begins: the newest messages, which compaction may not touch.
+# -- fresh tail ------------------------------------------------------------------------------------------
+# Where the fresh tail of a context begins: the newest messages, which compaction does not touch.
 
 
 class TailItem(Protocol):

@@ -1,4 +1,4 @@
-"""An assembly seen from its context: what becomes of each item, and what all of it adds up to. Pure."""
+"""An assembly seen from its context, and written out for other programs and for people. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted
 from lcm_core.engine.messages import Block, BlockKind, Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.pairing import Repair
 from lcm_core.engine.wrapper import BRIEF_END, SUMMARY_END
+
+# -- the ledger ------------------------------------------------------------------------------------------
+# What becomes of each item, and what all of them add up to.
 
 #: A message among those that are sent: what it represents, its id, and which of several of the same it is.
 #: Stable from one assembly to the next, and for items that of the list of items, too.
@@ -159,8 +162,8 @@ def _gone(one: Evicted, repairs: Sequence[Repair], score: float | None, *, unsee
     return ItemOutcome(None, one.tokens, one.step, one.why, item, tuple(repairs), score=score, unseen=unseen)
 
 
-# -- export ---------------------------------------------------------------------------------------------
-# What is sent, for other programs and for people: JSON that an API call takes, and Markdown.
+# -- export ----------------------------------------------------------------------------------------------
+# What is sent, as JSON that an API call takes, and as Markdown.
 
 #: What the API takes in the id of a tool call; others are written with underscores.
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9_-]")

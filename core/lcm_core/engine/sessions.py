@@ -1,7 +1,4 @@
-"""Which compaction threshold holds for a session and a model, and whether that of a noted debt still does.
-
-The rules are in docs/engine/thresholds.md. Pure: what is known of the model is given by whoever knows it.
-"""
+"""How the engine treats a session: what it does not store, and which compaction threshold applies. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +16,9 @@ from lcm_core.base.setting_values import Json, Sourced
 from lcm_core.base.text import BLANKS
 from lcm_core.engine.stored_parts import first_text
 
-# -- skipping -------------------------------------------------------------------------------------------
-# Messages and sessions of a host that are not stored (docs/engine/ingest.md, "What is not stored").
+# -- what is not stored ----------------------------------------------------------------------------------
+# Messages and sessions of a host that the engine does not store (docs/engine/ingest.md, "What is not
+# stored").
 
 
 class Skipped(StrEnum):
@@ -99,6 +97,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         re.DOTALL,
     )
 
+
+# -- the compaction threshold ----------------------------------------------------------------------------
+# Which threshold applies to a session and a model, and whether the one of a noted debt still does. The
+# rules are in docs/engine/thresholds.md. The caller supplies what is known of the model.
 
 #: Names under which a host tells the context window of its model, the first that is a number counts.
 _WINDOWS: Final = (

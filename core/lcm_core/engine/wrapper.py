@@ -1,4 +1,4 @@
-"""The elements in which the model gets summaries and focus briefs, and which summaries a brief covers.
+"""The elements in which the model receives summaries and focus briefs, and the state of its prompt cache.
 
 Source: docs/engine/assembly.md, "The element of a summary" and "What is sent". Wrapped summaries are equal
 byte for byte to all 92 that were recorded of 0.1.2 and 0.15.3.
@@ -145,12 +145,10 @@ def wrap_brief(brief: FocusBrief, zone: tzinfo | None) -> str:
     return "\n".join([head, "  <content>", as_engine_read(brief.content)]) + BRIEF_END
 
 
-# -- cache ----------------------------------------------------------------------------------------------
-# Whether a provider's prompt cache is warm, so that changing the prompt now would cost.
-#
-# Source: docs/engine/assembly.md, "Whether a prompt cache is warm".
-#
-# One policy for all providers: what counts is what was observed, not who was asked.
+# -- the prompt cache ------------------------------------------------------------------------------------
+# Whether a provider's prompt cache is warm, so that changing the prompt now would cost
+# (docs/engine/assembly.md, "Whether a prompt cache is warm"). One policy applies to all providers: what was
+# observed counts, not who was asked.
 
 
 class CacheState(StrEnum):

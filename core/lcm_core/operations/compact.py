@@ -1,7 +1,4 @@
-"""A pass as a plan: the summary, its links, its place in the context, and what an old engine notes of it.
-
-Also what an engine notes beside a conversation, and what it notes while it compacts one itself.
-"""
+"""Compaction of a live database: forecast, and carried out pass by pass, each a plan of its own."""
 
 from __future__ import annotations
 
@@ -95,8 +92,8 @@ from lcm_core.writers.source import (
     uncut_message_text,
 )
 
-# -- reading --------------------------------------------------------------------------------------------
-# Reads a context for selection, and what the chunk of a pass is made from.
+# -- reading a context -----------------------------------------------------------------------------------
+# What selection needs, and what the chunk of a pass is made from.
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +294,10 @@ async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | No
         return texts[0].content if texts else None
     reading = previous_rules(rendering.rules).reading
     return joined(reading(one.content) for one in texts) or None
+
+
+# -- a pass as a plan ------------------------------------------------------------------------------------
+# The summary, its links, its place in the context, and what an old engine notes of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -633,7 +634,7 @@ def _text_of(row: StoredRow, column: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# -- whether the host compacts just now -----------------------------------------------------------------
+# -- whether the host is compacting ----------------------------------------------------------------------
 
 
 #: A note that is older stayed behind when the host died: no compaction of the engine takes longer than 300 s.
@@ -685,11 +686,11 @@ async def still_resting(reader: Reader, conversation_id: ConversationId, now: da
     ]
 
 
-# -- run ------------------------------------------------------------------------------------------------
-# Carries compaction out on a live database: read, draft without a lock, commit, and again.
+# -- a run -----------------------------------------------------------------------------------------------
+# Read, draft without a lock, commit, and again.
 #
-# Each pass is a plan of its own, committed with compare and set; what a host appends meanwhile is fine,
-# and a chunk that changed is selected anew. All passes of an operation are one batch of the history.
+# Each pass is committed with compare and set; what a host appends meanwhile does no harm, and a chunk that
+# changed is selected again. All passes of an operation are one batch of the history.
 
 T = TypeVar("T")
 
@@ -972,12 +973,11 @@ async def refuse_fallback(draft: PassDraft) -> PassDraft:
     )
 
 
-# -- forecast -------------------------------------------------------------------------------------------
+# -- the forecast ----------------------------------------------------------------------------------------
 # What a compaction would do, pass by pass, before any call.
 #
 # The chunks of the first pass, and of the leaf passes of a sweep as long as each saves something, are
-# exact; what later passes condense depends on how long the answers turn out. Nothing but stored counts
-# is read.
+# exact; what later passes condense depends on how long the answers turn out. Only stored counts are read.
 
 #: Passes that are forecast at most; a context of 46,000 messages makes some 300.
 MOST_PASSES = 5_000

@@ -1,8 +1,4 @@
-"""A draft of a summary: what it is made from, how a model is asked, and how the answer is judged.
-
-What is read is read in one short transaction, and nothing is held afterwards. There are up to three drafts: a
-normal answer, an aggressive one, and the deterministic cut, which nothing commits by itself.
-"""
+"""Drafting: which summaries of a batch get another text, and how the draft of one is made and judged."""
 
 from __future__ import annotations
 
@@ -47,6 +43,10 @@ from lcm_core.writers.source import (
     source_of,
     source_of_messages,
 )
+
+# -- what a draft is made from ---------------------------------------------------------------------------
+# What is read is read in one short transaction, and nothing is held afterwards. There are up to three
+# drafts: a normal answer, an aggressive one, and the deterministic cut, which nothing commits by itself.
 
 #: Texts that sources are taken to have: drafts that are not committed yet.
 Overrides = Mapping[SummaryId, str]
@@ -405,8 +405,8 @@ async def text_below(reader: Reader, summary: Summary, rendering: Rendering) -> 
     return text if estimate(text, rendering.rules.estimator) <= MOST_TOKENS else None
 
 
-# -- items ----------------------------------------------------------------------------------------------
-# What is in a batch: summaries that are to get another text, and their progress.
+# -- items of a batch ------------------------------------------------------------------------------------
+# Summaries that are to get another text, and their progress.
 
 
 class ItemState(StrEnum):
@@ -587,8 +587,8 @@ def make_items(
     ]
 
 
-# -- members --------------------------------------------------------------------------------------------
-# Members of the documents in files of drafts: of the type that is expected, or the document is damaged.
+# -- members of JSON documents ---------------------------------------------------------------------------
+# Of the type that is expected in a file of drafts, or the document is damaged.
 
 
 class DamagedError(Exception):

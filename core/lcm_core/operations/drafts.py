@@ -1,9 +1,9 @@
-"""Drafts on disk: what was paid for survives a stop and a crash, in a private file of this user.
+"""Drafts on disk, and the rule by which a batch accepts drafts.
 
-One file per batch: a first line that says what it is, then a line for every item whenever it changed; the
-last one of an item holds. A line that a crash cut off is left out. The file is removed when all is decided.
-
-The file that people look at holds items and drafts in the same form.
+One file per batch, private to this user, so that what was paid for survives a stop and a crash: a first line
+that says what it is, then a line for every item whenever it changed; the last one of an item applies. A line
+that a crash cut off is left out. The file is removed when all is decided. The file for review holds items and
+drafts in the same form.
 """
 
 from __future__ import annotations
@@ -411,13 +411,13 @@ def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int
     return changed
 
 
-# -- rules ----------------------------------------------------------------------------------------------
+# -- rules of acceptance ---------------------------------------------------------------------------------
 # What a batch may accept by itself: a rule of that batch only, in words that are shown and kept with it.
 #
-# A rule is a choice of conditions. That the draft has no fault (the model finished, the text is smaller
-# than its source, holds no marker ...), turns no rule of the source into its opposite and is no
-# deterministic cut goes without saying: no rule can accept those. Where the rules could not be checked,
-# ``no rule lost`` refuses the draft, and the other conditions do not look at them.
+# A rule is a choice of conditions. No rule can accept a draft with a fault (the model did not finish, the
+# text is no smaller than its source, holds a marker ...), one that turns a rule of the source into its
+# opposite, or a deterministic cut. Where the rules could not be checked, ``no rule lost`` refuses the
+# draft, and the other conditions do not look at them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,4 @@
-"""What the 1.x engine's own rows mean at a moment: prepared, stuck, lost, due.
-
-The rules are in docs/engine/prepared.md, "Batches and nodes", "Live ranges", "Debt" and "What needs
-attention".
-
-Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
-context now, ranges include both ends.
-"""
+"""What the 1.x engine's own rows mean at a moment, and closing the debt that no engine will work off."""
 
 from __future__ import annotations
 
@@ -38,6 +31,13 @@ from lcm_core.store.engine_work import (
 )
 from lcm_core.store.rows import rows_by
 from lcm_core.store.state import MAINTENANCE, REVISION
+
+# -- what the rows mean ----------------------------------------------------------------------------------
+# Prepared, stuck, lost, due. The rules are in docs/engine/prepared.md, "Batches and nodes", "Live ranges",
+# "Debt" and "What needs attention".
+#
+# Nothing here reads or changes a file. Moments are aware, UTC; ordinals of an active batch are those of the
+# context now, ranges include both ends.
 
 T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
@@ -527,8 +527,8 @@ def _nodes_where(work: EngineWork, wanted: Callable[[NodeRow, BatchState], bool]
     return sorted(found, key=_claim_order)
 
 
-# -- close debt -----------------------------------------------------------------------------------------
-# Closing compaction debt that no engine will ever work off (docs/engine/prepared.md, "Closing debt").
+# -- closing debt ----------------------------------------------------------------------------------------
+# Source: docs/engine/prepared.md, "Closing debt".
 
 #: What the engine notes when an operator closes debt; it writes no other reason.
 RESOLUTION: Final = "operator-ignored"

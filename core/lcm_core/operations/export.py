@@ -1,4 +1,4 @@
-"""What forgetting a conversation takes besides its rows, and what it cannot reach."""
+"""A conversation as a file that brings it back, and what forgetting it removes besides its rows."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS
 from lcm_core.store.state import PREPARED_TABLES as PREPARED
 
-# -- conversation file ----------------------------------------------------------------------------------
-# A conversation as a file of JSON lines: written before it is deleted, imported again when it is wanted.
+# -- the file --------------------------------------------------------------------------------------------
+# JSON lines, written before a conversation is deleted, and imported again when it is wanted.
 #
 # The first line says what it is: ``{"format": "lcm-tui conversation", "version": 1, "conversationId":
-# ...}``. Each further line is one row, ``{"table": ..., "row": {column: value}}``, with every column
-# that the database had; a row comes after those that refer to it. The last line counts them: ``{"end":
-# {table: rows}}``. A value that JSON cannot hold is an object: ``{"$blob": base64}`` for bytes,
-# ``{"$text": base64}`` for text that is not valid UTF-8, ``{"$real": "inf"}``. Search tables are derived
-# and not in it; large files stay where they are.
+# ...}``. Each further line is one row, ``{"table": ..., "row": {column: value}}``, with every column that
+# the database had; a row comes after those that refer to it. The last line counts them: ``{"end": {table:
+# rows}}``. A value that JSON cannot hold is an object: ``{"$blob": base64}`` for bytes, ``{"$text":
+# base64}`` for text that is not valid UTF-8, ``{"$real": "inf"}``. Search tables are derived and not in it;
+# large files stay where they are.
 
 FORMAT: Final = "lcm-tui conversation"
 VERSION: Final = 1
@@ -388,7 +388,7 @@ def forget_traces(
     return Traces(operations, (*drafts, *forget_brief_drafts(database, [conversation])))
 
 
-# -- import conversation --------------------------------------------------------------------------------
+# -- importing it ----------------------------------------------------------------------------------------
 # The plans that bring an exported conversation back, into the database it came from or into another.
 #
 # Ids stay what they were as long as they are free; else the conversation, its messages, or single

@@ -1,4 +1,4 @@
-"""What a set of findings asks for, conversation by conversation."""
+"""What findings request, and the rows, context, lineage and texts of a conversation after the fixes."""
 
 from __future__ import annotations
 
@@ -65,6 +65,9 @@ from lcm_core.store.database import Reader
 from lcm_core.store.messages import parts_without_call, whole_messages
 from lcm_core.store.opening import SqlValue
 from lcm_core.store.rows import StoredRow, columns_by, rows_by
+
+# -- what findings ask for -------------------------------------------------------------------------------
+# Conversation by conversation.
 
 #: Search tables by check; F4 and F6 name theirs in the rows.
 _SEARCHED: Final = {
@@ -138,8 +141,8 @@ def _tables(finding: Finding) -> Iterable[str]:
     return dict.fromkeys(row.table for row in finding.rows if row.table.endswith(("_fts", "_fts_cjk")))
 
 
-# -- rows -----------------------------------------------------------------------------------------------
-# The edits that make one state of a conversation's rows out of another, whole rows read as they are.
+# -- rows ------------------------------------------------------------------------------------------------
+# The edits that turn one state of a conversation's rows into another, with whole rows as they are read.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = 2_440_587.5
@@ -251,11 +254,11 @@ def _is_sound(row: StoredRow) -> bool:
     return row["item_type"] == "summary" and isinstance(summary, str) and message is None
 
 
-# -- context --------------------------------------------------------------------------------------------
-# The items of a context as the fixes leave them. Pure: the new list, made once for all fixes together.
+# -- the context -----------------------------------------------------------------------------------------
+# The items of a context as the fixes leave them. Pure: one new list for all fixes together.
 #
-# Where a summary is gone (A2), links and edges that outlived it, deleted with foreign keys off, tell
-# what it was made from. Each of these sources comes once, and none that the context reaches already.
+# Where a summary is gone (A2), links and edges that outlived it, deleted with foreign keys off, tell what
+# it was made from. Each of these sources comes once, and none that the context reaches already.
 
 
 class Keep(StrEnum):
@@ -536,11 +539,11 @@ class Remains:
                     yield from self._source(structure.messages.ids[place])
 
 
-# -- lineage --------------------------------------------------------------------------------------------
+# -- lineage ---------------------------------------------------------------------------------------------
 # The summaries of a conversation as the fixes leave them. Pure.
 #
-# Links and edges that lead nowhere or are disproved go, lost ones that are proven come back; depth,
-# counters and time ranges are made again from the sources, upward as far as it shows.
+# Links and edges that lead nowhere or are disproved are removed, lost ones that are proven are restored;
+# depth, counters and time ranges are derived again from the sources, upward as far as it shows.
 
 
 def without_loose_ends(structure: Structure) -> Structure:
@@ -760,8 +763,8 @@ def _same(one: StoredNode, other: StoredNode) -> bool:
     return one == other and not any(time is not None and math.isnan(time) for time in times)
 
 
-# -- texts ----------------------------------------------------------------------------------------------
-# What is made again from texts and parts: token counts, lists of files, columns of tool calls.
+# -- texts -----------------------------------------------------------------------------------------------
+# What is derived again from texts and parts: token counts, lists of files, columns of tool calls.
 
 #: Texts of one batch.
 _BATCH = 200

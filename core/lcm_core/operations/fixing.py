@@ -1,4 +1,4 @@
-"""One plan for a set of findings, whatever they have in common.
+"""Fixes without a model: one plan for a set of findings, whatever they have in common.
 
 What a conversation is after all its fixes is worked out once, from the present rows and not from the
 findings, which name only some of them: links and edges first, then token counts, what follows from these
@@ -62,11 +62,11 @@ from lcm_core.store.context import context_rows
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import SqlValue
 
-# -- listing --------------------------------------------------------------------------------------------
-# The edits that make a new list of context items out of the present one. Pure.
+# -- edits of a context ----------------------------------------------------------------------------------
+# The edits that turn the present list of context items into the new one. Pure.
 #
-# First the renumbering, if one is needed, so that everything after it counts on a list without holes;
-# then one splice for each run that differs. Each is planned on the list as those before it leave it.
+# First the renumbering, if one is needed, so that everything after it counts on a list without holes; then
+# one splice for each run that differs. Each is planned on the list as those before it leave it.
 
 #: So many splices at most: each looks through the whole list, and runs that lie close become one.
 MOST_SPLICES = 64
@@ -165,6 +165,9 @@ def _splice(
     return carry_out(
         listing, conversation_id, Place(start, tuple(range(first, end)), shift), rows, inserted
     ).splice
+
+
+# -- the plan --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,8 +409,5 @@ def _title(done: _Done) -> str:
     where = f" of conversation {next(iter(done.owners))}" if len(done.owners) == 1 else ""
     return f"Fix{where}: {done.words or 'no row has to change'}"
 
-
-# -- fix ------------------------------------------------------------------------------------------------
-# Fixes: plans that fix findings of the doctor without a model.
 
 __all__ = ["Fixes", "Keep", "plan_fixes"]

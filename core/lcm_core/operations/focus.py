@@ -1,8 +1,8 @@
-"""Focus briefs: a text over one question in the place of the summaries that it covers.
+"""Focus briefs: texts over one question that replace the summaries they cover. Reading, plans and drafts.
 
-What the engine writes when it makes, refreshes and takes away a brief, row for row (docs/engine/focus.md);
+What the engine writes when it makes, refreshes and removes a brief, row for row (docs/engine/focus.md);
 activating an older one and deleting one are ours, by the same rules. The sweep that the engine forces around
-it is compaction, and whoever asks for a brief makes it with the same batch (docs/focus.md, "A new brief").
+it is compaction, and whoever requests a brief makes it with the same batch (docs/focus.md, "A new brief").
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ from lcm_core.writers.request import SummarizerError
 from lcm_core.writers.retention import Retention, measure, read_retention_source
 from lcm_core.writers.source import Rendering, source_of
 
-# -- focus view -----------------------------------------------------------------------------------------
-# The focus briefs of a conversation as they are shown: what each replaces, and whether it is stale.
+# -- briefs as they are shown ----------------------------------------------------------------------------
+# What each replaces, and whether it is stale.
 #
 # Source: docs/engine/focus.md; docs/engine/assembly.md, "What is sent".
 
@@ -229,6 +229,8 @@ async def load_briefs(
     return found.entries
 
 
+# -- requests for a brief --------------------------------------------------------------------------------
+
 #: The size that the engine asks of a brief, and below which it warns.
 TARGET_TOKENS: Final = 12_000
 LEAST_TOKENS: Final = 7_200
@@ -298,7 +300,7 @@ class FocusWish:
         return sum(one.tokens for one in self.wanted)
 
 
-# -- reading ---------------------------------------------------------------------------------------------
+# -- reading a request -----------------------------------------------------------------------------------
 
 
 def check_known_to_engine(reader: Reader) -> None:
@@ -642,7 +644,7 @@ def _said(prompt: str) -> str:
     return f'"{clip(safe_line(prompt.strip()), _SHOWN)}"'
 
 
-# -- briefs that are there -------------------------------------------------------------------------------
+# -- existing briefs -------------------------------------------------------------------------------------
 
 
 async def plan_activate_brief(
@@ -745,12 +747,11 @@ async def plan_delete_brief(reader: Reader, conversation_id: ConversationId, bri
     )
 
 
-# -- briefing -------------------------------------------------------------------------------------------
-# The text of a focus brief: what it is written from, asking for it, and a draft that waits for a
-# decision.
+# -- writing a brief -------------------------------------------------------------------------------------
+# What its text is written from, the call, and a draft that waits for a decision.
 #
-# What is read is read in short transactions, and none is open while a model is asked. A draft that was
-# paid for lies in a private file until it is committed or given up.
+# What is read is read in short transactions, and none is open during a call. A draft that was paid for is
+# in a private file until it is committed or discarded.
 
 _FORMAT: Final = "lcm-tui focus draft"
 _VERSION: Final = 1

@@ -1,4 +1,4 @@
-"""What the past of a conversation is worked out from: its operations, and the rows of now that they name."""
+"""The past of a conversation: its rows as they were at a point, and what has changed since (docs/past.md)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ from lcm_core.operations.past_point import Cut, Point, cut_at, seconds_of
 from lcm_core.store.listing import snapshot_until
 from lcm_core.store.opening import Rows, listed_values, quoted
 
-# -- rebuild --------------------------------------------------------------------------------------------
-# The rows of a conversation as they were, from those of now and the operations since (docs/past.md).
-# Pure.
+# -- the rows of then ------------------------------------------------------------------------------------
+# Worked out from those of now and the operations since. Pure.
 #
 # Operations are taken back one after the other, the newest first. Before each, the context is brought to
 # the moment of that operation: what the host appended later goes, and what the host compacted later is
-# opened into what its links name. So the list is what the operation left behind, unless the host changed
-# it without a trace; then that is said, and nothing is put in its place.
+# opened into what its links name. So the list is what the operation left behind, unless the host changed it
+# without a trace; then that is said, and nothing replaces it.
 
 #: A row of a database: its table, and the columns that name it.
 RowKey = tuple[str, Cells]
@@ -437,6 +436,9 @@ def concerns(operation: Operation, edits: Iterable[Edit], conversation_id: int) 
     return False
 
 
+# -- reading it ------------------------------------------------------------------------------------------
+# What the past is worked out from: operations, and the rows of now that they name.
+
 #: Messages that are looked at beyond the last one that was stored later.
 ROWS_BEHIND: Final = 500
 
@@ -716,8 +718,8 @@ def _values(key: Cells) -> tuple[int | float | str | bytes | None, ...]:
     return tuple([cell for cell in key.cells if cell is None or isinstance(cell, int | float | str | bytes)])
 
 
-# -- since ----------------------------------------------------------------------------------------------
-# What changed in a conversation since a point: items of its context, and summaries. Pure.
+# -- what changed since ----------------------------------------------------------------------------------
+# Items of the context, and summaries. Pure.
 
 
 @dataclass(frozen=True, slots=True)

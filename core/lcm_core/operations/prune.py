@@ -1,12 +1,6 @@
-"""Archive or delete whole conversations: which, and the plans (docs/decisions.md, "Archiving and deleting").
+"""Archive or delete whole conversations: which ones, the plans, and the space they use.
 
-A deletion is made in pieces, each a plan and a commit of its own; a planner is asked again for what is left.
-A conversation whose rows are used elsewhere is refused.
-
-Whatever refers to a row is deleted before it, so the database is sound after every piece, and what is left
-can be planned anew after any of them: the context first, then what the engine has prepared, briefs, summaries
-(each before what it was made from), messages, what else belongs to it, and the conversation itself
-(docs/format.md, "Deleting").
+docs/decisions.md, "Archiving and deleting".
 """
 
 from __future__ import annotations
@@ -55,11 +49,11 @@ from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_
 from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints, transcripts
 from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
 
-# -- cleaners -------------------------------------------------------------------------------------------
+# -- the engine's cleaners -------------------------------------------------------------------------------
 # What the engine's own cleaners would delete (docs/engine/doctor.md, "Its cleaners").
 #
-# They select by what a session was for: sub-agents that have ended, jobs on a clock. What is done with
-# the selection is done by `prune`: it has a preview and can be undone.
+# They select by what a session was for: sub-agents that have ended, jobs on a clock. `prune` deletes the
+# selection: it has a preview and can be undone.
 
 
 class Cleaner(StrEnum):
@@ -154,6 +148,8 @@ def preview_of(text: str) -> str:
     line = " ".join(text.split())
     return line if utf16_length(line) <= _PREVIEW else first_units(line, _PREVIEW - len(_CUT)) + _CUT
 
+
+# -- which conversations ---------------------------------------------------------------------------------
 
 #: Rows that are planned before the first of them is committed; what is left is planned afterwards.
 WAVE_ROWS: Final = 8_000
@@ -319,6 +315,12 @@ def _named(ids: Sequence[ConversationId]) -> str:
 
 
 # -- deleting --------------------------------------------------------------------------------------------
+# A deletion is made in pieces, each a plan and a commit of its own; after each, the planner plans what is
+# left. A conversation whose rows are used elsewhere is refused.
+#
+# Whatever refers to a row is deleted before it, so the database is sound after every piece: the context
+# first, then what the engine has prepared, briefs, summaries (each before its sources), messages, what else
+# belongs to it, and the conversation itself (docs/format.md, "Deleting").
 
 
 @dataclass(frozen=True, slots=True)

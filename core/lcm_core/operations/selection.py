@@ -1,4 +1,4 @@
-"""What a pass compacts: chunks of raw messages and of summaries. Pure (docs/engine/compaction.md)."""
+"""Which chunk each pass compacts, and the order of passes. Pure (docs/engine/compaction.md)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from lcm_core.engine.previous import given
 from lcm_core.engine.rules import CompactionRules, EngineRules, TailRules, protected
 from lcm_core.writers.acceptance import Level
 from lcm_core.writers.request import ProviderAuthError
+
+# -- chunks ----------------------------------------------------------------------------------------------
+# Chunks of raw messages and of summaries.
 
 
 class WeighedItem(NamedTuple):
@@ -349,12 +352,12 @@ def nearest_summaries(context: WeighedContext, before: int) -> list[str]:
     return [summaries[place][1] for place in reversed(given(context.blank[at] for at, _ in summaries))]
 
 
-# -- sweep ----------------------------------------------------------------------------------------------
-# The order of passes: leaf pass, incremental, full sweep, until under. Pure (docs/engine/compaction.md).
+# -- the order of passes ---------------------------------------------------------------------------------
+# Leaf pass, incremental, full sweep, until under a target.
 #
 # Each is a generator: it yields the next pass on the present context, is sent what became of it, and
-# returns the result. Whoever drives it keeps the context up to date; a dry run, a test and a live
-# database are driven alike.
+# returns the result. Whoever drives it keeps the context up to date; a dry run, a test and a live database
+# are driven alike.
 
 
 @dataclass(frozen=True, slots=True)
@@ -804,7 +807,7 @@ class Compaction:
         return UnderResult(last <= target, self.rules.compaction.max_rounds, last, acted=acted)
 
 
-# -- what an operator asks for --------------------------------------------------------------------------
+# -- modes -----------------------------------------------------------------------------------------------
 
 
 class Mode(StrEnum):

@@ -668,8 +668,7 @@ def searched_text(entry: ContextEntry) -> str:
     return f"{name} {seq} {entry.kind or entry.role or item.item_type} {depth} {entry.preview}"
 
 
-# -- distance -------------------------------------------------------------------------------------------
-# How far a context is from its next compaction.
+# -- distance to the next compaction ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Conversations: the list, and what it costs nothing to know about each."""
+"""Conversations: the list, what is cheap to know about each, and how their stored times compare."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ async def _member(reader: Reader, conversation: Conversation) -> SessionMember:
     )
 
 
-# -- moments --------------------------------------------------------------------------------------------
+# -- stored times ----------------------------------------------------------------------------------------
 # SQL fragments that compare stored times as times: the two formats of the engine sort wrongly as text.
 
 #: What cannot be a stored time is not handed to SQLite, which would read ``now`` as the present.

@@ -1,4 +1,4 @@
-"""Which messages of a conversation its summaries are linked to, as runs of `lcm_core.engine.coverage`."""
+"""Which messages of a conversation its summaries cover: as runs, and as the coverage map."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from lcm_core.store.database import Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.rows import texts
 from lcm_core.store.summaries import few_others
+
+# -- runs ------------------------------------------------------------------------------------------------
+# The links of summaries as runs of `lcm_core.engine.coverage`.
 
 #: The place of a message by its id; None: it is not of this conversation.
 PlaceOf: TypeAlias = Callable[[int], int | None]
@@ -118,7 +121,7 @@ def _runs(db: Rows, conversation_id: ConversationId, first_id: int, messages: in
     return runs
 
 
-# -- with holes ------------------------------------------------------------------------------------------
+# -- runs with holes -------------------------------------------------------------------------------------
 
 
 def _with_holes(db: Rows, conversation_id: ConversationId, links: bool) -> Linked:
@@ -172,8 +175,7 @@ def _run_of(text: str, ids: list[str], places: Mapping[str, int]) -> Run | None:
     return first, last + 1
 
 
-# -- coverage map ---------------------------------------------------------------------------------------
-# Reads what the coverage map of a conversation is made of.
+# -- the coverage map ------------------------------------------------------------------------------------
 
 #: Raw messages at the end of a context that are weighed at a time until the fresh tail is known.
 WEIGHED = 200

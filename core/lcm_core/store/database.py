@@ -42,12 +42,11 @@ from lcm_core.store.opening import (
 from lcm_core.store.schema import LISTING, Schema, check_essential, listed_schema, typed
 from lcm_core.store.wal import diagnose
 
-# -- handle ---------------------------------------------------------------------------------------------
-# One opening of a database file: a way in, its schema, and read-only connections to it.
+# -- one opening of the file -----------------------------------------------------------------------------
+# A way in, its schema, and read-only connections to it.
 #
-# Every read has a connection to itself while it runs. A handle that was retired (the file calls for
-# another way in) serves the reads that still run and then closes; nothing is left behind by a read that
-# is cancelled.
+# Every read has a connection to itself while it runs. A handle that was retired (the file calls for another
+# way in) serves the reads that still run and then closes; a cancelled read leaves nothing behind.
 
 T = TypeVar("T")
 
@@ -388,6 +387,8 @@ async def _pragma(link: Link, name: str) -> Any:
     [row] = await link.connection.execute_fetchall(f"PRAGMA {name}")
     return row[0]
 
+
+# -- the database ----------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 

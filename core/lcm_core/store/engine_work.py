@@ -1,8 +1,4 @@
-"""The rows in which the 1.x engine keeps its own state: prepared work, debt, anchors, epochs and turns.
-
-Columns are those of docs/engine/prepared.md, "Columns". Values may be anything that SQLite keeps: what is no
-number is 0, times stay as they are stored. What the rows mean is in `lcm_core.operations.engine_work`.
-"""
+"""The rows in which the 1.x engine keeps its own state, and where its copy of a session ends."""
 
 from __future__ import annotations
 
@@ -30,6 +26,12 @@ from lcm_core.store.state import (
     PREPARED_NODES,
     REPLAY_KEYS,
 )
+
+# -- the engine's rows -----------------------------------------------------------------------------------
+# Prepared work, debt, anchors, epochs and turns.
+#
+# Columns are those of docs/engine/prepared.md, "Columns". Values may be anything that SQLite keeps: what is
+# no number is 0, times stay as they are stored. What the rows mean is in `lcm_core.operations.engine_work`.
 
 ANCHORS: Final = "message_transcript_anchor_trust"
 EPOCHS: Final = "conversation_transcript_epochs"
@@ -624,7 +626,7 @@ async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[Prepa
     return [PreparedText(node, texts[name]) for name, node in with_text.items() if name in texts]
 
 
-# -- engine ends ----------------------------------------------------------------------------------------
+# -- ends of sessions ------------------------------------------------------------------------------------
 # Where the engine's copy of a session ends (docs/host.md, "Is it ingesting?").
 
 #: Newest messages by whose entries the end is looked for in the host's transcript.

@@ -1,7 +1,4 @@
-"""Focus briefs of a conversation, and the active one over its context.
-
-Source: docs/engine/assembly.md, "What is sent".
-"""
+"""Focus briefs: those of a conversation, the active one over its context, and whether one is stale."""
 
 from __future__ import annotations
 
@@ -30,6 +27,9 @@ from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.schema import Schema, number, typed
 from lcm_core.store.summaries import read_seq_ranges
+
+# -- the briefs ------------------------------------------------------------------------------------------
+# Source: docs/engine/assembly.md, "What is sent".
 
 COLUMNS = (
     "brief_id",
@@ -138,9 +138,7 @@ def read_reaches(db: Rows, schema: Schema, conversation_id: ConversationId) -> l
     ]
 
 
-# -- focus ----------------------------------------------------------------------------------------------
-# What focus briefs are made from, and what came since one was written.
-#
+# -- what a brief is made from ---------------------------------------------------------------------------
 # Source: docs/engine/focus.md.
 
 BRIEFS = "focus_briefs"

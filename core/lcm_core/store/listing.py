@@ -1,4 +1,4 @@
-"""Filtered lists for the command line, newest first, page by page (docs/engine/command.md, "Cursors").
+"""Filtered lists for the command line, newest first, page by page, and the snapshots of assemblies.
 
 A page ends at a `Position`: the stored time and the id of its last row. Rows are ordered and compared by the
 time itself, so that the two stored formats mix rightly, then by id; a row without a usable time comes last.
@@ -309,12 +309,12 @@ async def _listed_summaries(reader: Reader, rows: Sequence[Row]) -> list[ListedS
     ]
 
 
-# -- assemblies -----------------------------------------------------------------------------------------
-# Snapshots of assemblies: what an `Engine` noted of each context that it gave to a host.
+# -- snapshots -------------------------------------------------------------------------------------------
+# What an `Engine` noted of each context that it gave to a host.
 #
 # Table ``lcm_tui_assemblies`` is our own (docs/format.md, "Tables of ours"); `lcm_core.change.snapshots`
-# writes it. A snapshot holds numbers and references, never a text: what was sent is put together again
-# from the rows that still exist, and the hash of the messages shows whether that is what was sent.
+# writes it. A snapshot holds numbers and references, never a text: what was sent is rebuilt from the rows
+# that still exist, and the hash of the messages shows whether that is what was sent.
 
 TABLE: Final = "lcm_tui_assemblies"
 
@@ -475,7 +475,7 @@ async def _exists(reader: Reader) -> bool:
     )
 
 
-# -- how a row holds it ----------------------------------------------------------------------------------
+# -- how a row holds a snapshot --------------------------------------------------------------------------
 
 
 def packed_items(*lists_of_items: Sequence[SnapshotItem]) -> bytes:

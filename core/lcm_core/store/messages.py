@@ -1,4 +1,4 @@
-"""Messages: pages by seq in both directions, their parts, and which summary covers them."""
+"""Messages: pages by seq in both directions, their parts and large files, and which summary covers them."""
 
 from __future__ import annotations
 
@@ -486,9 +486,8 @@ async def parts_without_call(reader: Reader, conversation_id: ConversationId) ->
     ]
 
 
-# -- files ----------------------------------------------------------------------------------------------
-# Large files: payloads that the engine took out of messages, and what refers to them. Never opens a
-# file.
+# -- large files -----------------------------------------------------------------------------------------
+# Payloads that the engine took out of messages, and what refers to them. No file is opened.
 
 FILE_COLUMNS = (
     "file_id",

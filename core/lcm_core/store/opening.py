@@ -36,11 +36,9 @@ from lcm_core.base.errors import (
 )
 from lcm_core.store.schema import parameter
 
-# -- connecting -----------------------------------------------------------------------------------------
-# The one kind of connection that this program makes, and what a load asks whose work is done in one
-# piece.
-#
-# No text of the file is a reason to fail otherwise than with `sqlite3.Error`.
+# -- connections -----------------------------------------------------------------------------------------
+# The one kind of connection that this program makes, and rows that a load fetches in one piece. No text of
+# the file makes a read fail in any way but with `sqlite3.Error`.
 
 #: A value as SQLite stores it; invalid UTF-8 as surrogate escapes.
 SqlValue = None | int | float | str | bytes
@@ -199,6 +197,9 @@ def _said(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
     said.sqlite_errorname = "SQLITE_CORRUPT" if malformed else "SQLITE_ERROR"
     return said
 
+
+# -- the way in ------------------------------------------------------------------------------------------
+# What is in the folder decides how the file is opened.
 
 C = TypeVar("C", bound=Connection)
 

@@ -1,4 +1,4 @@
-"""What a conversation holds, for whoever copies, merges or deletes its rows, and what others need of it."""
+"""Which rows belong to a conversation or a session, what refers to them, and rows that nothing owns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, SqlValue
 from lcm_core.store.rows import KeyRange, StoredRow, next_range, rows_by
 from lcm_core.store.state import GAPS, REPLAY_KEYS
+
+# -- what a conversation holds ---------------------------------------------------------------------------
+# For whoever copies, merges or deletes its rows.
 
 #: Columns of ``messages`` that hold a value once in a conversation (docs/format.md, "Indexes").
 UNIQUE_COLUMNS = ("transcript_entry_id", "stable_event_key")
@@ -213,7 +216,7 @@ async def _files_named(reader: Reader, conversation_id: ConversationId) -> list[
     return [ForeignUse(row[0], f"summary {row[1]}", f"file {row[2]}", file=True) for row in rows]
 
 
-# -- session owners -------------------------------------------------------------------------------------
+# -- owners of sessions ----------------------------------------------------------------------------------
 # Which conversations hold the sessions of a host.
 
 
@@ -241,7 +244,7 @@ async def key_owners(reader: Reader, session_keys: Iterable[str]) -> Mapping[str
     return {row["session_key"]: ConversationId(row["conversation_id"]) for row in rows}
 
 
-# -- loose ends -----------------------------------------------------------------------------------------
+# -- loose ends ------------------------------------------------------------------------------------------
 # Rows whose other end is gone, whole and as they are stored: what a fix deletes.
 
 #: Conversations that are asked for; None: all of them, and rows of none.

@@ -1,9 +1,4 @@
-"""Rows whose values have the type of their column, whatever is stored: SQLite keeps what it is given.
-
-A column of numbers can hold text, bytes, a real or infinity, and one of text can hold bytes. Everything that
-is shown or checked reads through here, so that no other place has to think of it (docs/hostile-files.md).
-What is changed or put back is read as it is stored (`lcm_core.store.database.Reader.stored`).
-"""
+"""What a file's schema can do, and its values with the types of their columns, whatever is stored."""
 
 from __future__ import annotations
 
@@ -16,12 +11,12 @@ from typing import Any, Final
 
 from lcm_core.base.errors import DatabaseError
 
-# -- schema ---------------------------------------------------------------------------------------------
-# What this file's schema can do, by its tables and columns (docs/engine/versions.md, "Features").
+# -- the schema ------------------------------------------------------------------------------------------
+# Its tables and columns (docs/engine/versions.md, "Features").
 #
-# The engine stores no version number and an upgraded file differs from a fresh one, so nothing here
-# compares versions: a reader asks for the columns it wants and gets NULL for those that this file does
-# not have.
+# The engine stores no version number, and an upgraded file differs from a fresh one, so nothing here
+# compares versions: a reader requests the columns it wants and gets NULL for those that this file does not
+# have.
 
 #: (first tag, table, column or None for the table itself), oldest first (docs/engine/versions.md,
 #: "Features").
@@ -252,6 +247,12 @@ def check_essential(schema: Schema, name: str) -> None:
                 code="DATABASE_NOT_LCM",
             )
 
+
+# -- typed values ----------------------------------------------------------------------------------------
+# A column of numbers can hold text, bytes, a real or infinity, and one of text can hold bytes. Everything
+# that is shown or checked reads through here, so that no other place has to think of it
+# (docs/hostile-files.md). What is changed or put back is read as it is stored
+# (`lcm_core.store.database.Reader.stored`).
 
 GREATEST: Final = 2**63 - 1
 LEAST: Final = -(2**63)

@@ -1,8 +1,4 @@
-"""What a search asks of messages and summaries: by their text, by the search tables, and by LIKE.
-
-The order of rows is the engine's (docs/engine/recall.md, "Order"): a stored time as text where it says so,
-and what SQLite makes of rows with the same one.
-"""
+"""What the searches read: our own search, the engine's, and what recall shows of the rows that they find."""
 
 from __future__ import annotations
 
@@ -36,11 +32,9 @@ from lcm_core.store.schema import Schema, typed
 from lcm_core.store.summaries import COLUMNS as SUMMARY_COLUMNS
 from lcm_core.store.summaries import summary_of
 
-# -- searched -------------------------------------------------------------------------------------------
-# What our own search reads: messages with their parts, summaries, focus briefs and files, newest first.
-#
-# Rows are read in windows of ids, so that a search can stop between two of them (docs/recall.md,
-# "Scanning").
+# -- our own search --------------------------------------------------------------------------------------
+# Messages with their parts, summaries, focus briefs and files, newest first. Rows are read in windows of
+# ids, so that a search can stop between two of them (docs/recall.md, "Scanning").
 
 #: Rows of a window.
 WINDOW: Final = 2_000
@@ -421,6 +415,12 @@ def messages_in_context(db: Rows, schema: Schema, message_ids: Sequence[MessageI
     return {MessageId(row[0]) for row in rows}
 
 
+# -- the engine's search ---------------------------------------------------------------------------------
+# Messages and summaries by their text, by the search tables, and by LIKE.
+#
+# The order of rows is the engine's (docs/engine/recall.md, "Order"): a stored time as text where it says
+# so, and what SQLite makes of rows with the same one.
+
 #: Errors that are no matter of a search table.
 _NOT_OF_A_TABLE: Final = (
     *("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_BUSY", "SQLITE_INTERRUPT", "SQLITE_NOTADB"),
@@ -665,8 +665,8 @@ def _order(order: Order, time: str) -> str:
     return f"rank / (1 + {age} * 0.001) ASC, {time} DESC"
 
 
-# -- recalled -------------------------------------------------------------------------------------------
-# What recall reads of conversations, summaries, files and messages, row by row, within one transaction.
+# -- rows that recall shows ------------------------------------------------------------------------------
+# Conversations, summaries, files and messages, row by row, within one transaction.
 
 
 @dataclass(frozen=True, slots=True)

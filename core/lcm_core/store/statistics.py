@@ -1,4 +1,4 @@
-"""Counts, token sums, sizes, first and last times: of a conversation, of many, and of the whole file.
+"""Counts, token sums, sizes and times of a conversation, of many or of the whole file; and how they grew.
 
 Every sum reads a column that is stored after the text of its row, so these cost a scan: they are for the
 command line and for what is filled in after a first page, never for a key press. Ends of a time range are
@@ -556,8 +556,8 @@ async def _bytes(
     return [(row[0], row[1] or 0) for row in rows]
 
 
-# -- growth ---------------------------------------------------------------------------------------------
-# How a conversation, or a database, grew: the times of some of its messages, without its texts.
+# -- growth ----------------------------------------------------------------------------------------------
+# How a conversation or a database grew: the times of some of its messages, without their texts.
 
 #: Messages whose times are read first, at most: each costs one look-up by (conversation, seq).
 SAMPLES = 240

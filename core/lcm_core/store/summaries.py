@@ -1,4 +1,4 @@
-"""Summaries: their columns without the text, the text of one, and the edges of the DAG."""
+"""Summaries: their columns without the text, the text of one, the edges of the DAG, and walks along them."""
 
 from __future__ import annotations
 
@@ -378,11 +378,10 @@ async def count_by(reader: Reader, table: str, column: str, ids: Sequence[str]) 
     return {row["id"]: row["n"] for row in rows}
 
 
-# -- walks ----------------------------------------------------------------------------------------------
-# Walks through the summary graph of a file: what is above, below and under a few of its rows.
-#
-# `lcm_core.engine.graph.SummaryGraph` walks the graph of a conversation that has been read whole. A
-# commit, or a view of a few summaries, asks the file for no more than it needs.
+# -- walks -----------------------------------------------------------------------------------------------
+# What is above, below and under a few summaries of a file. `lcm_core.engine.graph.SummaryGraph` walks the
+# graph of a conversation that has been read whole; a commit, or a view of a few summaries, reads only what
+# it needs.
 
 NodeId = int | str  #: the id of a message, or of a summary
 #: Links that a leaf has, about: below it they are asked for by message, above by summary.

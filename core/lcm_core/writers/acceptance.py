@@ -1,9 +1,4 @@
-"""Whether a model's answer can be a draft. A fault refuses it; a caution is shown beside it.
-
-An operator may still choose a refused text by hand; no rule of a batch can. What models put around a
-summary although they were asked not to is removed first (`without_wrapping`), for rewrite and repair alone:
-the engine stores an answer as it comes, and so do ``compact`` and `Engine`.
-"""
+"""Whether a model's answer can be a draft, and the steps from a source text to the text of a summary."""
 
 from __future__ import annotations
 
@@ -30,6 +25,13 @@ from lcm_core.writers.request import (
     Usage,
 )
 from lcm_core.writers.retention import Checked, Reversal, Rulebook
+
+# -- acceptance ------------------------------------------------------------------------------------------
+# A fault refuses an answer; a caution is shown beside it.
+#
+# An operator may still choose a refused text by hand; no rule of a batch can. What models add around a
+# summary against their instructions is removed first (`without_wrapping`), for rewrite and repair alone:
+# the engine stores an answer as it comes, and so do ``compact`` and `Engine`.
 
 #: Layers that are taken off, at most: a fence in tags after an introduction is three.
 _LAYERS: Final = 5
@@ -348,8 +350,8 @@ _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = 
 )
 
 
-# -- escalate -------------------------------------------------------------------------------------------
-# From a source text to the text of a summary: normal, aggressive, a cap, a cut of the source.
+# -- escalation ------------------------------------------------------------------------------------------
+# From a source text to a summary: normal, aggressive, a cap, a cut of the source.
 #
 # Two sets of rules (docs/engine/texts.md, "Escalation", "Fallback" and "The summariser's own cut"). The
 # engine's compaction and ours meet here. A cut of the source has no sentences that are shaped like an
@@ -408,7 +410,7 @@ def _is_order(unit: str) -> bool:
     return match is not None and len(match["rest"].encode("utf-16-le", "surrogatepass")) <= 2 * _LONGEST_ORDER
 
 
-# -- the shapes ------------------------------------------------------------------------------------------
+# -- the steps -------------------------------------------------------------------------------------------
 
 _B: Final = rf"[{BLANKS}]+"
 _WHAT: Final = r"(?:instruction|prompt|rule)s?"

@@ -1,10 +1,4 @@
-"""What calls cost: prices, tokens of a prompt, what a batch costs at most, and limits on calls and cost.
-
-Prices are the operator's own, else those of ``prices.toml``, else they are not known. The tokens of a
-prompt are estimated on the high side: the engine's own estimate (a quarter of the characters) is too low
-for logs, ids and tables, so runs of characters are counted by their kind, as tokenizers split them
-(docs/models.md, "Input tokens").
-"""
+"""What calls cost and how they are limited, and questions to a model that answers in JSON."""
 
 from __future__ import annotations
 
@@ -33,6 +27,14 @@ from lcm_core.writers.request import (
     host_of,
     is_loopback,
 )
+
+# -- cost ------------------------------------------------------------------------------------------------
+# Prices, tokens of a prompt, what a batch costs at most, and limits on calls and cost.
+#
+# Prices are the operator's own, else those of ``prices.toml``, else they are not known. The tokens of a
+# prompt are estimated on the high side: the engine's own estimate (a quarter of the characters) is too low
+# for logs, ids and tables, so runs of characters are counted by their kind, as tokenizers split them
+# (docs/models.md, "Input tokens").
 
 _MILLION: Final = 1_000_000
 _LIST: Final = "prices.toml"
@@ -398,8 +400,8 @@ class CallMeter:
         return MeteredCall(self, input_tokens, output_tokens)
 
 
-# -- replies --------------------------------------------------------------------------------------------
-# Somebody who is asked in words of one's own, and the JSON in what comes back, whatever is around it.
+# -- questions in our own words --------------------------------------------------------------------------
+# A model that answers a prompt of ours, and the JSON in its answer, whatever is around it.
 
 _FENCE: Final = re.compile(r"```(?:json)?[^\S\n]*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
 

@@ -1,9 +1,4 @@
-"""The identifiers in a text: what is either copied exactly or wrong, and can be found without a model.
-
-What one class took, the next do not see. Patterns rely on ASCII word boundaries, so that an identifier is
-found in the middle of Chinese or Hebrew; digits of other scripts and full-width forms are read as ASCII,
-character by character, so that places stay places in the text.
-"""
+"""What a text names: identifiers, and the people and weekdays that a draft names but its source does not."""
 
 from __future__ import annotations
 
@@ -23,6 +18,13 @@ from lcm_core.writers.quantities import (
     unit_of,
     word_table,
 )
+
+# -- identifiers -----------------------------------------------------------------------------------------
+# What is either copied exactly or wrong, and can be found without a model.
+#
+# What one class took, the next do not see. Patterns rely on ASCII word boundaries, so that an identifier is
+# found in the middle of Chinese or Hebrew; digits of other scripts and full-width forms are read as ASCII,
+# character by character, so that places stay places in the text.
 
 
 class IdentifierKind(StrEnum):
@@ -518,13 +520,11 @@ _TAKERS: Final[tuple[Callable[[_IdentifierFinder], None], ...]] = (
 )
 
 
-# -- names ----------------------------------------------------------------------------------------------
-# Weekdays and people that a draft names and its source does not (docs/retention.md, "People and
-# weekdays").
+# -- people and weekdays ---------------------------------------------------------------------------------
+# Those that a draft names and its source does not (docs/retention.md, "People and weekdays").
 #
-# Weekdays are words that can be listed. People are seen by their capital letter, so only where the
-# script has capitals and the language keeps them for names: not in German, and not in scripts without
-# them.
+# Weekdays are words that can be listed. People are seen by their capital letter, so only where the script
+# has capitals and the language keeps them for names: not in German, and not in scripts without them.
 
 # Tables: a line is a day, however wide its characters are.
 # ruff: noqa: E501

@@ -37,7 +37,7 @@ from lcm_core.writers.request import (
 )
 from lcm_core.writers.wire import RESERVED_HEADERS
 
-# -- host keys ------------------------------------------------------------------------------------------
+# -- keys of the host ------------------------------------------------------------------------------------
 # Auth profiles that newer hosts keep in SQLite files, read as best we can (docs/host.md, "Credentials").
 
 #: A host that writes is not waited for longer than that. s
@@ -74,6 +74,8 @@ def _documents(connection: sqlite3.Connection) -> list[str]:
             found += [row[0] for row in rows if isinstance(row[0], str)]
     return found
 
+
+# -- credentials -----------------------------------------------------------------------------------------
 
 _MAX_FILE: Final = 4 * 1024 * 1024
 #: Where hosts keep their profiles: in SQLite, an agent's own before the shared ones; before 2026.7 as JSON.

@@ -1,9 +1,4 @@
-"""Numbers with what they count, and which ways of writing them are equal (docs/retention.md, "Numbers").
-
-``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has several
-values, and two numbers agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min. Units and
-words for numbers are known in eleven languages.
-"""
+"""Numbers with what they count, and sentences and words in any language. No model is needed for either."""
 
 from __future__ import annotations
 
@@ -16,11 +11,11 @@ from typing import Final, TypeVar
 
 from lcm_core.writers.rule_words import pattern_of, phrases_of
 
-# -- language -------------------------------------------------------------------------------------------
-# Sentences, words and telling phrases of a text in any language: what needs no model to be seen.
+# -- sentences and words ---------------------------------------------------------------------------------
+# Sentences, words and telling phrases of a text in any language.
 #
 # Words of scripts that are written with spaces count by their beginning (``deploys`` and ``deployed``
-# agree); scripts without them, and those that glue prefixes on (Hebrew, Arabic), count by runs of
+# agree); scripts without them, and those that attach prefixes (Hebrew, Arabic), count by runs of
 # characters.
 
 T = TypeVar("T")
@@ -146,6 +141,14 @@ def is_dense(text: str) -> bool:
 
 # Tables: a line is a unit, however wide its characters are.
 # ruff: noqa: E501
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+# Which ways of writing numbers are equal (docs/retention.md, "Numbers").
+#
+# ``1,250`` may be more than a thousand or a fraction: a number that can be read in several ways has several
+# values, and two numbers agree when one of the values does. So do 4000 and 4k, 30 s and 0.5 min. Units and
+# words for numbers are known in eleven languages.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""The seam between what wants a summary and what writes one: types only.
-
-Whoever summarises (a provider, the extractive writer, a fake in a test) is a `Summarizer`: text in, text out.
-It knows nothing of databases; whoever asks knows nothing of prompts, keys or the network.
-"""
+"""A request for a summary and its reply, whoever writes it, and which provider and model can be chosen."""
 
 from __future__ import annotations
 
@@ -19,6 +15,12 @@ from lcm_core.base.host_config import MASK
 from lcm_core.base.javascript import well_formed
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.tokens import Estimator
+
+# -- the request -----------------------------------------------------------------------------------------
+# The seam between what wants a summary and what writes one: types only.
+#
+# Whoever summarises (a provider, the extractive writer, a fake in a test) is a `Summarizer`: text in, text
+# out. It knows nothing of databases; the caller knows nothing of prompts, keys or the network.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +123,9 @@ class ProviderAuthError(SummarizerError, ConfigurationError):
     default_code: ClassVar[str] = "PROVIDER_AUTH"
 
 
-# -- providers ------------------------------------------------------------------------------------------
-# Who can be asked for a summary, and whether a provider and a model fit.
-#
-# A pair that does not fit is refused before any call (the Go tool posts Claude models to OpenAI's host).
+# -- providers -------------------------------------------------------------------------------------------
+# Which providers can write a summary, and whether a provider and a model fit. A pair that does not fit is
+# refused before any call (the Go tool posts Claude models to OpenAI's host).
 
 
 class ApiShape(StrEnum):

@@ -47,7 +47,7 @@ from lcm_core.writers.quantities import (
 )
 from lcm_core.writers.rule_words import rule_words
 
-# -- rulebook -------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------------
 # What became of the rules of a source: kept, lost, or reversed (docs/retention.md, "Reversals").
 
 #: Rules of a source that are counted; the latest.
@@ -344,6 +344,8 @@ def _dropped(rule: Clause, claim: Clause) -> bool:
     most = max(there.total(), here.total())
     return there.total() > 1 and (there & here).total() >= _WHOLE * most
 
+
+# -- identifiers, files and times ------------------------------------------------------------------------
 
 _SHORTEST_HASH: Final = 7
 #: What could be a path, or the name of a branch, whatever else it is.

@@ -1,4 +1,4 @@
-"""Wrappers around a summariser: one whose call can be stopped, one that reuses answers that were paid for."""
+"""Calls to providers: stopped or reused, in our own wire types, through the only HTTP client."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ from lcm_core.writers.request import (
 
 if TYPE_CHECKING:
     import httpx2
+
+
+# -- wrappers around a summariser ------------------------------------------------------------------------
+# One whose call can be stopped, one that reuses answers that were paid for.
 
 
 class StoppedError(SummarizerError):
@@ -138,8 +142,8 @@ class CachingSummarizer:
         self._open.clear()
 
 
-# -- wire -----------------------------------------------------------------------------------------------
-# What is asked of a provider and what comes back: our own types, into which the SDKs are translated.
+# -- the wire --------------------------------------------------------------------------------------------
+# What is sent to a provider and what comes back: our own types, into which the SDKs are translated.
 
 #: Times that one question is sent at most; refusals for their number do not count while others are answered.
 ATTEMPTS: Final = 4
@@ -405,12 +409,12 @@ def failure_kind(status: int, said: ServerMessage) -> FailureKind:
     return FailureKind.REQUEST
 
 
-# -- http -----------------------------------------------------------------------------------------------
+# -- HTTP ------------------------------------------------------------------------------------------------
 # The only HTTP client of the SDKs: which headers go to which address, how much of an answer is read.
 #
-# The SDKs read much from the environment (headers, keys, organisations, tracing). Whatever they made of
-# it, a request leaves with the headers that are listed here and those of its wire, for the address that
-# was chosen, and for no other.
+# The SDKs read much from the environment (headers, keys, organisations, tracing). Whatever they made of it,
+# a request leaves with the headers that are listed here and those of its wire, for the address that was
+# chosen, and for no other.
 
 #: Bytes of an answer that are read, its text and everything around it.
 MOST_BYTES: Final = 8 * 1024 * 1024
