@@ -1,12 +1,4 @@
-"""Messages at the end of a conversation, as the plan that stores them (docs/engine/ingest.md).
-
-Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
-plans again. A new conversation has its id beforehand, because its files lie in a folder of that name; so have
-the messages of appends that are planned together, for a later one names what an earlier one makes.
-
-Besides new rows, a stored row takes the id of its transcript's entry, a conversation whose transcript is gone
-is archived, and idle turns are deleted.
-"""
+"""What a host's turn changes in a conversation, as plans: messages, cache telemetry, a session's end."""
 
 from __future__ import annotations
 
@@ -76,6 +68,16 @@ from lcm_core.store.summaries import summaries_in
 
 from lcm_host.messages import StoredMessage
 from lcm_host.payloads import Payload, payload_path, remove_payloads, write_payloads
+
+# -- appends ---------------------------------------------------------------------------------------------
+# Messages at the end of a conversation, as the plan that stores them (docs/engine/ingest.md).
+#
+# Every seq is given, so that two writers who append at once collide on it instead of mixing: the second one
+# plans again. A new conversation has its id beforehand, because its files are in a folder of that name; so
+# have the messages of appends that are planned together, for a later one names what an earlier one makes.
+#
+# Besides new rows, a stored row takes the id of its transcript's entry, a conversation whose transcript is
+# gone is archived, and idle turns are deleted.
 
 _STATE: Final = BOOTSTRAP
 _ANCHORS: Final = "message_transcript_anchor_trust"
@@ -486,7 +488,8 @@ def _id(first: int | None, number: int) -> MessageId:
     return Symbol(f"message:{number}", SymbolKind.ID) if first is None else first + number
 
 
-# -- what follows a transcript beside new rows (docs/engine/ingest.md, "Later reads", "Heartbeats") -----
+# -- what follows a transcript beside new rows -----------------------------------------------------------
+# Source: docs/engine/ingest.md, "Later reads" and "Heartbeats".
 
 
 #: What the engine calls the end of a conversation that another one follows.
@@ -617,7 +620,7 @@ def commit_append(
         raise
 
 
-# -- cache telemetry ------------------------------------------------------------------------------------
+# -- cache telemetry -------------------------------------------------------------------------------------
 # What is noted of a provider's prompt cache after a turn (docs/engine/sessions.md, "What a turn notes").
 
 
@@ -784,11 +787,9 @@ def _count(held: StoredRow, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-# -- new session ----------------------------------------------------------------------------------------
-# What the end of a session does to its conversation: `/new`, `/reset`, and what a host says when one
-# ends.
-#
-# The rules are in docs/engine/sessions.md, "Events".
+# -- the end of a session --------------------------------------------------------------------------------
+# What it does to its conversation: `/new`, `/reset`, and what a host says when a session ends
+# (docs/engine/sessions.md, "Events").
 
 MANUAL_RESET = "manual-reset"
 SESSION_DELETED = "session-deleted"

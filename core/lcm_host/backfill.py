@@ -1,9 +1,4 @@
-"""A transcript that the database does not know, or knows in part, as the plans that store the rest of it.
-
-Every block, role, time and id of the transcript arrives as the engine would have stored it, seq begins at 1,
-and what is there already is recognised by its entry ids: a second run has nothing to do, and a run that was
-stopped is gone on with.
-"""
+"""Importing a transcript that the database does not know, or knows in part, in pieces that can be resumed."""
 
 from __future__ import annotations
 
@@ -39,11 +34,9 @@ from lcm_host.reconciling import anchor_of, read_imported
 from lcm_host.sessions import FilePlace, HostSession, Storage, list_sessions
 from lcm_host.transcript import Anchor, AnchorProof, DiskSession, SessionState, find_sessions, import_cap
 
-# -- importing ------------------------------------------------------------------------------------------
-# A transcript into a conversation: what is new, in pieces, each committed with its files.
-#
-# Idempotent by entry ids, and therefore resumable: what an earlier run stored is where the next one
-# begins.
+# -- a piece of a transcript -----------------------------------------------------------------------------
+# What is new of it, each piece committed with its files. Idempotent by entry ids, and therefore resumable:
+# where an earlier run stopped, the next one begins.
 
 #: Messages that are held and committed at a time, and characters and payload bytes after which a piece ends
 #: earlier: a host waits for less than 0.1 s (docs/changes.md, "How long the host waits").
@@ -195,6 +188,11 @@ def _is_idle(turn: Sequence[tuple[HostMessage, StoredMessage]]) -> bool:
     began = any(is_poll(one.role, one.content) for _, one in turn[:1])
     return began or any(names_heartbeats(one.content) for _, one in turn)
 
+
+# -- a backfill ------------------------------------------------------------------------------------------
+# Every block, role, time and id of the transcript is stored as the engine would have stored it, seq begins
+# at 1, and what is already stored is recognised by its entry ids: a second run has nothing to do, and a run
+# that was stopped continues.
 
 #: Sessions that a refusal names at most.
 _NAMED: Final = 5

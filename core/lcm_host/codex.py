@@ -1,10 +1,9 @@
-"""The Codex session in which a session of the host was held: where it is, and what it says.
+"""Codex sessions: their rollouts as an import reads them, and a conversation compared with its own.
 
 Facts: docs/host.md, "Codex sessions".
 
 A rollout is a file of another program: any size, any types, a last line that is still being written. What
-cannot be read is counted with its line and passed over; nothing is held beyond `MOST_ROWS` and
-`MOST_CHARACTERS`. What its records are is decided by `lcm_host.codex`, as for an import.
+cannot be read is counted with its line and skipped; nothing is held beyond `MOST_ROWS` and `MOST_CHARACTERS`.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ from lcm_core.store.state import transcripts
 
 from lcm_host.sessions import FilePlace, find_session, list_sessions
 
-# -- rollout --------------------------------------------------------------------------------------------
-# A Codex rollout as the engine's own import reads it (docs/engine/ingest.md, "Codex rollouts").
+# -- the records of a rollout ----------------------------------------------------------------------------
+# As the engine's own import reads them (docs/engine/ingest.md, "Codex rollouts").
 #
 # `RolloutReading.records` reads any file, whatever is wrong with it; what makes the import refuse it is
-# noted. `write_rollout` makes a transcript of the host of one that is sound.
+# noted. `write_rollout` makes a transcript of the host from one that is sound.
 
 #: An event is the repetition of a message that was said at most so long before or after it.
 SAME_TIME: Final = timedelta(seconds=5)
@@ -458,7 +457,7 @@ class Rollout:
     complete: bool  #: False: it is longer than what is held
 
 
-# -- finding it ------------------------------------------------------------------------------------------
+# -- finding the session ---------------------------------------------------------------------------------
 
 
 def bound_thread(transcript: Path) -> str | None:
@@ -507,7 +506,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
             yield Path(one.path)
 
 
-# -- reading it ------------------------------------------------------------------------------------------
+# -- reading the session ---------------------------------------------------------------------------------
 
 
 def read_rollout(path: Path, *, cancelled: Cancelled = never_cancelled) -> Rollout:
@@ -583,9 +582,8 @@ def _cut(text: str) -> str:
     return f"{text[:TEXT_LIMIT]}\n… {len(text) - TEXT_LIMIT:,} more characters"
 
 
-# -- codex compare --------------------------------------------------------------------------------------
-# A conversation beside the Codex session that it was held in: what one of them has and the other has
-# not.
+# -- comparing it with its conversation ------------------------------------------------------------------
+# What one of them has and the other has not.
 
 #: Messages that are read at a time.
 _PAGE: Final = 400
@@ -621,7 +619,7 @@ class CodexDiff:
     complete: bool  #: False: one of them is longer than what is compared
 
 
-# -- which ----------------------------------------------------------------------------------------------
+# -- which sessions are compared -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,9 @@ if TYPE_CHECKING:
     from lcm_core.writers.cost import Model
 
 
-# -- appends --------------------------------------------------------------------------------------------
-# What an `Engine` stores for its host: planned, committed without the journal, and again when outrun.
+# -- appends ---------------------------------------------------------------------------------------------
+# What an `Engine` stores for its host: planned, committed without the journal, and planned again when the
+# database has changed.
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Append | None)
@@ -253,10 +254,9 @@ class Appender:
         await self._database.refresh()
 
 
-# -- transcripts ----------------------------------------------------------------------------------------
-# Transcripts into conversations, as the engine does it at a session's start and after its turns.
-#
-# Source: docs/engine/ingest.md, from First import on.
+# -- transcripts -----------------------------------------------------------------------------------------
+# Transcripts into conversations, as the engine imports them at a session's start and after its turns
+# (docs/engine/ingest.md, "First import").
 
 #: Tokens of a message for each byte of its line, at most.
 _TOKENS_PER_BYTE: Final = 2
@@ -465,6 +465,8 @@ def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
     path = state.get("session_file_path") if state is not None else None
     return isinstance(path, str) and bool(path) and not Path(path).exists()
 
+
+# -- the engine ------------------------------------------------------------------------------------------
 
 __all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
 

@@ -1,8 +1,4 @@
-"""Whether the engine keeps up with its host: what was said in a session and is not in its conversation.
-
-The rules are in docs/host.md, "Is it ingesting?": a turn that is not at its end is no reason to worry, nor is
-what the engine never stores.
-"""
+"""Whether the engine keeps up with its host, and what the host still has of noted gaps."""
 
 from __future__ import annotations
 
@@ -30,6 +26,10 @@ from lcm_core.store.ownership import key_owners, session_owners, values_taken
 from lcm_host.rows import OutboxRow, outbox_of, session_status
 from lcm_host.sessions import HostSession, HotPlace, SessionEntry
 from lcm_host.transcripts import newest_in_file, newest_values, read_page
+
+# -- keeping up ------------------------------------------------------------------------------------------
+# What was said in a session and is not in its conversation (docs/host.md, "Is it ingesting?"). A turn that
+# has not ended is no reason to worry, nor is what the engine never stores.
 
 #: Entries of a session that are compared at most; of what is further behind the number is a lower bound.
 MOST: Final = 5000
@@ -317,10 +317,9 @@ def _preserves_polls(settings: EngineSettings | None) -> bool:
     return settings is not None and settings.preserve_heartbeat_poll.value
 
 
-# -- gaps -----------------------------------------------------------------------------------------------
-# What the host's transcripts still have of the gaps that the engine has noted.
-#
-# Rules: docs/engine/cursors.md, "Gaps". A gap whose transcript is not at hand is listed all the same.
+# -- gaps ------------------------------------------------------------------------------------------------
+# What the host's transcripts still have of noted gaps (docs/engine/cursors.md, "Gaps"). A gap whose
+# transcript is not available is listed too.
 
 _ENTRY: Final = "transcript_entry_id"
 #: Entries of the host's table that are read at a time, and characters of a text that are kept.

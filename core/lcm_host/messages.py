@@ -1,4 +1,4 @@
-"""A transcript as the engine reads it, for an import (docs/engine/ingest.md, "Transcripts").
+"""The messages of a transcript as the engine reads them for an import, and as the rows that store them.
 
 One pass notes where every entry is; messages are read from there when they are stored, so that a file of
 any size is imported without being held. The screens read the same files by `lcm_host.transcript`,
@@ -215,7 +215,7 @@ def _changed(file: HostFile, line: int) -> TranscriptChangedError:
     return TranscriptChangedError(f"{file.path} was rewritten while it was read (line {line}): try again.")
 
 
-# -- lines -----------------------------------------------------------------------------------------------
+# -- lines of the file -----------------------------------------------------------------------------------
 
 
 def read_line(data: bytes) -> JsonObject:
@@ -465,7 +465,7 @@ class _Reading:
 _FILE_ORDER: Final = "; all messages count, in the order of the file"
 
 
-# -- when a message was said -------------------------------------------------------------------------------
+# -- times -----------------------------------------------------------------------------------------------
 
 
 _NAMES: Final = ("timestamp", "createdAt", "created_at")
@@ -576,7 +576,7 @@ def _parsed(text: str) -> float | None:
     return seconds * 1000 + fraction
 
 
-# -- stored ---------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------------
 # One message of a host as the rows that hold it (docs/engine/ingest.md).
 
 
@@ -736,7 +736,7 @@ def _as_read(ordinal: int, part: StoredPart) -> Part:
     return part_with_metadata(row, part.noted)
 
 
-# -- who said it -------------------------------------------------------------------------------------------
+# -- senders ---------------------------------------------------------------------------------------------
 
 
 def sender_metadata(message: JsonObject) -> str | None:

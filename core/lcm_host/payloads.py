@@ -1,6 +1,7 @@
-"""Large payloads leave a message for a file (docs/engine/ingest.md, "Payloads").
+"""Large payloads: moved from a message to a file, with a summary of what each is made of.
 
-`take_out` says what leaves a message and writes nothing; `write_payloads` writes the files.
+docs/engine/ingest.md, "Payloads". `take_out` says what leaves a message and writes nothing; `write_payloads`
+writes the files.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from lcm_core.engine.stored_parts import (
     type_of,
 )
 
-# -- explore --------------------------------------------------------------------------------------------
-# What a payload is made of: the summary that replaces it (docs/engine/ingest.md, "Summaries").
+# -- summaries of payloads -------------------------------------------------------------------------------
+# What replaces a payload in the message (docs/engine/ingest.md, "Summaries").
 
 _BLANK_RUN: Final = re.compile(rf"[{BLANKS}]+")
 _LINE_END: Final = re.compile(r"\r?\n")
@@ -155,7 +156,7 @@ def _line(text: str, width: int) -> str:
     return one if utf16_length(one) <= width else f"{first_units(one, width)}..."
 
 
-# -- structured ------------------------------------------------------------------------------------------
+# -- structured text -------------------------------------------------------------------------------------
 
 
 def _structured_by_type(kind: str) -> Callable[[str], str]:
@@ -398,7 +399,7 @@ def take_out(
     return TakenOut(taking.message, taking.content, taking.tokens, tuple(taking.payloads))
 
 
-# -- pictures --------------------------------------------------------------------------------------------
+# -- pictures in messages --------------------------------------------------------------------------------
 
 
 def _native_pictures(taking: _Taking) -> None:
@@ -673,7 +674,7 @@ def _is_image_reference(text: str) -> bool:
     return _IMAGE_REFERENCE.fullmatch(text.strip(BLANKS)) is not None
 
 
-# -- the rest --------------------------------------------------------------------------------------------
+# -- other payloads --------------------------------------------------------------------------------------
 
 _REFERENCES: Final = ("[LCM File:", "[LCM Tool Output:", "[LCM Raw Payload:")
 
@@ -715,7 +716,7 @@ def _holds_tools(value: Json) -> bool:
     return False
 
 
-# -- pictures ----------------------------------------------------------------------------------------------
+# -- decoding pictures -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -817,7 +818,7 @@ def _declared_kind(mime: str | None) -> tuple[str, str] | None:
     return None if ending is None or mime is None or says_nothing(mime) else (ending, mime)
 
 
-# -- their files -------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------------
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -1,9 +1,4 @@
-"""A session opened to be looked through: how much there is of it, and any run of its entries.
-
-Rows of the host's table are read a run at a time. A file is indexed where it lies. What is packed is unpacked
-once, into a private file that goes again, and indexed there: its beginning can only be reached through all
-of it (docs/host.md, "Looking through a session").
-"""
+"""A session opened to be looked through, run by run, or written out as a transcript."""
 
 from __future__ import annotations
 
@@ -45,11 +40,9 @@ from lcm_host.transcript import (
 )
 from lcm_host.transcripts import ActivePath, active_path, path_events, path_of
 
-# -- writing --------------------------------------------------------------------------------------------
-# A session of the host written out as a transcript, a few entries at a time (docs/host.md, "What an
-# import takes").
-#
-# At most `_BYTES` of entries are held, or one entry where that is larger, whatever the session holds.
+# -- writing it out --------------------------------------------------------------------------------------
+# A session of the host as a transcript, a few entries at a time (docs/host.md, "What an import takes"). At
+# most `_BYTES` of entries are held, or one entry where that is larger, whatever the session holds.
 
 #: What ends a line for a reader of the whole file, and stands in JSON only where an escape may.
 _LINE_ENDS: Final = (
@@ -187,6 +180,14 @@ def _copy_lines(
     for line in source.lines(cancelled):
         target.write(line.data.replace(b"\n", b" ") + b"\n")
     return tuple(source.problems)
+
+
+# -- looking through it ----------------------------------------------------------------------------------
+# How much there is of a session, and any run of its entries.
+#
+# Rows of the host's table are read a run at a time. A file is indexed where it is. What is packed is
+# unpacked once, into a private file that is removed again, and indexed there: its beginning can only be
+# reached through all of it (docs/host.md, "Looking through a session").
 
 
 class OpenSession(Protocol):

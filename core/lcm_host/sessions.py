@@ -1,8 +1,4 @@
-"""Which sessions a host has, in its databases and in files, each once (docs/host.md, "Each session once").
-
-A session is known by its agent and id. It may lie in the agent's database, in an archive and in a file at the
-same time: the database goes before a live file, that before what was deleted or put away.
-"""
+"""The sessions of a host in databases, archives and files: which there are, and how entries are read."""
 
 from __future__ import annotations
 
@@ -68,6 +64,12 @@ from lcm_host.transcript import (
     find_sessions,
     read_entry,
 )
+
+# -- each session once -----------------------------------------------------------------------------------
+# Which sessions a host has, in its databases and in files (docs/host.md, "Each session once").
+#
+# A session is known by its agent and id. It may be in the agent's database, in an archive and in a file at
+# the same time: the database comes before a live file, that before what was deleted or archived.
 
 #: Where an import leaves copies of the files that it took.
 IMPORTED_FOLDER: Final = "session-sqlite-import-archive"
@@ -300,7 +302,7 @@ def _take(found: dict[tuple[str | None, str], HostSession], session: HostSession
         found[name] = session
 
 
-# -- databases -------------------------------------------------------------------------------------------
+# -- sessions in databases -------------------------------------------------------------------------------
 
 
 def _remarks(database: Path, sessions: AgentSessions) -> Iterator[SessionProblem]:
@@ -382,7 +384,7 @@ def _noted_previous(window: WindowRow) -> str | None:
     return noted if noted != window.session_id else None
 
 
-# -- files -----------------------------------------------------------------------------------------------
+# -- sessions in files -----------------------------------------------------------------------------------
 
 
 def _of_files(
@@ -448,9 +450,8 @@ def _import_folders(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield agent.name, place
 
 
-# -- packing --------------------------------------------------------------------------------------------
+# -- packed entries --------------------------------------------------------------------------------------
 # What the host has packed with zstd: entries in a table, and archives (docs/host.md, "Packed entries").
-#
 # Nothing is unpacked beyond a limit that the caller gives, and no archive is held as a whole.
 
 #: How a zstd frame begins.
@@ -584,13 +585,12 @@ class Pieces(io.RawIOBase):
         return count
 
 
-# -- archives -------------------------------------------------------------------------------------------
-# A session that is read as a stream of lines: cold and deleted archives, and files.
+# -- archives --------------------------------------------------------------------------------------------
+# A session that is read as a stream of lines: cold and deleted archives, and files (docs/host.md, "Cold
+# archives" and "Deleted and reset sessions").
 #
-# Rules: docs/host.md, "Cold archives" and "Deleted and reset sessions".
-#
-# Nothing is held of it but the line that is read. An archive is read to its end only when its checksum
-# is the one that the host recorded.
+# Only the line that is being read is held. An archive is read to its end only when its checksum is the one
+# that the host recorded.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -874,10 +874,9 @@ def from_stream(
             raise ValueError(f"{session.session_id} is in the table of entries")
 
 
-# -- entries --------------------------------------------------------------------------------------------
-# One entry of a session: who said what, and when, whichever place it was read from.
-#
-# A row or line that cannot be read is an entry with a problem, never a reason to stop.
+# -- entries ---------------------------------------------------------------------------------------------
+# One entry of a session: who said what, and when, whichever place it was read from. A row or line that
+# cannot be read is an entry with a problem, never a reason to stop.
 
 MESSAGE = "message"
 #: Answers that the host shows and no model gave: the engine never gets them.
@@ -1004,13 +1003,12 @@ def _too_long(size: int | None) -> str:
     return f"too long ({said}) to be read with the others"
 
 
-# -- glimpse --------------------------------------------------------------------------------------------
-# The newest entries of a large session before all of it is read.
+# -- the newest entries first ----------------------------------------------------------------------------
+# The newest entries of a large session before all of it is read (docs/host.md, "Looking through a
+# session").
 #
-# Rules: docs/host.md, "Looking through a session".
-#
-# A path is walked back from its last entry, so its end can be read from the end of a file. What is
-# packed is unpacked for it, but only its last lines are parsed.
+# A path is walked back from its last entry, so its end can be read from the end of a file. What is packed
+# is unpacked for it, but only its last lines are parsed.
 
 #: Smaller files are read whole at once. Bytes
 _LARGE: Final = 4 * 1024 * 1024

@@ -1,10 +1,4 @@
-"""A transcript as the host sees it, a page at a time (docs/host.md, "Lines of a transcript").
-
-`index_transcript` reads the file once and notes where its entries are; `read_entries` reads a page from
-there, so that a file of any size is shown without being held. Entries form a tree by ``parentId``: the path
-that ends at the last entry is shown, abandoned branches are counted. All functions are synchronous: run
-them in a thread and stop them with *cancelled*.
-"""
+"""Transcript files of a host: how they are found, read a page at a time, and matched with what is stored."""
 
 from __future__ import annotations
 
@@ -58,6 +52,14 @@ from lcm_core.base.jsonl import (
 from lcm_core.base.paths import host_databases, is_host_store
 from lcm_core.engine.content import ContentPart, content_parts, engine_role, host_parts, json_part, shorten
 from lcm_core.engine.identity import identity_of
+
+# -- pages of a transcript -------------------------------------------------------------------------------
+# As the host sees it (docs/host.md, "Lines of a transcript").
+#
+# `index_transcript` reads the file once and notes where its entries are; `read_entries` reads a page from
+# there, so that a file of any size is shown without being held. Entries form a tree by ``parentId``: the
+# path that ends at the last entry is shown, abandoned branches are counted. All functions are synchronous:
+# run them in a thread and stop them with *cancelled*.
 
 
 def read_entries(
@@ -597,8 +599,8 @@ def _rest(value: JsonObject) -> tuple[ContentPart, ...]:
     return (json_part("", rest),) if rest else ()
 
 
-# -- sessions -------------------------------------------------------------------------------------------
-# The session files of a host on disk, found without reading more than the first line of each.
+# -- finding session files -------------------------------------------------------------------------------
+# On disk, without reading more than the first line of each.
 #
 # Layout: docs/host.md, "Session files" and "Several files of one session". Nothing is opened that leaves
 # the folder through a symbolic link, nothing is opened twice while its size and time stay the same, and
@@ -983,10 +985,9 @@ def _why(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
-# -- reconcile ------------------------------------------------------------------------------------------
-# From where on a transcript is new to a database that holds some of it. Pure.
-#
-# Source: docs/engine/ingest.md, "Later reads".
+# -- what is new in a transcript -------------------------------------------------------------------------
+# From where on a transcript is new to a database that holds some of it. Pure (docs/engine/ingest.md, "Later
+# reads").
 #
 # Entry ids prove it where they are recorded. Elsewhere the newest stored messages are looked for in the
 # transcript by role and text, with as many of their predecessors as agree.

@@ -1,8 +1,4 @@
-"""The active path of a session in the host's table (docs/host.md, "The active path").
-
-The host's own list of it is used where it is complete. Else the path is walked from the last entry to the
-first, by what the rows say of their parents: then the places of its entries are held, and nothing else.
-"""
+"""A page of a session, wherever it is stored, along its active path (docs/host.md, "The active path")."""
 
 from __future__ import annotations
 
@@ -64,6 +60,11 @@ from lcm_host.sessions import (
     value_of,
 )
 from lcm_host.transcript import LEAF, MISSING, TranscriptScan
+
+# -- the active path -------------------------------------------------------------------------------------
+# Of a session in the host's table. The host's own list of it is used where it is complete. Else the path is
+# walked from the last entry to the first, by what the rows say of their parents: then only the places of
+# its entries are held.
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +155,10 @@ def _of_node(node: Node) -> JsonObject:
     return {"type": node.type or "unknown", "id": node.entry_id, "parentId": node.parent_id}
 
 
-# -- transcripts ----------------------------------------------------------------------------------------
-# A page of one session, wherever it lies (docs/host.md, "The active path").
-#
+# -- pages -----------------------------------------------------------------------------------------------
 # Rows of the host's table are read a page at a time. What is packed, or a file, is read twice in pieces:
-# once for its tree, once for the texts of the page. Nothing holds more than a page and, where the path
-# has to be walked, the places of all entries.
+# once for its tree, once for the texts of the page. Only a page is held and, where the path has to be
+# walked, the places of all entries.
 
 #: Problems that are kept with their text; all are counted.
 PROBLEM_LIMIT: Final = 1000

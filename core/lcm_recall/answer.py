@@ -1,7 +1,4 @@
-"""What a tool gives back: a text for the model that called it, and the same as a value.
-
-Source: docs/engine/recall.md, "Answers".
-"""
+"""A tool's call and its answer: parameters and ids in, a text for the model and the same as a value out."""
 
 from __future__ import annotations
 
@@ -18,6 +15,9 @@ from typing import Final
 from lcm_core.base.javascript import Json, JsonObject, js_number, trimmed
 from lcm_core.base.text import fold
 from lcm_core.base.times import engine_moment
+
+# -- answers ---------------------------------------------------------------------------------------------
+# Source: docs/engine/recall.md, "Answers".
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def as_json(details: JsonObject) -> ToolAnswer:
     return ToolAnswer(json.dumps(details, ensure_ascii=False, indent=2), details)
 
 
-# -- parameters -----------------------------------------------------------------------------------------
-# The parameters of a call, as the engine reads them (docs/engine/recall.md, "Parameters").
+# -- parameters ------------------------------------------------------------------------------------------
+# As the engine reads them (docs/engine/recall.md, "Parameters").
 
 #: The largest whole number that the engine's language holds exactly; a cap that nobody named.
 MAX_SAFE_INTEGER: Final = 2**53 - 1
@@ -172,7 +172,7 @@ def fixed(number: float) -> str:
     return str(Decimal(number).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
-# -- ids ------------------------------------------------------------------------------------------------
+# -- ids -------------------------------------------------------------------------------------------------
 # The ids that a call may name (docs/engine/recall.md, "Ids").
 
 _BARE: Final = re.compile(r"(?:sum|file)_[a-z0-9_-]+")
@@ -217,11 +217,9 @@ def id_in(text: str) -> str:
     raise ToolError(f"Not a recognized LCM ID: {given}")
 
 
-# -- telling --------------------------------------------------------------------------------------------
-# What a short text tells beyond the words of a question: whether it only repeats them.
-#
-# Source: docs/recall.md, "Asking". There is no list of phrases: what a text adds is seen by signs that
-# languages share.
+# -- what a passage adds ---------------------------------------------------------------------------------
+# Whether a short text adds anything to the words of a question, or only repeats them (docs/recall.md,
+# "Asking"). There is no list of phrases: what a text adds is recognised by signs that languages share.
 
 #: How a passage that does so is marked, wherever it is shown.
 REPEATS: Final = "repeats the question"

@@ -38,12 +38,11 @@ from lcm_recall.read import Passage, Verdict, beginning_of, cite, document_of, r
 from lcm_recall.search import search
 from lcm_recall.terms import Query, parse
 
-# -- gathering ------------------------------------------------------------------------------------------
-# The evidence for a question: passages of what is stored, the most telling first, within a budget.
+# -- the evidence ----------------------------------------------------------------------------------------
+# Passages of what is stored, the most telling first, within a budget (docs/recall.md, "Asking").
 #
-# Source: docs/recall.md, "Asking". The search is that of `find`; a question is not a query, for hardly
-# ever all of its words occur together, so its words are also looked for one by one, and rare ones count
-# more.
+# The search is that of `lcm_recall.search`. A question is not a query, for its words hardly ever all occur
+# together: so they are also looked for one by one, and rare ones count more.
 
 #: Seconds that looking for the evidence of one question may take.
 SEARCH_SECONDS: Final = 5.0
@@ -257,6 +256,8 @@ def _around(document: Document, query: Query, tokens: int) -> Passage:
         start + len(text) >= len(whole),
     )
 
+
+# -- the question ----------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -599,12 +600,10 @@ def _id_of(citation: str) -> str:
     return sendable(safe_line(citation.partition("@")[0]))
 
 
-# -- model delegate -------------------------------------------------------------------------------------
-# A model in the place of the sub-agent that ``lcm_expand_query`` starts.
-#
-# Source: docs/engine/recall.md, "A model as sub-agent". It is asked as any question is (`asking`),
-# within the one conversation and the tokens of its task, and what it cites is compared with what it was
-# shown.
+# -- a model as sub-agent --------------------------------------------------------------------------------
+# A model in the place of the sub-agent that ``lcm_expand_query`` starts (docs/engine/recall.md, "A model as
+# sub-agent"). It answers as any question is answered, within the one conversation and the tokens of its
+# task, and what it cites is compared with what it was shown.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""The recall cue: what history says of identifiers in a prompt (docs/engine/recall.md, "Recall cue")."""
+"""The recall cue: what history says of identifiers in a prompt, and its place before an assembled context.
+
+docs/engine/recall.md, "Recall cue".
+"""
 
 from __future__ import annotations
 
@@ -109,10 +112,8 @@ def cue_text(lines: Iterable[str]) -> str | None:
     return "\n".join([f"<{_ELEMENT}>", _HEAD, *given, f"</{_ELEMENT}>"])
 
 
-# -- cueing ---------------------------------------------------------------------------------------------
-# The recall cue before an assembled context (docs/engine/recall.md, "Recall cue").
-#
-# An assembly is pure and knows no search: so those who hand its messages to a host put the cue before
+# -- before an assembled context -------------------------------------------------------------------------
+# An assembly is pure and knows no search: so those who return its messages to a host put the cue before
 # them.
 
 

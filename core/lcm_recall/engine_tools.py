@@ -1,4 +1,4 @@
-"""``lcm_describe``: a summary or a file by its id (docs/engine/recall.md, "lcm_describe")."""
+"""What three of the engine's tools answer: ``lcm_describe``, ``lcm_expand`` and ``lcm_grep``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from lcm_recall.queries import (
     syntax_in,
     units,
 )
+
+# -- lcm_describe ----------------------------------------------------------------------------------------
+# A summary or a file by its id (docs/engine/recall.md, "lcm_describe").
 
 _ID_HINT: Final = (
     "Use a bare ID such as sum_xxx or file_xxx, or a single reference string such as "
@@ -129,7 +132,7 @@ def _check_scope(scope: Scope, conversation_id: ConversationId, wanted: str, cal
     raise ToolError(f"Not found in this session scope: {wanted}", _SCOPE_HINT)
 
 
-# -- summaries ---------------------------------------------------------------------------------------------
+# -- a summary described ---------------------------------------------------------------------------------
 
 
 def describe_summary(rows: RecalledRows, summary_id: SummaryId) -> DescribedSummary | None:
@@ -270,7 +273,7 @@ def _file_ids(stored: str) -> list[Json]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-# -- files -------------------------------------------------------------------------------------------------
+# -- a file described ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +378,8 @@ def _whole_characters(data: bytes) -> bytes:
     return data
 
 
-# -- expand ---------------------------------------------------------------------------------------------
-# ``lcm_expand``: from summaries down to what they were made from (docs/engine/recall.md, "lcm_expand").
+# -- lcm_expand ------------------------------------------------------------------------------------------
+# From summaries down to what they were made from (docs/engine/recall.md, "lcm_expand").
 
 DEFAULT_DEPTH: Final = 3
 QUERY_LIMIT: Final = 50
@@ -587,7 +590,7 @@ def snippet(text: str) -> str:
     return text if len(units(text)) <= _SNIPPET else first_units(text, _SNIPPET) + "..."
 
 
-# -- the tool ----------------------------------------------------------------------------------------------
+# -- the tool lcm_expand ---------------------------------------------------------------------------------
 
 
 def expand(
@@ -688,8 +691,8 @@ def _conversation_of(rows: RecalledRows, ids: Sequence[SummaryId]) -> Conversati
     return found[0].summary.conversation_id if found else None
 
 
-# -- grep -----------------------------------------------------------------------------------------------
-# ``lcm_grep``: what a pattern or words are found in (docs/engine/recall.md, "lcm_grep").
+# -- lcm_grep --------------------------------------------------------------------------------------------
+# Where a pattern or words are found (docs/engine/recall.md, "lcm_grep").
 
 DEFAULT_LIMIT: Final = 50
 MAX_CHARACTERS: Final = 40_000

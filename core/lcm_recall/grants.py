@@ -1,8 +1,4 @@
-"""Grants: what a delegated session may expand, for how long, and how much (docs/engine/recall.md, "Grants").
-
-They live in the memory of one process and are never stored. A grant is given at its creation; no argument of
-a call widens it.
-"""
+"""What a call may read: the grants of delegated sessions, its scope, and who answers an expansion."""
 
 from __future__ import annotations
 
@@ -19,6 +15,12 @@ from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.store.search import RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolError, fixed
+
+# -- grants ----------------------------------------------------------------------------------------------
+# What a delegated session may expand, for how long, and how much (docs/engine/recall.md, "Grants").
+#
+# They exist in the memory of one process and are never stored. A grant is given at its creation; no
+# argument of a call widens it.
 
 DEFAULT_GRANT_DEPTH: Final = 3
 DEFAULT_CAP: Final = 4_000
@@ -223,7 +225,7 @@ class Grants:
             self._consumed[grant_id] = min(grant.token_cap, spent)
 
 
-# -- scope ----------------------------------------------------------------------------------------------
+# -- scope -----------------------------------------------------------------------------------------------
 # Which conversations a call is about (docs/engine/recall.md, "Scope").
 
 NOTHING_FOUND = (
@@ -356,8 +358,8 @@ def _delegated(
     return Scope(covered, everything=everything)
 
 
-# -- routing --------------------------------------------------------------------------------------------
-# Whether an expansion is answered at once or handed to a sub-agent (docs/engine/recall.md, "Routing").
+# -- routing ---------------------------------------------------------------------------------------------
+# Whether an expansion is answered at once or delegated to a sub-agent (docs/engine/recall.md, "Routing").
 
 DEFAULT_DEPTH, _LEAST_DEPTH, _MOST_DEPTH = 3, 1, 10
 _TOKENS_PER_SUMMARY: Final = 220

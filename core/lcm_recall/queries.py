@@ -1,4 +1,4 @@
-"""The settings that recall goes by."""
+"""The engine's searches over rows and files: settings, its dialect of patterns, and queries of words."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from lcm_core.store.opening import contains_pattern
 from lcm_core.store.search import FoundRow, Kind, Order, Range, RecalledRows, SearchRows
 
 from lcm_recall.answer import ToolError
+
+# -- settings --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,14 @@ def engine_recall(engine: EngineSettings, large_files_dir: Path, state_dir: Path
     )
 
 
-# -- patterns -------------------------------------------------------------------------------------------
-# Regular expressions in the dialect of the engine's language, matched unit by unit
-# (docs/engine/recall.md, "Regular expressions").
+# -- patterns --------------------------------------------------------------------------------------------
+# Regular expressions in the dialect of the engine's language, matched unit by unit (docs/engine/recall.md,
+# "Regular expressions").
 #
-# A pattern is translated into one of the `regex` package, which alone can give up after a time. Where
-# the two dialects differ in what they *mean*, the translation says it in full: blanks, line ends,
-# classes, references to groups that took no part. Text and pattern are compared in UTF-16 units: a dot
-# stands for one.
+# A pattern is translated into one of the `regex` package, which alone can stop after a time. Where the two
+# dialects differ in what they *mean*, the translation says it in full: blanks, line ends, classes,
+# references to groups that took no part. Text and pattern are compared in UTF-16 units: a dot stands for
+# one.
 
 #: The longest pattern that is tried.
 MAX_PATTERN: Final = 500
@@ -473,8 +475,8 @@ def _literal(sign: str) -> str:
 _in_class = _literal
 
 
-# -- queries --------------------------------------------------------------------------------------------
-# What a search for words asks of the search tables, and of plain text without them
+# -- words -----------------------------------------------------------------------------------------------
+# What a search for words requests from the search tables, and from plain text without them
 # (docs/engine/recall.md, "Words", "Without search tables", "Chinese, Japanese, Korean").
 
 _BLANK: Final = f"[{re.escape(BLANKS)}]"
@@ -625,8 +627,8 @@ def snippet_around(text: str, terms: Iterable[str]) -> str:
     return paired(f"{'...' if start else ''}{inside}{'...' if end < len(content) else ''}")
 
 
-# -- searching ------------------------------------------------------------------------------------------
-# The searches of messages, summaries and files, as the engine makes them (docs/engine/recall.md).
+# -- searching -------------------------------------------------------------------------------------------
+# Messages, summaries and files, as the engine searches them (docs/engine/recall.md).
 
 #: Rows that a regular expression is tried on.
 MAX_ROWS: Final = 10_000
@@ -784,7 +786,7 @@ def _hit(row: FoundRow, snippet: str) -> Hit:
     return Hit(row.conversation_id, row.message_id, row.summary_id, row.label, row.at, snippet)
 
 
-# -- files -------------------------------------------------------------------------------------------------
+# -- files of a conversation -----------------------------------------------------------------------------
 
 
 def search_files(

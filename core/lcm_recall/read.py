@@ -1,4 +1,4 @@
-"""The evidence itself, where no model is asked (docs/engine/recall.md, "Without a sub-agent")."""
+"""Reading what is stored: the evidence for a question, and a summary down to its messages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from lcm_recall.delegation import Task
 from lcm_recall.engine_tools import expand_summary
 from lcm_recall.queries import RecallSettings
 from lcm_recall.search import file_text
+
+# -- evidence --------------------------------------------------------------------------------------------
+# What answers a question where no model is used (docs/engine/recall.md, "Without a sub-agent").
 
 NO_MODEL = "No model was asked; this is what was found, to be read as it is:"
 
@@ -56,10 +59,9 @@ def evidence_reply(rows: RecalledRows, task: Task) -> str:
     )
 
 
-# -- read -----------------------------------------------------------------------------------------------
-# Reading down: from a summary to the messages with their tool calls, page by page, with citations.
-#
-# Source: docs/recall.md, "Reading down" and "Citations".
+# -- reading down ----------------------------------------------------------------------------------------
+# From a summary to the messages with their tool calls, page by page, with citations (docs/recall.md,
+# "Reading down" and "Citations").
 
 DEFAULT_TOKENS: Final = 4_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.(\d{1,12})")
@@ -343,10 +345,9 @@ def cursor_at(cursor: str | None) -> CursorAt:
     return CursorAt(int(given[1]), int(given[2]))
 
 
-# -- levels ---------------------------------------------------------------------------------------------
-# What is below a summary level by level, and what each level costs; then the texts of one level.
-#
-# Source: docs/recall.md, "Level by level".
+# -- levels ----------------------------------------------------------------------------------------------
+# What is below a summary level by level, and what each level costs; then the texts of one level
+# (docs/recall.md, "Level by level").
 
 #: Documents that are read at once.
 _BATCH: Final = 50

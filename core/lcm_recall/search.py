@@ -1,4 +1,4 @@
-"""Our own search: every text of a file is looked at, hits are ranked, and the answer says what was searched.
+"""Our own search: it looks at every text of a file, ranks the hits, and says what was searched.
 
 Source: docs/recall.md.
 """
@@ -50,11 +50,9 @@ from rapidfuzz import fuzz, process
 from lcm_recall.queries import RecallSettings
 from lcm_recall.terms import KnownWords, Query, Term
 
-# -- indexing -------------------------------------------------------------------------------------------
-# What recall keeps in the cache folder of an operator: the private index of a file, and the recent
-# searches.
-#
-# Source: docs/recall.md, "The private index".
+# -- the private index -----------------------------------------------------------------------------------
+# What recall keeps in the cache folder of an operator: the index of a file, and the recent searches
+# (docs/recall.md, "The private index").
 
 #: Bytes that the index of a file may have.
 MAX_INDEX_BYTES: Final = 1 << 30
@@ -183,6 +181,8 @@ def forget(source: Path, folder: Path | None = None) -> int:
             removed += 1
     return removed
 
+
+# -- searching -------------------------------------------------------------------------------------------
 
 #: Seconds that a search may take, and a pattern on one text.
 DEADLINE_SECONDS: Final = 10.0
@@ -801,10 +801,9 @@ def _indexed_words(running: _Search) -> list[str]:
         return [] if index is None else index.words_of(running.index.state, _SPELLINGS)
 
 
-# -- respelling -----------------------------------------------------------------------------------------
-# A search that found nothing, with the words that look like those that are nowhere.
-#
-# Source: docs/recall.md, "Answers".
+# -- other spellings -------------------------------------------------------------------------------------
+# A search without hits, repeated with similar words for those that occur nowhere (docs/recall.md,
+# "Answers").
 
 #: Queries that are suggested.
 _MOST: Final = 9
@@ -829,10 +828,9 @@ def respelled(text: str, near: Sequence[Near]) -> Iterator[str]:
         )
 
 
-# -- live -----------------------------------------------------------------------------------------------
-# A search whose first hits are handed out while it goes on: what a screen that searches stands on.
-#
-# Source: docs/recall.md, "Progress".
+# -- first hits early ------------------------------------------------------------------------------------
+# A search whose first hits are returned while it continues, for a screen that searches (docs/recall.md,
+# "Progress").
 
 
 async def search_live(

@@ -1,7 +1,4 @@
-"""What our own search looks for: words, phrases, beginnings of words, parts of words, patterns.
-
-Source: docs/recall.md, "Queries".
-"""
+"""What our own search looks for, and the words of a memory that spellings are suggested from."""
 
 from __future__ import annotations
 
@@ -18,6 +15,9 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.text import fold, same_spelling, sought_as, starts_of, unfolded
 
 from lcm_recall.queries import MAX_ELEMENTS, elements_in
+
+# -- queries ---------------------------------------------------------------------------------------------
+# Words, phrases, beginnings of words, parts of words, patterns (docs/recall.md, "Queries").
 
 MAX_QUERY: Final = 1_000
 #: Places of a term that are looked for in one text.
@@ -157,8 +157,8 @@ def _refused(problem: str, text: str) -> UsageError:
     return UsageError(f"The query {problem}.", code="INVALID_QUERY", details={"query": text[:200]})
 
 
-# -- spellings ------------------------------------------------------------------------------------------
-# The words of a memory, kept between searches: a long-lived server says at once what looks alike.
+# -- spellings -------------------------------------------------------------------------------------------
+# The words of a memory, kept between searches: a long-lived server suggests similar ones at once.
 
 #: Scopes whose words are kept, and seconds after which they are read anew.
 _KEPT: Final = 4

@@ -1,4 +1,4 @@
-"""The engine's four tools by their names, as an agent calls them."""
+"""The engine's four tools: how an agent calls them, what its model is told of them, results as JSON."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from lcm_recall.ask import Asked
 
+
+# -- calling the tools -----------------------------------------------------------------------------------
+# By their names, as an agent does.
 
 T = TypeVar("T")
 
@@ -104,10 +107,8 @@ class RecallTools:
         return await self._database.read(load)
 
 
-# -- declared -------------------------------------------------------------------------------------------
-# What a host tells its model of the four tools, and of the memory as a whole.
-#
-# Source: docs/engine/recall.md, "lcm_grep" to "lcm_expand_query".
+# -- what a model is told --------------------------------------------------------------------------------
+# Of the four tools, and of the memory as a whole (docs/engine/recall.md, "lcm_grep" to "lcm_expand_query").
 
 #: What stands in a host's system prompt, whatever is stored: a constant, so that caches of prompts stay warm.
 RECALL_BLOCK: Final = recall_block()
@@ -208,10 +209,9 @@ RECALL_TOOLS: Final = (
 )
 
 
-# -- documents ------------------------------------------------------------------------------------------
-# What was found and read, as JSON: the same of the command line and of the server for agents.
-#
-# All texts are as they are stored: who shows them makes them safe.
+# -- results as JSON -------------------------------------------------------------------------------------
+# What was found and read: the same for the command line and for the server for agents. All texts are as
+# they are stored: whoever shows them makes them safe.
 
 
 def found_document(query: str, scope: str, found: Found) -> dict[str, Json]:

@@ -1,7 +1,4 @@
-"""What of a source does not come into Remnic, or not back out of it (docs/remnic.md, "What it cannot hold").
-
-The rows of whole tables are counted; each row of a damaged file is noted with the reason.
-"""
+"""What a round trip through Remnic would lose, and Remnic's sessions as records."""
 
 from __future__ import annotations
 
@@ -19,6 +16,10 @@ from lcm_remnic import records as schema
 from lcm_remnic.records import Origin, SessionId, Unheld, Why
 from lcm_remnic.source import Outline
 from lcm_remnic.target import load_parts, origin_in, read_remnic
+
+# -- what it cannot hold ---------------------------------------------------------------------------------
+# What of a source is not imported into Remnic, or does not come back out of it (docs/remnic.md, "What it
+# cannot hold"). The rows of whole tables are counted; each row of a damaged file is noted with the reason.
 
 #: Tables of a conversation that an import reads.
 _BROUGHT: Final = frozenset({"conversations", "messages", "summaries", "context_items"})
@@ -176,8 +177,8 @@ def _said(value: SqlValue) -> str:
     return "NULL" if value is None else safe_line(text(value) or "''")
 
 
-# -- reading --------------------------------------------------------------------------------------------
-# Remnic's sessions, turns and nodes as records, for lists and one session.
+# -- sessions as records ---------------------------------------------------------------------------------
+# Remnic's sessions, turns and nodes, for lists and one session.
 
 _RECORDS = "lcm-tui:conversation:"
 

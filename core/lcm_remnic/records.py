@@ -1,4 +1,4 @@
-"""What an import is made of, as values: rows that are wanted, and what differs from them."""
+"""An import into Remnic as values: rows and differences, Remnic's tables, parts as its payloads."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from lcm_core.base.errors import DatabaseError, RefusedError
 from lcm_core.change.journal import encode_cell
 from lcm_core.change.plan import Cells
 from lcm_core.store.opening import Rows, SqlValue
+
+# -- rows and differences --------------------------------------------------------------------------------
+# Rows that are wanted, and what differs from them.
 
 #: How Remnic calls a session: the source's trimmed session id, or the conversation's number without one.
 SessionId = NewType("SessionId", str)
@@ -197,8 +200,8 @@ class Report:
         return len(self.no_messages) + len(self.elsewhere) + len(self.conflicts) + self.unreadable
 
 
-# -- schema ---------------------------------------------------------------------------------------------
-# Remnic's tables of schema 2, and how a file is known to hold them (docs/remnic.md, "Tables").
+# -- Remnic's tables -------------------------------------------------------------------------------------
+# Those of schema 2, and how a file is known to hold them (docs/remnic.md, "Tables").
 
 #: The schema that is written.
 VERSION: Final = "2"
@@ -337,11 +340,11 @@ def statements() -> tuple[str, ...]:
     return (*_STATEMENTS, *_SEARCH_STATEMENTS, version)
 
 
-# -- payloads -------------------------------------------------------------------------------------------
+# -- payloads --------------------------------------------------------------------------------------------
 # Parts of messages as Remnic's parts, and back (docs/remnic.md, "Parts").
 #
-# A payload is JSON with what Remnic's reader looks for. Beside it, under `OURS`, it holds every column
-# of the part whose text is not in the payload already, so that the row comes back as it was.
+# A payload is JSON with what Remnic's reader looks for. Beside it, under `OURS`, it holds every column of
+# the part whose text is not in the payload already, so that the row comes back as it was.
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Payload: TypeAlias = "dict[str, Json]"

@@ -1,7 +1,4 @@
-"""What a lossless-claw database holds of one session: its outline, then messages and summaries in batches.
-
-Loads over `Rows`, every value as it is stored: each is one short read transaction.
-"""
+"""One session of a lossless-claw database, and the rows that Remnic is to have for it."""
 
 from __future__ import annotations
 
@@ -22,6 +19,11 @@ from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema, number, text
 
 from lcm_remnic.records import OURS, Json, Origin, SessionId, is_place, parsed_object, payload_of, written
+
+# -- the source ------------------------------------------------------------------------------------------
+# An outline first, then messages and summaries in batches.
+#
+# Loads over `Rows`, every value as it is stored: each is one short read transaction.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -247,8 +249,8 @@ def _stored(row: Row) -> Stored:
     return dict(zip(row.keys(), row, strict=True))
 
 
-# -- lineage --------------------------------------------------------------------------------------------
-# Order of turns, ranges and upward links of nodes: pure (docs/remnic.md, "Order" and "Nodes").
+# -- order and nodes -------------------------------------------------------------------------------------
+# Order of turns, ranges and upward links of nodes. Pure (docs/remnic.md, "Order" and "Nodes").
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,8 +334,8 @@ def _joined(one: tuple[int, int] | None, other: tuple[int, int]) -> tuple[int, i
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 
 
-# -- wanted ---------------------------------------------------------------------------------------------
-# The rows that Remnic is to have for what the source holds: pure (docs/remnic.md, "Turns" and "Nodes").
+# -- wanted rows -----------------------------------------------------------------------------------------
+# The rows that Remnic is to have for what the source holds. Pure (docs/remnic.md, "Turns" and "Nodes").
 
 SOURCE: Final = "lossless-claw"
 #: Level of a text that no model wrote: the deterministic cut.

@@ -1,4 +1,4 @@
-"""What Remnic holds of one session, read under whatever transaction asks: `Rows`."""
+"""What Remnic holds of one session, and how it differs from what it should hold."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ from lcm_remnic.records import (
     written,
 )
 from lcm_remnic.source import SOURCE
+
+# -- reading ---------------------------------------------------------------------------------------------
+# Under whatever transaction the caller has: `Rows`.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -185,11 +188,10 @@ def unsearchable(rows: Rows, table: str, places: Mapping[int, object]) -> frozen
     return frozenset(places.keys() - indexed)
 
 
-# -- compare --------------------------------------------------------------------------------------------
-# What of a session's rows differs from what they should be, and the step that makes each right.
+# -- differences -----------------------------------------------------------------------------------------
+# What of a session's rows differs from what they should be, and the step that corrects each.
 #
-# Asked of a snapshot for a preview and of the locked file for a write: the same code (docs/remnic.md,
-# "Import").
+# The same code reads a snapshot for a preview and the locked file for a write (docs/remnic.md, "Import").
 
 NOTHING = Cells((), ())
 

@@ -1,8 +1,4 @@
-"""The one place that writes into a database of Remnic's: short transactions, noted before their commit.
-
-`commit(plan)` is for lossless-claw's tables: it keeps their context, their search tables and its journal in
-the same file. Remnic's file gets no table of ours, so what is written there is noted beside it (`journal`).
-"""
+"""Writing into Remnic's database, the only place that does; the journal of imports, and their undo."""
 
 from __future__ import annotations
 
@@ -33,13 +29,13 @@ from lcm_remnic import records as schema
 from lcm_remnic.records import Step, What
 from lcm_remnic.target import read_remnic
 
-# -- journal --------------------------------------------------------------------------------------------
-# What an import wrote, beside Remnic's database in a file of ours: so that it can be taken back.
+# -- the journal -----------------------------------------------------------------------------------------
+# What an import wrote, beside Remnic's database in a file of ours, so that it can be undone.
 #
 # A file for each import, under our own folder, this user's alone (0600). Its first line says what it is,
-# each further line what one transaction wrote, on the disk before that was committed; the last one that
-# it ended. Of a row that came its key and a digest are kept, of one that changed the columns before and
-# after.
+# each further line what one transaction wrote, on the disk before that was committed; the last one that it
+# ended. Of a row that was added the journal keeps its key and a digest, of one that changed the columns
+# before and after.
 
 FORMAT: Final = "lcm-tui remnic import"
 VERSION: Final = 1
@@ -337,6 +333,14 @@ def _unkept(folder: Path, error: OSError) -> RefusedError:
     )
 
 
+# -- writing ---------------------------------------------------------------------------------------------
+# Short transactions, noted before their commit.
+#
+# `commit(plan)` is for lossless-claw's tables: it keeps their context, their search tables and its journal
+# in the same file. Remnic's file gets no table of ours, so what is written there is noted beside it
+# (`Journal`).
+
+
 class MovedOnError(DatabaseBusyError):
     """A row is not as it was found, or came meanwhile: what is to be done is planned anew."""
 
@@ -546,11 +550,9 @@ def create(path: Path) -> None:
         raise
 
 
-# -- undo -----------------------------------------------------------------------------------------------
-# An import taken back: what came goes, what changed gets its columns back (docs/remnic.md, "Undo").
-#
-# Only rows that are as the import left them: whatever Remnic or somebody else wrote since stays, and is
-# counted.
+# -- undo ------------------------------------------------------------------------------------------------
+# What was added is removed, what changed gets its columns back (docs/remnic.md, "Undo"). Only rows that are
+# as the import left them: whatever Remnic or anybody else wrote since stays, and is counted.
 
 
 @dataclass(slots=True)
