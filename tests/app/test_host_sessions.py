@@ -252,6 +252,7 @@ async def test_both_screens_say_how_far_the_engine_is(tmp_path: Path) -> None:
         await pilot.press("escape", "enter")
         await wait_for_text(pilot, "✗ 6 messages missing since 03-02", "1 turn waits (3 attempts: no")
         assert "\x1b" not in shown(pilot)
+        await settled(pilot)  # a read of the app could not end while this waits for its lock
         with closing(sqlite3.connect(database)) as db, db:
             db.execute("DELETE FROM messages")
             db.execute("DELETE FROM conversations")
