@@ -35,7 +35,7 @@ from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_pat
 from lcm_tui.kit.terminal import Handled, TerminalApp, TypedAhead
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
 
-# -- registry -------------------------------------------------------------------------------------------
+# -- screens of places -----------------------------------------------------------------------------------
 # Which screen shows a place: the one module that knows all screens, and imports each when it is opened.
 
 log = logging.getLogger(__name__)
@@ -286,8 +286,8 @@ def import_ahead(name: str) -> None:
         log.exception("%s cannot be imported", name)
 
 
-# -- warm up --------------------------------------------------------------------------------------------
-# What is done in pauses once the first rows stand: the other screens are imported, garbage is collected.
+# -- pauses ----------------------------------------------------------------------------------------------
+# What is done in them once the first rows are shown: the other screens are imported, garbage is collected.
 
 #: So long behind a key the screens that are opened most may be imported; all others wait for a rest.
 WARM_UP_SECONDS = 0.15
@@ -357,6 +357,8 @@ class WarmUp:
             self._front_news.clear()
             await self._front_news.wait()
 
+
+# -- the app ---------------------------------------------------------------------------------------------
 
 #: Threads that read give way to a key after so long. Two programs were given the same keys in turns, in a
 #: conversation of the tiny benchmark database (88 keys each, a busy machine): with Python's own 5 ms

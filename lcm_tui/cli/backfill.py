@@ -1,4 +1,4 @@
-"""``backfill``: a session that the database does not know, or knows in part, from its transcript."""
+"""``backfill`` imports a session of the host; ``sessions compare`` shows it beside its Codex session."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
 from lcm_tui.tables.comparison import codex_blocks
 
-# -- backfill steps -------------------------------------------------------------------------------------
-# What ``backfill`` does behind the import when asked: compact, and transplant what came of it.
+# -- after the import ------------------------------------------------------------------------------------
+# What ``backfill`` does then when requested: compact, and transplant the result.
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +175,9 @@ def _joined(told: Answer, name: str, more: Answer) -> Answer:
         failed=more.failed,
     )
 
+
+# -- backfill --------------------------------------------------------------------------------------------
+# A session that the database does not know, or knows in part, from its transcript.
 
 #: Lines of the transcript that are named at most.
 _PROBLEMS = 20
@@ -474,8 +477,8 @@ def _blocks(run: Run, place: Path, shown: Backfill) -> list[OutputBlock]:
     return blocks
 
 
-# -- codex ----------------------------------------------------------------------------------------------
-# ``sessions compare``: a conversation beside the Codex session that it was held in.
+# -- sessions compare ------------------------------------------------------------------------------------
+# A conversation beside the Codex session that it was held in.
 
 
 def compare(run: Run, named: Selector, rollout: Path | None) -> Answer:

@@ -1,4 +1,4 @@
-"""``backup`` and ``restore``: the whole database, to a file and back."""
+"""The whole file: ``backup`` and ``restore``, ``migrate`` and ``reindex``."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ from lcm_tui.tables.blocks import (
     bytes_text,
     seconds_text,
 )
+
+# -- backup and restore ----------------------------------------------------------------------------------
+# The whole database, to a file and back.
 
 #: A copy that takes longer is begun only when somebody at the terminal agrees.
 LONG_SECONDS = 10.0
@@ -227,8 +230,8 @@ def _restored_blocks(done: Restored) -> list[OutputBlock]:
     return [Facts(facts), Note("The host can be started again.")]
 
 
-# -- migrate --------------------------------------------------------------------------------------------
-# ``migrate``: an old database to the present schema, after a backup.
+# -- migrate ---------------------------------------------------------------------------------------------
+# An old database to the present schema, after a backup.
 
 
 def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
@@ -313,8 +316,8 @@ def _done_blocks(run: Run, done: Migrated, backup: Backup) -> list[OutputBlock]:
     return [Facts(facts), Note(f"To go back: {run.line('restore', str(backup.path), '--apply')}")]
 
 
-# -- reindex --------------------------------------------------------------------------------------------
-# ``reindex``: search tables are written anew from messages and summaries.
+# -- reindex ---------------------------------------------------------------------------------------------
+# Search tables are rebuilt from messages and summaries.
 
 _STOPPED = "Cancelled; the table that was being rebuilt is unchanged."
 

@@ -1,8 +1,8 @@
-"""The one road of every command that changes a database: plan, show, ask, commit, say how to take it back.
+"""How every command changes a database: plan, show, ask, commit, and say how to undo it.
 
-Without ``--apply`` nothing is locked and nothing is written. A plan that the database has outrun is made
-again and shown again with what moved. Several plans are a batch: committed one by one, and when one fails,
-what was done is said.
+Without ``--apply`` nothing is locked and nothing is written. A plan for which the database has changed
+meanwhile is planned and shown again, with what changed. Several plans are a batch: committed one by one, and
+when one fails, the report says what was done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
 
-# -- previews -------------------------------------------------------------------------------------------
+# -- previews as JSON ------------------------------------------------------------------------------------
 # How a plan is shown to programs.
 
 
@@ -48,6 +48,8 @@ def rows_document(rows: Sequence[RowCount]) -> Document:
     """Rows per table."""
     return {one.table: {"insert": one.insert, "update": one.update, "delete": one.delete} for one in rows}
 
+
+# -- a change --------------------------------------------------------------------------------------------
 
 ABOUT_SQL = (
     "The SQL on standard output fits the database as it is now. Run it with `sqlite3 -bail FILE`, "

@@ -1,4 +1,4 @@
-"""``compact``: the passes that the engine would make, forecast without a call, and made when asked."""
+"""``compact``: the passes that the engine would make, forecast without a call, and made with ``--apply``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from lcm_tui.flows.drafts import Modelling
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.compaction import ShownCompaction, done_compaction, planned_compaction
 
-# -- compact report -------------------------------------------------------------------------------------
+# -- as JSON ---------------------------------------------------------------------------------------------
 # A compaction for programs: what would be done, and what was done.
 
 
@@ -117,6 +117,9 @@ def step_document(step: PassDone) -> Document:
         "operationId": committed.id or None if committed else None,
         "searchIndex": committed.search if committed else None,
     }
+
+
+# -- the command -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,9 +47,8 @@ from lcm_tui.tables.composition import bar_line, legend_line
 from lcm_tui.tables.preview import BAR
 from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
 
-# -- assembled ------------------------------------------------------------------------------------------
-# ``context show --assembled``: the messages that the model gets under a budget, and what it does not
-# get.
+# -- context show --assembled ----------------------------------------------------------------------------
+# The messages that the model receives under a budget, and what it does not.
 
 
 @dataclass(frozen=True, slots=True)

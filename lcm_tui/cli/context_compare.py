@@ -1,4 +1,4 @@
-"""A command over a conversation as it was: ``--at``."""
+"""A context at other times and beside others: ``--at``, ``context compare`` and ``context snapshots``."""
 
 from __future__ import annotations
 
@@ -47,6 +47,9 @@ from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.comparison import comparison_blocks
 from lcm_tui.tables.past import past_blocks, since_blocks
 from lcm_tui.tables.snapshots import Listed, ShownSnapshot, snapshot_blocks, snapshots_table
+
+# -- the past (--at) -------------------------------------------------------------------------------------
+# A command over a conversation as it was.
 
 
 def point_of(run: Run, written: str, option: str = "at") -> Point:
@@ -127,8 +130,8 @@ def _ids(refs: Sequence[Ref]) -> list[Json]:
     return [ref for ref in refs if isinstance(ref, int | str)]
 
 
-# -- context compare ------------------------------------------------------------------------------------
-# ``context compare``: what two contexts send to the model, and how they differ.
+# -- context compare -------------------------------------------------------------------------------------
+# What two contexts send to the model, and how they differ.
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ async def _read(run: Run, asked: _Asked, sides: Sequence[ComparedContext]) -> li
         return await database.read(read_sides, sides, run.zone, with_history=True)
 
 
-# -- JSON ------------------------------------------------------------------------------------------------
+# -- a comparison as JSON --------------------------------------------------------------------------------
 
 
 def _document(found: ContextDiff, old: _Asked, new: _Asked) -> Document:
@@ -272,8 +275,8 @@ def _message(message: SentMessage) -> Document:
     }
 
 
-# -- context snapshots ----------------------------------------------------------------------------------
-# ``context snapshots``: what an engine that runs gave to its host, and what of it can be shown again.
+# -- context snapshots -----------------------------------------------------------------------------------
+# What a running engine gave to its host, and what of it can be shown again.
 
 
 def show_snapshot(run: Run, named: Selector, snapshot_id: str) -> Answer:
@@ -311,7 +314,7 @@ async def _load(reader: Reader, run: Run, named: Selector, snapshot_id: str) -> 
     return ShownSnapshot(owner, one, await rebuild_snapshot(reader, one, run.zone))
 
 
-# -- JSON ------------------------------------------------------------------------------------------------
+# -- a snapshot as JSON ----------------------------------------------------------------------------------
 
 
 def _damaged(found: Sequence[Listed]) -> Iterator[DamagedSnapshot]:

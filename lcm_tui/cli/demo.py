@@ -1,4 +1,4 @@
-"""``demo``: the app on a demonstration."""
+"""``demo``: the app on a demonstration, whose database and state folder ship inside the package."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from lcm_tui.cli.declaring import Outcome
 from lcm_tui.cli.main import has_terminal, run_the_app
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Note
+
+# -- the command -----------------------------------------------------------------------------------------
 
 #: The conversation of the demonstration that is printed without a terminal.
 DEMO_CONVERSATION = ConversationId(1)
@@ -101,8 +103,8 @@ def _own_environment() -> dict[str, str]:
     }
 
 
-# -- demo -----------------------------------------------------------------------------------------------
-# The demonstration: a database and its state folder that ship inside the package.
+# -- its files -------------------------------------------------------------------------------------------
+# A database and its state folder that ship inside the package.
 
 #: The conversation of which snapshots are kept.
 CONVERSATION = 1

@@ -1,4 +1,4 @@
-"""``doctor``: what the checks find in a database, and fixes for what can be mended without a model."""
+"""``doctor``: what the checks find in a database, and fixes for what can be fixed without a model."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from lcm_tui.tables.findings import (
     summary_of,
 )
 
-# -- doctor report --------------------------------------------------------------------------------------
-# The report of the doctor for programs.
+# -- as JSON ---------------------------------------------------------------------------------------------
+# The report for programs.
 
 
 def finding_document(one: Finding) -> Document:
@@ -104,6 +104,8 @@ def _repetition_document(owner: ConversationId, one: Repetition) -> Document:
         "certain": one.certain,
     }
 
+
+# -- the command -----------------------------------------------------------------------------------------
 
 #: How grave a finding must be to count, with the severities that are.
 FAIL_ON: Final[Mapping[str, tuple[Severity, ...]]] = {

@@ -1,4 +1,4 @@
-"""Records as JSON objects: field names, order and meaning as in docs/engine/command.md, "Commands".
+"""Records as JSON objects, named and ordered as in docs/engine/command.md, "Commands"; and the fresh tail.
 
 A field of a column that this file does not have is null; `not_recorded` names those fields.
 """
@@ -202,8 +202,8 @@ def scalar(value: object) -> Json:
     return value if isinstance(value, bool | int | str) else None
 
 
-# -- tails ----------------------------------------------------------------------------------------------
-# The fresh tail of a context by the settings of the operator and the rules of the engine that wrote it.
+# -- the fresh tail --------------------------------------------------------------------------------------
+# By the settings of the operator and the rules of the engine that wrote the context.
 
 
 def tail_rules(schema: Schema, settings: Settings, session_key: str | None) -> TailRules:

@@ -1,4 +1,4 @@
-"""The road of ``rewrite`` and ``repair``: forecast, drafts, a decision on each, commits one by one.
+"""``rewrite`` and ``repair``: forecast, drafts, a decision on each, commits one by one.
 
 Without ``--apply`` and ``--draft`` no call is made and nothing is written. What is paid for is kept in a
 private file until it is decided, so that ``--resume`` goes on after a stop or a crash.
@@ -424,8 +424,8 @@ def _decision(question: str) -> str:
             return answer or "q"
 
 
-# -- rewrite --------------------------------------------------------------------------------------------
-# ``rewrite``: other texts for summaries, drafted from their true sources.
+# -- rewrite ---------------------------------------------------------------------------------------------
+# Other texts for summaries, drafted from their true sources.
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,8 +479,8 @@ async def _and_above(reader: Reader, stale: list[SummaryId]) -> list[SummaryId]:
     return [row.summary_id for row in rows if row.conversation_id in owners]
 
 
-# -- repair ---------------------------------------------------------------------------------------------
-# ``repair``: every summary that is none gets a text made from its true sources.
+# -- repair ----------------------------------------------------------------------------------------------
+# Every broken summary gets a text made from its true sources.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who writes summaries: the options that every command with a model takes, and what they choose."""
+"""Drafts on the command line: who writes, the file for review, what came of each, and retention."""
 
 from __future__ import annotations
 
@@ -67,6 +67,9 @@ from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock
 from lcm_tui.tables.drafts import DraftForecast
 
+# -- the writer ------------------------------------------------------------------------------------------
+# The options that every command with a model takes, and what they choose.
+
 
 def model_document(model: Modelling) -> Document:
     """Who writes, for programs."""
@@ -123,8 +126,8 @@ def _price_document(price: Price) -> Document:
     }
 
 
-# -- drafts file ----------------------------------------------------------------------------------------
-# The file of drafts that people look at: ``--draft`` writes it, ``--from-drafts`` reads it.
+# -- the file for review ---------------------------------------------------------------------------------
+# ``--draft`` writes it, ``--from-drafts`` reads it.
 
 _FORMAT: Final = "lcm-tui drafts for review"
 _VERSION: Final = 1
@@ -292,8 +295,8 @@ def _edited(draft: Draft, text: str, number: int) -> Draft:
     )
 
 
-# -- drafting report ------------------------------------------------------------------------------------
-# Drafts for programs: what would be asked, and what came of it.
+# -- as JSON ---------------------------------------------------------------------------------------------
+# What would be requested, and what came of it.
 
 
 def draft_forecast_document(one: DraftForecast) -> Document:
@@ -401,8 +404,8 @@ def load_document(load: CallLoad) -> Document:
     }
 
 
-# -- drafting outcome -----------------------------------------------------------------------------------
-# What came of drafts, for people and for programs.
+# -- what came of them -----------------------------------------------------------------------------------
+# For people and for programs.
 
 STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
 
@@ -505,8 +508,8 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     return run.answer(command, {**selection.data, **outcome.data}, blocks).in_part(failed)
 
 
-# -- drafts taken ---------------------------------------------------------------------------------------
-# ``--from-drafts``: takes the drafts of a file that somebody has looked at.
+# -- reviewed drafts (--from-drafts) ---------------------------------------------------------------------
+# Applies the drafts of a file that somebody has reviewed.
 
 Settings = Callable[[Schema], DraftSetting]
 
@@ -660,8 +663,8 @@ class Taking:
             await batch.take(item.summary_id)
 
 
-# -- drafting retention ---------------------------------------------------------------------------------
-# What drafts keep, lose and invent, for programs and for the file that people look at.
+# -- retention -------------------------------------------------------------------------------------------
+# What drafts keep, lose and invent, for programs and for the file for review.
 
 #: Of what is lost, the most frequent and most recent first.
 _MOST: Final = 20

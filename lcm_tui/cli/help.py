@@ -1,4 +1,4 @@
-"""The version, and help for programs: every command with what it takes, made from the declarations."""
+"""The version, help for programs, and shell completion, made from the declarations of commands."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from lcm_tui.cli.options import (
 )
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Verbatim
+
+# -- help for programs -----------------------------------------------------------------------------------
+# Every command with what it takes.
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.
 _SHARED = {
@@ -119,8 +122,8 @@ def _options(taken: Iterable[Declared]) -> Iterator[str]:
             yield f"{one.shape.flag} <{value}>" if one.shape.kind else one.shape.flag
 
 
-# -- completing -----------------------------------------------------------------------------------------
-# Shell completion: the script, and the answers that it asks for.
+# -- shell completion ------------------------------------------------------------------------------------
+# The script, and the answers that it requests.
 
 COMPLETION_VARIABLE = "_LCM_TUI_COMPLETE"
 

@@ -1,4 +1,7 @@
-"""Without a command: opening the app, where there is a terminal for it."""
+"""The command line: every command is parse, call core, print. Without a command, the app opens.
+
+`main` is the console script.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
     from lcm_tui.cli.answer import Run
 
+
+# -- opening the app -------------------------------------------------------------------------------------
+# Where there is a terminal for it.
 
 #: Variables from which Textual takes a value unchecked, with what it can use; another one counts as not set.
 #: Its log and its pictures are for whoever works on Textual: neither is made.
@@ -98,10 +104,7 @@ def run_the_app(settings: Settings, *, demo: bool) -> int:
         gc.enable()
 
 
-# -- cli ------------------------------------------------------------------------------------------------
-# The command line: every command is parse, call core, print.
-#
-# `main` is the console script. Without a command it opens the app.
+# -- running a command -----------------------------------------------------------------------------------
 
 log = logging.getLogger(__name__)
 

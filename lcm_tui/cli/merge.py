@@ -1,4 +1,4 @@
-"""``merge``: sessions that a rollover split, listed, and made one conversation again."""
+"""``merge`` rejoins split sessions; ``transplant`` copies one conversation's summaries to another."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _listed(found: list[SplitSession]) -> list[OutputBlock]:
     )
 
 
-# -- transplant -----------------------------------------------------------------------------------------
-# ``transplant``: what one conversation remembers, copied to the front of another one's context.
+# -- transplant ------------------------------------------------------------------------------------------
+# The summaries of one conversation are copied to the front of another one's context.
 
 
 def transplant(

@@ -22,8 +22,8 @@ from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.tables.blocks import Cell, Facts, OutputBlock, OutputColumn, Prose, Table
 
-# -- message rows ---------------------------------------------------------------------------------------
-# Messages as rows of a table, with the beginning of their parts where they have no text of their own.
+# -- rows of the table -----------------------------------------------------------------------------------
+# With the beginning of their parts where messages have no text of their own.
 
 #: What a message without text of its own shows instead, by message.
 PartTexts = Mapping[MessageId, str]
@@ -69,6 +69,9 @@ def message_table(
         for message in messages
     ]
     return Table(columns, rows, title=title, empty=empty)
+
+
+# -- the commands ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -498,8 +498,8 @@ class SqlFlags(ChangeFlags):
     sql: Sql = False
 
 
-# -- backfill options -----------------------------------------------------------------------------------
-# What ``backfill`` does behind the import when asked.
+# -- after an import -------------------------------------------------------------------------------------
+# What ``backfill`` does after the import when requested.
 
 _PANEL: Final = "Compaction"
 
@@ -585,7 +585,7 @@ class AfterImport:
         return replace(EngineSettings(), **named)
 
 
-# -- drafting options -----------------------------------------------------------------------------------
+# -- drafts ----------------------------------------------------------------------------------------------
 # The options of the commands that make drafts: of summaries, and of focus briefs.
 
 #: Calls at the same time: `batch.IN_FLIGHT`.

@@ -1,4 +1,4 @@
-"""What the command is called, and how its answers are printed."""
+"""How answers are printed, and the failures that only the command line has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Final
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError
 from lcm_core.base.setting_values import Json
+
+# -- printing --------------------------------------------------------------------------------------------
+# What the command is called, and how its answers are printed.
 
 PROGRAM = "lcm-tui"
 
@@ -36,8 +39,7 @@ class Presentation:
         return self.for_programs or self.form == "csv"
 
 
-# -- failures -------------------------------------------------------------------------------------------
-# Failures that only the command line has.
+# -- failures --------------------------------------------------------------------------------------------
 
 #: Whether this run of the program has ended a piece of work that may have written something.
 WORK_ENDED: Final = threading.Event()

@@ -1,4 +1,4 @@
-"""``prune``: what takes the space; conversations archived, deleted, forgotten. ``import``: brought back."""
+"""``prune``: disk use, and conversations archived, deleted or erased. ``import``: brought back."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ from lcm_tui.cli.options import ChangeFlags, SqlFlags
 from lcm_tui.cli.working import ask_to_type, interruptible
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, bytes_text
 
-# -- prune report ---------------------------------------------------------------------------------------
-# What takes the space, as JSON and for people.
+# -- disk use --------------------------------------------------------------------------------------------
+# As JSON and for people.
 
 #: Rows of a table for people; JSON has all.
 SHOWN = 25
@@ -230,6 +230,9 @@ def _document(space: SpaceUse) -> Document:
             for band in space.ages
         ],
     }
+
+
+# -- the command -----------------------------------------------------------------------------------------
 
 
 class Action(StrEnum):

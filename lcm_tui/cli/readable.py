@@ -1,4 +1,4 @@
-"""Answers for people: the one place where blocks become lines, by rich.
+"""Answers for people: blocks become lines here alone, by rich; and the columns of each list.
 
 Blocks hold texts as they stand in the database; everything is made safe here, on its way out.
 """
@@ -155,7 +155,7 @@ def _least(column: OutputColumn, at: int, block: Table) -> int:
     return min(width, max(_MIN_GROWING, title)) if column.grows else width
 
 
-# -- list columns ---------------------------------------------------------------------------------------
+# -- columns of lists ------------------------------------------------------------------------------------
 # The names of what each list holds, in order: the header of its CSV, also where nothing is listed.
 #
 # `tests/cli/test_forms.py` compares them with what the lists hold.

@@ -1,4 +1,4 @@
-"""What ``--verbose`` says: the versions of what is at work, where things are, and how long it took."""
+"""What ``--verbose`` adds, and ``report`` for bug reports."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ from lcm_tui.tables.blocks import Facts, Note
 if TYPE_CHECKING:
     from lcm_core.base.settings import Settings
 
+
+# -- what --verbose adds ---------------------------------------------------------------------------------
+# The versions in use, where things are, and how long it took.
 
 #: Engines whose own databases the tests read, check and change (docs/engine/versions.md, "Tags").
 ENGINES_TRIED: Final = ("0.1.2", "0.3.0", "0.8.2", "0.15.3", "1.0-next")
@@ -131,8 +134,8 @@ def _say(text: str) -> None:
     output.write(sys.stderr, safe_line(text) + "\n", utf8=False)
 
 
-# -- report ---------------------------------------------------------------------------------------------
-# ``report``: what a bug report needs, and nothing of what the database, the log or the settings say.
+# -- report ----------------------------------------------------------------------------------------------
+# What a bug report needs, and nothing of what the database, the log or the settings say.
 
 #: Larger files are not checked: the report is to be there at once.
 CHECKED_BYTES = 500_000_000

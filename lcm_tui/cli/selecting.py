@@ -1,4 +1,4 @@
-"""Records whose text is text: SQLite stores what it is given, and some program may have given it bytes."""
+"""Which conversation or summary a command is about, and records whose text is text."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from lcm_core.store.summaries import summaries_in
 
 from lcm_tui.cli.options import Selector
 
+# -- records as text -------------------------------------------------------------------------------------
+# SQLite stores what it is given, and some program may have given it bytes.
+
 R = TypeVar("R")
 
 
@@ -31,8 +34,7 @@ def as_text(record: R) -> R:
     return changed
 
 
-# -- selecting ------------------------------------------------------------------------------------------
-# Which conversation, or which summary, a command is about.
+# -- selecting -------------------------------------------------------------------------------------------
 
 #: Ids that an ambiguous beginning names in its refusal.
 CANDIDATES = 10

@@ -1,4 +1,4 @@
-"""``config show``, ``config get`` and the refusal of ``config set``."""
+"""``config`` and ``prompts``: the settings in effect, and the prompts with the operator's own versions."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.machine import json_text
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
+
+# -- config ----------------------------------------------------------------------------------------------
+# ``config show``, ``config get`` and the refusal of ``config set``.
 
 #: Where a setting comes from, in the words of the engine's command.
 _ENGINE_WORDS: Final = {
@@ -140,8 +143,8 @@ def _shown(value: Json) -> Cell:
     return json_text(value)
 
 
-# -- prompts --------------------------------------------------------------------------------------------
-# ``prompts``: what a model is asked when it summarises, and the operator's own versions of it.
+# -- prompts ---------------------------------------------------------------------------------------------
+# The prompts for summaries, and the operator's own versions of them.
 
 _SAMPLE = f"""[2026-03-02 09:14 UTC]
 Move the importer to the new queue. It must never drop a message, not even on a restart.

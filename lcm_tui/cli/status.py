@@ -1,4 +1,4 @@
-"""``status``: what a database holds, on one page."""
+"""``status``: what a database holds, on one page, and whether its engine keeps up with the host."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Cell, Facts, Mark, Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.status import CELLS, Ingesting, spark_text, summary
 
-# -- ingesting ------------------------------------------------------------------------------------------
-# Whether the engine keeps up with the host, as ``status`` says it.
+# -- keeping up with the host ----------------------------------------------------------------------------
+# As ``status`` says it.
 
 #: Places that could not be read that people are shown at most.
 _PROBLEMS = 5
@@ -135,6 +135,8 @@ def _table(run: Run, lagging: Sequence[Ingestion]) -> Table:
     ]
     return Table(columns, rows, title="What the engine has not stored")
 
+
+# -- the page --------------------------------------------------------------------------------------------
 
 #: Bytes of a WAL that are examined: half a second.
 _MOST_OF_WAL: Final = 128 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""Whether a command reads the past; without ``--at`` nothing of it is imported."""
+"""How a command runs: over the past with ``--at``, interruptible, with questions, repeated by ``--watch``."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lcm_tui.tables.blocks import OutputBlock
 
 
+# -- the past --------------------------------------------------------------------------------------------
+# Whether a command reads it; without ``--at`` nothing of it is imported.
+
+
 def run_at(run: Run, named: Selector, past: PastOptions) -> Run:
     """The run over the database as it was at the point; the same one where none was given.
 
@@ -39,8 +43,8 @@ def run_at(run: Run, named: Selector, past: PastOptions) -> Run:
     return run_over(run, named, past.at)
 
 
-# -- working --------------------------------------------------------------------------------------------
-# What a command that takes its time asks: a question, an end in order.
+# -- a command that takes its time -----------------------------------------------------------------------
+# A question, and an orderly end.
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -148,8 +152,8 @@ def show_and_ask(
         ask_before_change(question, yes=False)
 
 
-# -- watching -------------------------------------------------------------------------------------------
-# ``--watch``: an answer again and again, until somebody or what it was to fail on ends it.
+# -- repeating (--watch) ---------------------------------------------------------------------------------
+# An answer again and again, until somebody or the condition it fails on ends it.
 
 
 def watched(

@@ -1,4 +1,4 @@
-"""A change that an operator may make: how it is planned, what can be chosen, and what it is called."""
+"""A change that an operator may make: as it is planned, and its way from the plan to the commit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Moved, Plan, ReplacedError, RowCount, StalePlanError, row_counts
 from lcm_core.change.preview import Planner
 from lcm_core.store.database import Database
+
+# -- a change --------------------------------------------------------------------------------------------
+# How it is planned, what can be chosen, and what it is called.
 
 
 class Choice:
@@ -119,11 +122,11 @@ class Change:
     around: Surroundings = field(default_factory=Surroundings)  #: what belongs to it besides its rows
 
 
-# -- changing -------------------------------------------------------------------------------------------
+# -- its way to the commit -------------------------------------------------------------------------------
 # How far a change is, as a value: planned, agreed to, committed plan by plan, planned again, ended.
 #
-# Both faces go this road. The command line drives it with questions (`cli/changing.py`), the preview
-# with its keys (`screens/preview`); neither decides by itself what follows from what (docs/changes.md).
+# Both faces use it. The command line drives it with questions (`cli/changing.py`), the preview with its
+# keys (`screens/preview.py`); neither decides by itself what follows from what (docs/changes.md).
 
 #: How often a plan may go stale that is made again while nobody looks at it (``--yes``).
 ATTEMPTS = 3

@@ -1,4 +1,4 @@
-"""Importing a session that only the host knows: its rows, and its files with them."""
+"""The changes of the app, one after the other: what each is called, lets you choose, and plans."""
 
 from __future__ import annotations
 
@@ -64,6 +64,9 @@ from lcm_host.transcript import SessionState
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Surroundings, Then
 from lcm_tui.tables.history import HistoryLine
+
+# -- import ----------------------------------------------------------------------------------------------
+# A session that only the host knows: its rows, and its files with them.
 
 
 class _Importing(Surroundings):
@@ -172,8 +175,7 @@ def _refusal(shown: Backfill) -> str:
     return f"Conversation {shown.conversation_id} already has all of it: there is nothing to import."
 
 
-# -- archive --------------------------------------------------------------------------------------------
-# Archiving conversations.
+# -- archive ---------------------------------------------------------------------------------------------
 
 ABOUT_ARCHIVING: Final = """
 Archiving marks conversations as ended, as the host does at a reset. No data is deleted; the host starts a new
@@ -201,8 +203,8 @@ def named_conversations(conversations: Sequence[ConversationId]) -> str:
     return f"{len(conversations):,} conversations"
 
 
-# -- close debt -----------------------------------------------------------------------------------------
-# Closing the debt of a conversation that has ended, behind a backup as the engine's doctor does it.
+# -- close debt ------------------------------------------------------------------------------------------
+# The debt of a conversation that has ended, behind a backup as the engine's doctor does it.
 
 ABOUT_CLOSING_DEBT: Final = """
 Compaction that is due in an ended conversation never runs: its debt record stays forever. Closing the debt
@@ -246,8 +248,8 @@ def closing_debt(conversation: Conversation) -> Change:
     return Change(plan, title, ABOUT_CLOSING_DEBT, around=_Backed())
 
 
-# -- delete ---------------------------------------------------------------------------------------------
-# Deleting conversations, each exported to a file before; or forgetting them, of which nothing is kept.
+# -- delete ----------------------------------------------------------------------------------------------
+# Each conversation is exported to a file before; or it is erased, and nothing of it is kept.
 
 #: Rows beyond which the command line is the better place: it does not hold all of them at once.
 MOST_ROWS: Final = 30_000
@@ -377,8 +379,8 @@ async def _export(reader: Reader, number: int, path: Path) -> Exported:
     return await export_conversation(reader, await get_conversation(reader, number), default_folder(), path)
 
 
-# -- dissolve -------------------------------------------------------------------------------------------
-# Replacing condensed summaries with their sources.
+# -- dissolve --------------------------------------------------------------------------------------------
+# Condensed summaries are replaced with their sources.
 
 ABOUT_DISSOLVING: Final = """
 Dissolving a condensed summary puts its sources back in its place in the context. The summary is deleted, with
@@ -406,8 +408,8 @@ def dissolving(
     return Change(plan, title, ABOUT_DISSOLVING, (keep, levels), then)
 
 
-# -- merge ----------------------------------------------------------------------------------------------
-# Making one conversation again of a split session, with what only the operator can know as a choice.
+# -- merge -----------------------------------------------------------------------------------------------
+# A split session becomes one conversation again; what only the operator can know is a choice.
 
 ABOUT_MERGING: Final = """
 A merge rejoins a session that a rollover split into several conversations: messages, summaries and context of
@@ -437,8 +439,8 @@ def merging(conversation: Conversation, budget: int, done: Callable[[Conversatio
     return Change(plan, title, ABOUT_MERGING, (assume,), then)
 
 
-# -- transplant -----------------------------------------------------------------------------------------
-# Copying what one conversation remembers to the front of another one's context.
+# -- transplant ------------------------------------------------------------------------------------------
+# The summaries of one conversation are copied to the front of another one's context.
 
 ABOUT_TRANSPLANTING: Final = """
 A transplant copies the summaries of one context, with every summary, message, part and large file below them,
@@ -460,8 +462,8 @@ def transplanting(
     return Change(plan, f"Transplant {source} → {target}", ABOUT_TRANSPLANTING, (skip,), then)
 
 
-# -- fix ------------------------------------------------------------------------------------------------
-# Fixing what the checks found, without a model: rows by a plan, and search tables after it.
+# -- fix -------------------------------------------------------------------------------------------------
+# What the checks found, fixed without a model: rows by a plan, and search tables after it.
 
 #: Checks whose fix can take out the one side or the other.
 TWO_SIDED: Final = frozenset({"A6", "A7", "B21"})
@@ -535,8 +537,8 @@ def _with_search(fixes: Fixes) -> Plan:
     return replace(fixes.plan, warnings=(*fixes.plan.warnings, said))
 
 
-# -- undo -----------------------------------------------------------------------------------------------
-# Taking an operation back, or making it again, alone or with what depends on it.
+# -- undo and redo ---------------------------------------------------------------------------------------
+# Of an operation alone or with what depends on it.
 
 ABOUT_UNDOING: Final = """
 Undo restores the rows that an operation replaced; redo applies it again. Every row is compared first: if one

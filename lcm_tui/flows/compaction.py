@@ -1,7 +1,4 @@
-"""A compaction that runs: one pass at a time or all, stopped between passes, given up, and gone on with.
-
-No widget is touched here; whoever shows it is called when something is to be drawn anew.
-"""
+"""A compaction that is run pass by pass, and the words that both faces use for it."""
 
 from __future__ import annotations
 
@@ -42,8 +39,7 @@ from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummar
 
 from lcm_tui.flows.drafts import Modelling
 
-# -- compacting -----------------------------------------------------------------------------------------
-# What the command line and the app say alike of a compaction.
+# -- words for both faces --------------------------------------------------------------------------------
 
 #: Tokens of a prompt around the text that is to be summarised, as an estimate.
 PROMPT_TOKENS: Final = 700
@@ -100,6 +96,11 @@ def step_words(number: int, step: PassDone) -> str:
             return f"{number}. {what} was changed by another process meanwhile; it is planned again."
         case _:
             return f"{number}. {what}: nothing was made."
+
+
+# -- the run ---------------------------------------------------------------------------------------------
+# One pass at a time or all, stopped between passes, discarded, or continued. No widget is touched here;
+# whoever shows the run is called when something has to be redrawn.
 
 
 class Rule(StrEnum):

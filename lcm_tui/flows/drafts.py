@@ -1,4 +1,4 @@
-"""Drafts that somebody works on in the app: the batch, who writes, what it costs, and where it is kept."""
+"""Drafts that are being worked on: who writes, the batch and its cost, and applying a draft."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from lcm_core.writers.writer import ChosenModel, SummaryWriter, call_budget, cho
 from lcm_tui.flows.change import Change, Then
 from lcm_tui.kit.session import Session
 
-# -- writing --------------------------------------------------------------------------------------------
+# -- the writer ------------------------------------------------------------------------------------------
 # Who writes summaries, by options, environment and config: the same for the command line and the app.
 
 
@@ -162,6 +162,9 @@ def cost_text(cost: float | None) -> str:
         return "not known"
     return "nothing" if cost == 0 else f"${cost:.2f}" if cost >= 0.01 else f"${cost:.4f}"
 
+
+# -- the work --------------------------------------------------------------------------------------------
+# Drafts that somebody works on in the app: the batch, what it costs, and where it is kept.
 
 NOTHING = NO_FORECAST
 #: Who writes when nobody does: the engine's cut of the source.
@@ -430,8 +433,8 @@ class Work:
         await self.batch.take(item.summary_id, draft.number)
 
 
-# -- rewrite --------------------------------------------------------------------------------------------
-# Putting a draft in the place of a summary's text.
+# -- applying a draft ------------------------------------------------------------------------------------
+# The draft replaces a summary's text.
 
 ABOUT: Final = """
 The draft replaces the summary's text exactly as shown. Its tokens, its model (where recorded), its file ids,

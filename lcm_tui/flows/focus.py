@@ -1,7 +1,4 @@
-"""A focus brief on its way in the app: the sweep before it, who writes, the text, and what it would replace.
-
-No widget is touched here. A screen shows it and is told when something changed.
-"""
+"""A focus brief from the sweep to its text, and the changes that activate, clear and delete one."""
 
 from __future__ import annotations
 
@@ -61,6 +58,10 @@ from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
 from lcm_tui.flows.change import Change, Then
 from lcm_tui.flows.drafts import Modelling, choose_writer, named_model
 from lcm_tui.kit.session import Session
+
+# -- a new brief -----------------------------------------------------------------------------------------
+# The sweep before it, who writes, the text, and what it would replace. No widget is touched here; a screen
+# shows it and is notified of changes.
 
 
 def sweep_setting(session: Session, conversation: Conversation) -> CompactionSetting:
@@ -287,8 +288,8 @@ class BriefWork:
             await model.aclose()
 
 
-# -- focus ----------------------------------------------------------------------------------------------
-# Focus briefs put in force, taken out of it, and deleted.
+# -- changes of briefs -----------------------------------------------------------------------------------
+# Activated, cleared, and deleted.
 
 _ABOUT: Final = """
 The brief becomes the active one: the model receives it instead of the summaries that it covers, which stay

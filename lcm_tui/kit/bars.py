@@ -1,4 +1,4 @@
-"""The line above a screen (where you are, what the file does) and the line below it (its keys)."""
+"""The bars of a screen: the title above, the keys below, and a line under the title in the past."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from textual.widget import Widget
 
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.spans import Layout, Line, Sorting, Span, heading_of
+
+# -- title and keys --------------------------------------------------------------------------------------
+# The title says where you are and what the file does.
 
 #: What is left of the name of a place, at the least, beside all that is to be said of the file.
 SHORTEST_PLACE = 22
@@ -259,7 +262,7 @@ class Heading(_Bar):
                 return
 
 
-# -- past bar -------------------------------------------------------------------------------------------
+# -- the past --------------------------------------------------------------------------------------------
 # The lines under the title of a screen that shows the past.
 
 

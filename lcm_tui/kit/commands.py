@@ -1,7 +1,8 @@
-"""Every command of the app, declared once: the source of keys, key bar, palette, help and manual.
+"""Every command of the app, declared once, and the keys that a user gives them.
 
-A screen names the commands it has (`bindings`) and says what each does there (`Action`), and when it cannot
-be used, with the reason. Users remap keys by id in their config file.
+The declarations are the source of keys, key bar, palette, help and manual. A screen names the commands it has
+(`bindings`) and says what each does there (`Action`), and when it cannot be used, with the reason. Users
+remap keys by id in their config file.
 """
 
 from __future__ import annotations
@@ -364,8 +365,8 @@ _SIGNS |= {"comma": ",", "up": "↑", "down": "↓", "left": "←", "right": "�
 _SIGNS |= {f"f{number}": f"F{number}" for number in range(1, 25)}
 
 
-# -- keymap ---------------------------------------------------------------------------------------------
-# The keys that a user gives to actions in the config file, and what may be wrong with them.
+# -- keys of the config file -----------------------------------------------------------------------------
+# The keys that a user gives to actions, and what may be wrong with them.
 
 #: Names that people give to keys, and Textual's.
 _ALIASES = {

@@ -1,8 +1,4 @@
-"""The prompt: one line of input above the key bar, and above it the line that says what is asked for.
-
-A screen mounts both when it first asks. The prompt belongs to whoever asked last: it hands on what is typed,
-says what is wrong with it, and answers once.
-"""
+"""The prompt above the key bar, and the base of every dialog over a screen."""
 
 from __future__ import annotations
 
@@ -33,6 +29,12 @@ from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, WrappedBlock, heading
 from lcm_tui.kit.text import TextView
+
+# -- the prompt ------------------------------------------------------------------------------------------
+# One line of input above the key bar, and above it the line that says what to enter.
+#
+# A screen mounts both when it first asks. The prompt belongs to whoever asked last: it passes on what is
+# typed, says what is wrong with it, and answers once.
 
 
 class PromptLine(Drawn):
@@ -158,11 +160,11 @@ class Prompt(Input, Still):
             self.line.problem = self._problem_of(event.value) if event.value.strip() else ""
 
 
-# -- dialog ---------------------------------------------------------------------------------------------
-# What every dialog is: a box over a screen, its keys in the last line, and a help that explains them.
+# -- dialogs ---------------------------------------------------------------------------------------------
+# A box over a screen, its keys in the last line, and a help that explains them.
 #
-# The lines beside the box are covered; whole lines above and below it stay in sight, faded. The key bar
-# of the screen below would name keys that do nothing meanwhile: the dialog's own takes its place.
+# The lines beside the box are covered; whole lines above and below it stay in sight, faded. The key bar of
+# the screen below would name keys that do nothing meanwhile: the dialog's own replaces it.
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""A text over the screen, whole."""
+"""The dialogs: a text in full, the help, a question with a key for each answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Span, heading, text_field
 from lcm_tui.kit.terminal import Decision
 from lcm_tui.kit.text import TextView
+
+# -- a text in full --------------------------------------------------------------------------------------
 
 
 class WholeScreen(Dialog[None]):
@@ -46,8 +48,8 @@ class WholeScreen(Dialog[None]):
         return READING
 
 
-# -- prompt ---------------------------------------------------------------------------------------------
-# The help of a line that is typed: what it asks for, and its keys.
+# -- help of the prompt ----------------------------------------------------------------------------------
+# What a typed line asks for, and its keys.
 
 
 def prompt_document(label: str, explained: str, finder: Finder | None, keys: tuple[str, str]) -> Document:
@@ -81,8 +83,8 @@ def prompt_document(label: str, explained: str, finder: Finder | None, keys: tup
     )
 
 
-# -- search only ----------------------------------------------------------------------------------------
-# The question before search tables are brought in step when no row has to change.
+# -- search tables only ----------------------------------------------------------------------------------
+# The question before search tables are rebuilt when no row has to change.
 
 
 class SearchOnly(Dialog[bool], Decision[bool]):
@@ -121,8 +123,8 @@ class SearchOnly(Dialog[bool], Decision[bool]):
         )
 
 
-# -- question -------------------------------------------------------------------------------------------
-# A question with a few answers, each a key; nothing happens until one is given.
+# -- a question ------------------------------------------------------------------------------------------
+# A few answers, each a key; nothing happens until one is given.
 
 #: A key and what it means.
 Answer = tuple[str, str]
@@ -210,8 +212,8 @@ class Question(Dialog[str], Decision[str]):
         self.dismiss("")
 
 
-# -- help -----------------------------------------------------------------------------------------------
-# Help: the keys of a screen, from the registry of commands, and what it shows.
+# -- help ------------------------------------------------------------------------------------------------
+# The keys of a screen, from the declared commands, and what it shows.
 
 #: Between the first sentence and what follows it.
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+")

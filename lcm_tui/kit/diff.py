@@ -1,4 +1,4 @@
-"""How two texts are laid beside each other: `v` says it on a diff, and so does `m`, the other view of it."""
+"""Two texts compared on the screen: rows of the diff, the view, its keys, and its search."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Line, Span, StyleName, recoloured, text_of
 from lcm_tui.kit.text import mark
 
-# -- diff rows ------------------------------------------------------------------------------------------
-# A diff as lines of the screen: folded where nothing changed, wrapped to a width, drawn one by one.
+# -- rows of a diff --------------------------------------------------------------------------------------
+# As lines of the screen: folded where nothing changed, wrapped to a width, drawn one by one.
 
 #: Unchanged lines that are shown around a change.
 AROUND: Final = 3
@@ -153,7 +153,7 @@ def _wrapped(text: str, room: int) -> tuple[tuple[int, int], ...]:
     return ((0, len(safe)),) if safe.isascii() and len(safe) <= room else tuple(wrap_spans(safe, room))
 
 
-# -- drawing -----------------------------------------------------------------------------------------------
+# -- drawing rows ----------------------------------------------------------------------------------------
 
 
 def draw(laid: LaidOut, piece: Piece, left: Collection[int] = ()) -> Line:
@@ -230,8 +230,8 @@ def _beside(laid: LaidOut, row: DiffRow, part: int, *, is_left: bool) -> Line:
     return (*left, Span(" " * max(0, half - taken)), Span(" │ ", "dim"), *right)
 
 
-# -- diff view ------------------------------------------------------------------------------------------
-# Two texts compared, of any size: unified or side by side, change by change, each taken or left.
+# -- the view --------------------------------------------------------------------------------------------
+# Of texts of any size: unified or side by side, change by change, each included or skipped.
 
 log = logging.getLogger(__name__)
 
@@ -460,6 +460,9 @@ class DiffView(LineView[Piece]):
         return False
 
 
+# -- the layout ------------------------------------------------------------------------------------------
+# How the texts are arranged: `v` says it on a diff, and so does `m`, the other view of it.
+
 #: The other view of a diff.
 OTHER_LAYOUT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {"other-view": ("Side by side", "Switch between one text under the other and both side by side.")}
@@ -481,7 +484,7 @@ def without_twin(commands: Sequence[str]) -> list[str]:
     return [name for name in commands if name != "other-view"]
 
 
-# -- diff -----------------------------------------------------------------------------------------------
+# -- finding ---------------------------------------------------------------------------------------------
 # What `/`, `n` and `N` do in a diff.
 
 

@@ -1,4 +1,4 @@
-"""What the list and the text have in common: keys that move, and scrolling that is done at once."""
+"""The virtual line view under every list and text: scrolling, drawing of visible lines, partial painting."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from textual.strip import Strip
 
 from lcm_tui.kit.drawn import Drawn, Still, name_at, strip_of, word_at
 from lcm_tui.kit.spans import Line, Span
+
+# -- scrolling -------------------------------------------------------------------------------------------
+# What the list and the text have in common: keys that move, and scrolling without animation.
 
 #: What the moving keys do: for some bindings, by their ids, a few words for the help.
 Moves: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
@@ -229,12 +232,11 @@ class Scroller(Drawn, ScrollView, can_focus=True):
         self.scroll_to(y=max(0, min(line, self._bottom)), animate=False, immediate=True, force=True)
 
 
-# -- lines ----------------------------------------------------------------------------------------------
-# The virtual line view under every list of the app: it draws the visible lines and nothing else.
+# -- the line view ---------------------------------------------------------------------------------------
+# It draws the visible lines and nothing else.
 #
-# A view holds keys, not rows: a key is what survives a reload. What a key looks like is asked when it
-# comes into sight, so a list of a million keys costs what its keys cost. Selection, scroll and marks are
-# kept by key.
+# A view holds keys, not rows: a key is what survives a reload. Lines are requested when they come into
+# sight, so a list of a million keys costs what its keys cost. Selection, scroll and marks are kept by key.
 
 K = TypeVar("K", bound=Hashable)
 Row = tuple[Line, str]  #: what stands in a line of the screen, and the style that lies over it
@@ -764,7 +766,7 @@ class LineView(Scroller, Generic[K]):
             self._show_from(last - height)
 
 
-# -- painter --------------------------------------------------------------------------------------------
+# -- painting --------------------------------------------------------------------------------------------
 # What a screen paints when some of its lines have changed: those lines, of the widgets that show there.
 
 

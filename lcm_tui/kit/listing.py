@@ -1,7 +1,4 @@
-"""What `/`, `n` and `N` do in one pane: filter its list, or go from match to match.
-
-The frame asks the pane with the focus for its `Finder`, opens the prompt with it, and hands on what is typed.
-"""
+"""A list as a pane: its rows, filter and marks, and the selected row in full below it."""
 
 from __future__ import annotations
 
@@ -34,6 +31,12 @@ from lcm_tui.kit.spans import (
     text_of,
 )
 from lcm_tui.kit.text import TextView
+
+# -- finding ---------------------------------------------------------------------------------------------
+# What `/`, `n` and `N` do in one pane: filter its list, or move from match to match.
+#
+# The frame requests the `Finder` of the pane with the focus, opens the prompt with it, and passes on what
+# is typed.
 
 K = TypeVar("K")
 
@@ -283,10 +286,10 @@ def holds_focus(widget: Widget) -> bool:
     return widget.has_focus or widget.has_focus_within
 
 
-# -- listing --------------------------------------------------------------------------------------------
-# A list as a pane: a heading, a line a key, perhaps a filter, perhaps a text beside it.
+# -- the list --------------------------------------------------------------------------------------------
+# A heading, a line a key, perhaps a filter, perhaps a text beside it.
 #
-# A list says which columns there are, which keys hold some words, and what a key looks like. The cursor
+# A list says which columns there are, which keys contain some words, and what a key looks like. The cursor
 # stays on its key over every reload and every filter.
 
 ListK = TypeVar("ListK", bound=Hashable)
@@ -480,7 +483,7 @@ class Beside(TwoPanes):
         return True
 
 
-# -- marks ----------------------------------------------------------------------------------------------
+# -- marks -----------------------------------------------------------------------------------------------
 # What an operator has marked in a list: ids, in the order in which they were marked.
 
 MarkK = TypeVar("MarkK", bound=Hashable)
@@ -540,7 +543,7 @@ class Marks(Generic[MarkK]):
         return f"{MARK} {len(self._marked):,} marked" if self._marked else ""
 
 
-# -- whole row ------------------------------------------------------------------------------------------
+# -- the row in full -------------------------------------------------------------------------------------
 # Below a list: what the row under the cursor says where its cells have no room for all of it.
 
 #: Lines that it takes, whatever is said, so that the list stays as tall.

@@ -1,4 +1,4 @@
-"""The screen as a pane knows it: the session, and work beside the keys."""
+"""Panes: what a pane knows of its screen, how two are divided, a text beside a list, heads."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
 
+# -- the desk --------------------------------------------------------------------------------------------
+# The screen as a pane knows it: the session, and work beside the keys.
+
 Ts = TypeVarTuple("Ts")
 
 
@@ -37,12 +40,11 @@ class Desk(Protocol):
         """Run ``work(*args)`` beside the keys."""
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# Containers that are covered by what they hold, and so have nothing to draw.
+# -- containers ------------------------------------------------------------------------------------------
+# They are covered by what they hold, and so have nothing to draw.
 #
-# Textual asks every widget under a changed line for all of its lines; of a container they are blanks
-# that nobody sees, and on a screen of five containers they cost more than the line that a key has
-# changed.
+# Textual requests all lines of every widget under a changed line; of a container they are blanks that
+# nobody sees, and on a screen of five containers they cost more than the line that a key has changed.
 
 
 class Rows(Vertical, Still):
@@ -57,8 +59,8 @@ class Columns(Horizontal, Still):
     BLANK: ClassVar[bool] = True
 
 
-# -- two panes ------------------------------------------------------------------------------------------
-# Two panes with a divider between them that moves, by keys and by the mouse.
+# -- two panes -------------------------------------------------------------------------------------------
+# With a divider between them that moves, by keys and by the mouse.
 
 #: From this width of the terminal on, two panes stand side by side.
 BESIDE: Final = 130
@@ -373,8 +375,7 @@ class TwoPanes(Container, Still):
         await asyncio.to_thread(self._remembered.write)
 
 
-# -- dividers -------------------------------------------------------------------------------------------
-# The keys that move the divider of a screen's two panes.
+# -- keys of the divider ---------------------------------------------------------------------------------
 
 
 def divider_actions(screen: Screen[None]) -> tuple[Action, Action]:
@@ -394,7 +395,7 @@ def divider_actions(screen: Screen[None]) -> tuple[Action, Action]:
     )
 
 
-# -- aside ----------------------------------------------------------------------------------------------
+# -- a text beside the list ------------------------------------------------------------------------------
 # Lists with the text of what is selected beside them, where a screen is wide enough for both.
 
 #: From this width on, the text stands beside the list.
@@ -413,7 +414,7 @@ class Aside(TwoPanes):
         super().__init__(Rows(*listed, id="chosen"), self.text, beside=beside, below=False, changed=show_text)
 
 
-# -- head -----------------------------------------------------------------------------------------------
+# -- heads -----------------------------------------------------------------------------------------------
 # The head of a list or a text: some lines, each of them whole.
 
 #: Lines that it has at least, so that what is below stays where it is; and at most.

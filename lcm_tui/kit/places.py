@@ -1,9 +1,4 @@
-"""Where a screen can lead: one record for each screen that another may open.
-
-A screen opens a place (`CommandScreen.open`) and knows nothing of the screen that shows it;
-`lcm_tui/app.py` is the one that does. All of them are made before the first screen is shown, and a named
-tuple is made in a third of the time of a dataclass.
-"""
+"""Where a screen can lead: a record for each screen that another may open, and the places that ids name."""
 
 from __future__ import annotations
 
@@ -28,6 +23,12 @@ if TYPE_CHECKING:
     from lcm_tui.flows.drafts import Wanted, Work
     from lcm_tui.flows.focus import BriefWork
     from lcm_tui.kit.spans import Document
+
+
+# -- places ----------------------------------------------------------------------------------------------
+# A screen opens a place (`CommandScreen.open`) and knows nothing of the screen that shows it;
+# `lcm_tui/app.py` is the one that does. All of them are made before the first screen is shown, and a named
+# tuple is made in a third of the time of a dataclass.
 
 
 class Messages(NamedTuple):
@@ -316,7 +317,7 @@ Place: TypeAlias = (
 )
 
 
-# -- named ----------------------------------------------------------------------------------------------
+# -- places by id ----------------------------------------------------------------------------------------
 # Where an id leads that a text or a row shows: a summary, message, operation, snapshot, file or brief.
 #
 # What `:` finds by its id and what a click on an id opens are found here.

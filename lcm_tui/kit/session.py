@@ -1,4 +1,4 @@
-"""What the screens share: the open database, the settings, and the news of what other processes write."""
+"""What the screens share: the open database, settings, remembered dividers, and the watch on the host."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from lcm_host.sessions import HostListing, HostSession
 
 
-# -- pace -----------------------------------------------------------------------------------------------
-# When work beside the keys may run: who types goes first, and the file is followed all the same.
+# -- pace ------------------------------------------------------------------------------------------------
+# When work beside the keys may run: typing comes first, and the file is followed nevertheless.
 
 #: A key is answered by then.
 ANSWERED_SECONDS: Final = 0.025
@@ -67,12 +67,11 @@ def rest_after(seconds: float) -> float:
     return min(LONGEST_REST, (SHARE - 1) * seconds)
 
 
-# -- remembered -----------------------------------------------------------------------------------------
+# -- remembered dividers ---------------------------------------------------------------------------------
 # What the app remembers of an operator from one day to the next: where the dividers between panes are.
 #
 # It is a small private file in our state folder (0600), written when a divider was moved and never by
-# browsing. A file that is missing, foreign or damaged is ignored: it says how something looks, and no
-# more.
+# browsing. A file that is missing, foreign or damaged is ignored: it only says how something looks.
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +154,9 @@ class Remembered:
             except (OSError, LcmError) as error:
                 log.warning("where panes are divided cannot be remembered: %s", error)
 
+
+# -- the session -----------------------------------------------------------------------------------------
+# The open database, the settings, and the news of what other processes write.
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -295,8 +297,8 @@ def budget_for(settings: Settings, asked: int | None = None) -> int:
     return asked or settings.budget.value or settings.engine.max_assembly_token_budget.value or DEFAULT_BUDGET
 
 
-# -- host watch -----------------------------------------------------------------------------------------
-# The sessions of the host, looked at behind the screens, and how far the engine is with them.
+# -- the watch on the host -------------------------------------------------------------------------------
+# The sessions of the host, read behind the screens, and how far the engine is with them.
 
 
 class HostWatch:

@@ -1,4 +1,4 @@
-"""A line of the screen as a value: spans of text, each with the name of a style.
+"""Styled text as values: lines of spans, columns, and documents that wrap to a width.
 
 Everything that shows text of a database makes `Line` values, which need no terminal. Widgets draw them by
 `strip_of` in `drawn.py`.
@@ -243,8 +243,8 @@ def heading_of(layout: Layout, sorting: Sorting | None = None, zone: str = "") -
     return tuple(spans)
 
 
-# -- share ----------------------------------------------------------------------------------------------
-# A share as people write it; the first screen needs nothing else of what draws shares.
+# -- shares ----------------------------------------------------------------------------------------------
+# As people write them.
 
 
 def share_text(share: float) -> str:
@@ -254,7 +254,7 @@ def share_text(share: float) -> str:
     return f"{share * 100:,.1f} %"
 
 
-# -- importing ------------------------------------------------------------------------------------------
+# -- importing -------------------------------------------------------------------------------------------
 # Imports that no key waits for.
 
 
@@ -265,7 +265,7 @@ async def imported(*modules: str) -> None:
             await asyncio.to_thread(import_module, name)
 
 
-# -- wrapped --------------------------------------------------------------------------------------------
+# -- documents -------------------------------------------------------------------------------------------
 # A document as a value, and how its blocks fall into lines at one width.
 
 #: Cells of a line of prose at most: longer ones are hard to read, however wide the terminal is.

@@ -1,4 +1,4 @@
-"""The terminal that the app is drawn on. What comes from it passes here; it may go away at any moment."""
+"""The terminal that the app is drawn on: what comes from it, the operator's editor, and keys typed ahead."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 # Textual's table of keys has no public name, and its driver reads bytes and parses them in one function.
 
+
+# -- the terminal ----------------------------------------------------------------------------------------
+# What comes from it passes here; it may disappear at any moment.
 
 log = logging.getLogger(__name__)
 
@@ -433,8 +436,8 @@ class _Terminal(io.FileIO):
 __all__ = ["Received", "TerminalDriver", "is_gone", "that_may_go_away", "without_controls"]
 
 
-# -- outside editor -------------------------------------------------------------------------------------
-# Editing a text in the operator's own editor, which gets the terminal until it ends.
+# -- the operator's editor -------------------------------------------------------------------------------
+# Editing a text in it: it has the terminal until it ends.
 
 
 def editor_of(environ: Mapping[str, str]) -> list[str]:
@@ -504,13 +507,12 @@ def _without_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# -- typed ahead ----------------------------------------------------------------------------------------
-# Keys that come faster than screens: each waits until the one before has acted and the screen is
-# painted.
+# -- keys typed ahead ------------------------------------------------------------------------------------
+# Keys that come faster than screens: each waits until the one before has acted and the screen is painted.
 #
-# Textual gives a key at once to whatever stands in front, also to a screen that has no widgets yet. Here
-# keys stand in line: a screen gets them when it is painted and has read what it shows. What asks for a
-# decision gets none that was typed before it could be read.
+# Textual gives a key at once to whatever is in front, also to a screen that has no widgets yet. Here keys
+# queue: a screen gets them when it is painted and has read what it shows. What requests a decision gets
+# none that was typed before it could be read.
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Marking summaries of a conversation, and dissolving the marked ones or the one under the cursor."""
+"""Commands of several screens: dissolve summaries, follow links, open messages, step through the past."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ from lcm_tui.screens.message_pane import MessagesPane
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
+
+
+# -- dissolve --------------------------------------------------------------------------------------------
+# Marking summaries of a conversation, and dissolving the marked ones or the one under the cursor.
 
 
 class Dissolvable(Protocol):
@@ -78,7 +82,7 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
     return None
 
 
-# -- links ----------------------------------------------------------------------------------------------
+# -- links -----------------------------------------------------------------------------------------------
 # Where a conversation, or an item of its context, leads to.
 
 
@@ -152,7 +156,7 @@ def bound(screen: CommandScreen, *actions: Action) -> tuple[Action, ...]:
     return tuple(chosen[command] for command in screen.bound_commands if command in chosen)
 
 
-# -- messages -------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------------
 # Opening and folding messages.
 
 
@@ -165,8 +169,8 @@ def message_actions(screen: CommandScreen, pane: MessagesPane) -> tuple[Action, 
     )
 
 
-# -- past -----------------------------------------------------------------------------------------------
-# Going through the past of a conversation operation by operation, and to the moment before one.
+# -- the past --------------------------------------------------------------------------------------------
+# Stepping through a conversation's past operation by operation, and to the moment before one.
 
 #: What the keys of changes mean where they step through operations.
 STEPS: Final = MappingProxyType(

@@ -1,8 +1,4 @@
-"""Other words for commands, as people say them who do not know ours; `:` finds a command by them, too.
-
-One table: a phrase belongs to what a stranger who types it looks for. Words of a command's title and sentence
-need no entry.
-"""
+"""What `:` finds: commands by any of their names, places, ids, changes, settings and themes."""
 
 from __future__ import annotations
 
@@ -36,6 +32,12 @@ from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.places import message_named, summaries_named
 from lcm_tui.kit.spans import Block, heading
 from lcm_tui.screens.frame import CommandScreen
+
+# -- other words for commands ----------------------------------------------------------------------------
+# As people say them who do not know ours; `:` finds a command by them, too.
+#
+# One table: a phrase belongs to what a stranger who types it looks for. Words of a command's title and
+# sentence need no entry.
 
 #: Words that say nothing about what is looked for.
 EMPTY: Final = frozenset(
@@ -169,7 +171,7 @@ def match_phrases(asked: str, phrases: Collection[str]) -> float:
     return best
 
 
-# -- other views ----------------------------------------------------------------------------------------
+# -- other views -----------------------------------------------------------------------------------------
 # What `m` leads to, screen by screen: the names under which `:` lists it.
 #
 # The command is one (`other-view`); what it shows has a name of its own on each screen, short in the key
@@ -252,11 +254,11 @@ def view_called(word: str) -> OtherView | None:
     return next((view for view in VIEWS if view.word == word), None)
 
 
-# -- anywhere -------------------------------------------------------------------------------------------
-# What `:` finds: the commands of the screen first, then every place, id, change, setting and theme.
+# -- the search ------------------------------------------------------------------------------------------
+# The commands of the screen first, then every place, id, change, setting and theme.
 #
-# What is looked through is read once for each palette, off the event loop, and compared in a thread; ids
-# of summaries and messages are asked of the database as they are typed.
+# What is searched is read once for each palette, off the event loop, and compared in a thread; ids of
+# summaries and messages are looked up in the database as they are typed.
 
 #: Places that are shown at most, of what was read, and ids that begin as typed.
 MOST: Final = 12
@@ -643,7 +645,7 @@ def _alike(asked: str, titles: Sequence[str]) -> list[tuple[int, float]]:
     return [(place, score) for _, score, place in found]
 
 
-# -- reading -----------------------------------------------------------------------------------------------
+# -- reading what is searched ----------------------------------------------------------------------------
 
 
 async def _conversations(reader: Reader) -> list[tuple[Conversation, str]]:

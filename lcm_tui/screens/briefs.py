@@ -36,8 +36,8 @@ from lcm_tui.screens.pruning import row_actions
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screen of focus briefs reads: first the briefs, then what is around them.
+# -- what it reads ---------------------------------------------------------------------------------------
+# First the briefs, then what is around them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,7 @@ async def read_briefs(reader: Reader, conversation_id: ConversationId) -> Briefs
     return Briefs({one.brief_id: ListedBrief(one, one is active) for one in known})
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of focus briefs.
+# -- the list --------------------------------------------------------------------------------------------
 
 COLUMNS = (
     Column("mark", "", 1, keep=99),
@@ -188,7 +187,7 @@ def _around(entry: BriefEntry) -> tuple[Span, Span]:
     return saves, Span("stale", "warn") if entry.state.outdated else Span("current", "ok")
 
 
-# -- changing -------------------------------------------------------------------------------------------
+# -- changes ---------------------------------------------------------------------------------------------
 # What can be done with the briefs of a conversation: a new one, refocus, activate, clear, delete.
 
 
@@ -289,6 +288,9 @@ class BriefChanges:
 def _prompt_problem(text: str) -> str | None:
     said = len(text.strip())
     return None if said <= MOST_PROMPT else f"at most {MOST_PROMPT:,} characters, not {said:,}"
+
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 
 class BriefsScreen(DataScreen[Briefs]):

@@ -463,8 +463,8 @@ def _item(ref: Ref) -> ContextItem | None:
     return ContextItem(0, "message", MessageId(ref), None, Timestamp("")) if isinstance(ref, int) else None
 
 
-# -- change ---------------------------------------------------------------------------------------------
-# Going through a change that is shown.
+# -- its keys --------------------------------------------------------------------------------------------
+# Moving through a change that is shown.
 
 #: What the other view of a change is.
 OTHER_VIEW: Final = MappingProxyType(

@@ -60,9 +60,8 @@ from lcm_tui.tables.compaction import (
     nothing_document,
 )
 
-# -- choices --------------------------------------------------------------------------------------------
-# What the operator chooses about a compaction: mode, what to come under, what becomes of drafts,
-# numbers.
+# -- choices ---------------------------------------------------------------------------------------------
+# What the operator chooses about a compaction: mode, target, what becomes of drafts, numbers.
 
 #: A sweep that takes finished tool calls of the current turn besides (docs/engine/compaction.md).
 CURRENT_TURN: Final = "sweep, current turn too"
@@ -278,8 +277,7 @@ def _count_problem(text: str) -> str | None:
     return f"“{text}” is not a number of messages: write 0, 16 or 64, or nothing (as configured)."
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The passes of a compaction as a list.
+# -- the list of passes ----------------------------------------------------------------------------------
 
 
 class PassList(ListPane[int]):
@@ -328,8 +326,7 @@ class PassList(ListPane[int]):
         return self.passes.cells(key, self._doing() if key == len(self.passes.done) + 1 else "")
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What is read of a conversation that may be compacted.
+# -- what it reads ---------------------------------------------------------------------------------------
 
 
 async def load_context(
@@ -339,6 +336,8 @@ async def load_context(
     loaded = await load_for_compaction(reader, conversation_id, setting.rendering)
     return loaded, await warnings_of(reader, conversation_id)
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: From this width on, the text is beside the passes and not below them.
 #: A cursor that runs on reads nothing.

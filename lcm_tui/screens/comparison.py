@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from lcm_core.operations.snapshots import ComparedContext
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The head of a comparison, and going from line to line of it.
+# -- the head, and moving between lines ------------------------------------------------------------------
 
 #: The lines of a head, each in parts of which the first are the most telling.
 HeadLines: TypeAlias = Sequence[Sequence[Line]]
@@ -146,8 +145,7 @@ def doubt_of(taken: SnapshotOrigin) -> str:
     return ", ".join(filter(None, lost)) or ("" if taken.exact else "rows changed")
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What a comparison reads.
+# -- what it reads ---------------------------------------------------------------------------------------
 
 
 async def load_comparison(session: Session, left: Side, right: Side) -> ContextDiff:
@@ -193,8 +191,8 @@ async def _as_then(session: Session, side: Side, wanted: ComparedContext) -> Com
     return replace(wanted, assembled=assembled)
 
 
-# -- comparing ------------------------------------------------------------------------------------------
-# What is compared on the screen of comparisons: where both sides come from, and what its head says.
+# -- what is compared ------------------------------------------------------------------------------------
+# Where both sides come from, and what the head says.
 
 
 class Named(Protocol):
@@ -266,6 +264,8 @@ class Contexts(Comparing[ContextDiff]):
         """The message's."""
         return heading.partition(" · ")[2].partition(" ")[0] or None
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: What a line that names a message begins with.
 HEADING = "== "
@@ -401,8 +401,8 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
             self.app.notify(f"That was the {end} change.", timeout=3)
 
 
-# -- codex ----------------------------------------------------------------------------------------------
-# A conversation beside the Codex session that it was held in, for the screen of comparisons.
+# -- a Codex session -------------------------------------------------------------------------------------
+# The conversation beside the Codex session that it was held in.
 
 
 def _codex_difference(found: CodexDiff) -> Sequence[Line]:
@@ -452,7 +452,7 @@ class CodexSession(Comparing[CodexDiff]):
         return heading.partition(" · ")[2] or None
 
 
-# -- previous -------------------------------------------------------------------------------------------
+# -- previous contexts -----------------------------------------------------------------------------------
 # The previous context of a summary as it was given, beside what a rewrite would be given now.
 
 

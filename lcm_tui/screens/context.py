@@ -135,8 +135,8 @@ class CompositionBar(Drawn):
         return bar_line(groups, width, plain=plain)
 
 
-# -- account --------------------------------------------------------------------------------------------
-# The account of an assembly in two to four lines.
+# -- the account of an assembly --------------------------------------------------------------------------
+# In two to four lines.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,8 +208,8 @@ class AccountBar(Drawn):
         return strip_of(line, self.style_of, self.size.width)
 
 
-# -- assembly -------------------------------------------------------------------------------------------
-# The assembly of a context, made behind its list: again when the file changes, or what decides it.
+# -- the assembly ----------------------------------------------------------------------------------------
+# Made behind the list: again when the file changes, or what decides it.
 
 #: The list comes first: so long after it the assembly begins.
 OPENING_SECONDS: Final = 0.05
@@ -364,8 +364,8 @@ class Assembly:
             self._made(ledger)
 
 
-# -- budgeting ------------------------------------------------------------------------------------------
-# What decides what is sent, as the operator sets it: the budget, a prompt, the hard limit.
+# -- what decides what is sent ---------------------------------------------------------------------------
+# As the operator sets it: the budget, a prompt, the hard limit.
 
 
 def budget_actions(
@@ -409,8 +409,8 @@ def budget_actions(
     )
 
 
-# -- exporting ------------------------------------------------------------------------------------------
-# What a context is taken elsewhere for: written to a file, compared with another one or an earlier one.
+# -- export and compare ----------------------------------------------------------------------------------
+# A context written to a file, compared with another one or an earlier one.
 
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 _OTHER: Final = re.compile(r"#([0-9]{1,15})")
@@ -533,6 +533,8 @@ def _export(
     form = "Markdown" if to_read else "JSON for an API call"
     return f"{len(ledger.assembled.messages):,} messages as {form}, readable only by you: {written}"
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: The cursor rests this long on an item before its text is read.
 DEBOUNCE_SECONDS: Final = 0.05

@@ -1,4 +1,4 @@
-"""One item of a context, whole: as text, and as it is wrapped for the model."""
+"""The lists of the context screen, its items and the messages as sent, and the screens of one of either."""
 
 from __future__ import annotations
 
@@ -42,6 +42,9 @@ from lcm_tui.tables.composition import Measured
 from lcm_tui.tables.context import age_text, fate_at, findings_line, item_line, line_between, same_fate
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
 from lcm_tui.tables.sent import account_document, account_line, message_document, searched_text, sent_line
+
+# -- the screen of an item -------------------------------------------------------------------------------
+# An item in full: as text, and as it is wrapped for the model.
 
 
 class ItemScreen(DataScreen[ItemData]):
@@ -156,8 +159,8 @@ cannot be verified.
         return message.covered_by[0] if message and message.covered_by else None
 
 
-# -- items ----------------------------------------------------------------------------------------------
-# The items of a context as a list that is read while it is looked at, and the search for one of them.
+# -- the list of items -----------------------------------------------------------------------------------
+# It is read while it is looked at; and the search for one of them.
 
 #: Items that the list shows before it has read how many there are.
 FIRST: Final = 2_000
@@ -592,8 +595,8 @@ class ItemFinder:
         return f"No item of this context contains “{needle}”."
 
 
-# -- messages -------------------------------------------------------------------------------------------
-# The messages of a context as the model gets them, as a list; the line above them stands for all.
+# -- the messages as sent --------------------------------------------------------------------------------
+# As the model receives them, as a list; the line above them represents all.
 
 #: The line above the messages that stands for all of them.
 ACCOUNT: Final[MessageKey] = ("account", 0, 0)
@@ -699,8 +702,8 @@ class SentList(LineView[MessageKey]):
         return "" if message is None else searched_text(message)
 
 
-# -- sent -----------------------------------------------------------------------------------------------
-# One message as the model gets it, whole, or the account of all of them.
+# -- the screen of a message as sent ---------------------------------------------------------------------
+# One message as the model receives it, in full, or the account of all of them.
 
 
 class SentScreen(CommandScreen):

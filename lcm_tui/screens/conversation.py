@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from lcm_host.ingestion import Ingestion
 
 
-# -- head -----------------------------------------------------------------------------------------------
-# The lines above a conversation: how it grew, how far the engine is, and which others its session has.
+# -- the lines above -------------------------------------------------------------------------------------
+# How the conversation grew, how far the engine is, and which others its session has.
 
 
 class SessionLines(Drawn):
@@ -108,8 +108,8 @@ class SessionLines(Drawn):
         return strip_of(lines[y] if y < len(lines) else (), self.style_of, self.size.width)
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The messages of a conversation, read from the database; a message's number is its seq.
+# -- the messages ----------------------------------------------------------------------------------------
+# Read from the database; a message's number is its seq.
 
 #: Messages behind the window that are counted as new, at most.
 MOST_NEW: Final = 10_000
@@ -321,6 +321,8 @@ def _same(whole: MessageEntry, head: MessageEntry) -> bool:
         and whole.message.content.startswith(head.message.content)
     )
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: How often the host is looked at while the conversation is in front.
 LOOK_SECONDS: Final = 2.0

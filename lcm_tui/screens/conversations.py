@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from lcm_tui.tables.status import Ingesting
 
 
-# -- counting -------------------------------------------------------------------------------------------
-# The columns of the first list that cost a scan: they fill in behind, what is in sight before the rest.
+# -- counting --------------------------------------------------------------------------------------------
+# The columns that cost a scan: they fill in behind, what is in sight before the rest.
 
 #: Conversations whose counts are read in one transaction.
 BATCH: Final = 40
@@ -252,8 +252,8 @@ async def _counted(
     return [(one, words.get(one.conversation_id)) for one in await store.count_rows(reader, batch)]
 
 
-# -- hosting --------------------------------------------------------------------------------------------
-# The host's sessions in the first list, and how far the engine is with them; behind the first rows.
+# -- sessions of the host --------------------------------------------------------------------------------
+# In the list, and how far the engine is with them; behind the first rows.
 
 #: Comparing takes at most this share of the time.
 SHARE: Final = 20
@@ -343,8 +343,8 @@ def _faults(listing: HostListing) -> list[SessionProblem]:
     return [one for one in listing.problems if one.reason != NO_FOLDER]
 
 
-# -- outlook --------------------------------------------------------------------------------------------
-# What the panel says, read behind the first rows: checks, history and drafts; the rest the list knows.
+# -- what the panel says ---------------------------------------------------------------------------------
+# Read behind the first rows: checks, history and drafts; the rest the list knows.
 
 #: The first rows are followed by their counts; the checks begin after that.
 FIRST_SECONDS: Final = 0.3
@@ -636,8 +636,8 @@ def verdict_of(results: Sequence[CheckResult], *, by_health: bool = False) -> Ve
     return Verdict(ran, skipped, broken, suspicious, len(CHECKS), fixable=fixable, by_health=by_health)
 
 
-# -- panel ----------------------------------------------------------------------------------------------
-# The panel above the list: lines that answer at a glance, each of which leads somewhere.
+# -- the panel -------------------------------------------------------------------------------------------
+# Lines above the list that answer at a glance, each of which leads somewhere.
 
 #: From this size of a terminal on, the panel has two columns.
 WIDE: Final = (130, 40)
@@ -728,6 +728,8 @@ class Panel(Horizontal):
         repeated = at > 0 and keys[at - 1].subject is key.subject
         return (panel_line(self.outlook, key, width, repeated=repeated),)
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: How often the sessions folder is looked at, and sums that may have changed are.
 LOOK_SECONDS: Final = 5.0

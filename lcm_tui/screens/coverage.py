@@ -66,9 +66,8 @@ if TYPE_CHECKING:
     from lcm_tui.kit.session import Session
 
 
-# -- rows -----------------------------------------------------------------------------------------------
-# The rows of the coverage map as a widget: what is in sight, which block is chosen, how the cursor
-# moves.
+# -- the rows --------------------------------------------------------------------------------------------
+# What is in sight, which block is chosen, how the cursor moves.
 
 #: No fewer messages are in sight, however close it is looked at.
 CLOSEST: Final = 8
@@ -325,8 +324,8 @@ class CoverageRows(Scroller):
         self.refresh()
 
 
-# -- finding --------------------------------------------------------------------------------------------
-# Searching the coverage map: the ids of its summaries, then the texts of all of them.
+# -- finding ---------------------------------------------------------------------------------------------
+# In the ids of the summaries, then in the texts of all of them.
 
 
 class MapFinder:
@@ -393,8 +392,8 @@ class MapFinder:
         return [block.summary_id for level in levels for block in level.blocks]
 
 
-# -- foot -----------------------------------------------------------------------------------------------
-# What is below the rows of the coverage map: the context's row, the axis, the chosen block, the legend.
+# -- the foot --------------------------------------------------------------------------------------------
+# Below the rows: the context's row, the axis, the chosen block, the legend.
 
 #: Lines of the legend that a screen has room for.
 LEGEND_LINES = 3
@@ -456,6 +455,8 @@ class CoverageFoot(Drawn):
         if place is not None:
             self._clicked(place)
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: A cursor that runs on reads nothing.
 DETAIL_SECONDS = 0.06

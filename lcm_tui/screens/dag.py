@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from lcm_core.operations.past_point import Point
 
 
-# -- detail ---------------------------------------------------------------------------------------------
-# What the detail beside the summary tree says about a row.
+# -- the detail ------------------------------------------------------------------------------------------
+# What the pane beside the tree says about a row.
 
 _SECTIONS = {
     Section.ORPHANS: (
@@ -132,8 +132,8 @@ async def _message(session: Session, known: Known, place: Place) -> Document:
     return await asyncio.to_thread(message_document, entry, zone=session.zone)
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The tree of summaries as a widget: what is unfolded, and where the cursor stands, by path.
+# -- the tree --------------------------------------------------------------------------------------------
+# What is unfolded, and where the cursor is, by path.
 
 #: A heading over more than so many is folded at first.
 FEW = 5
@@ -402,8 +402,8 @@ class SummaryTree(LineView[Place]):
         return (self._painter.line(place, width),)
 
 
-# -- behind ---------------------------------------------------------------------------------------------
-# Reading behind the rows of the tree what comes into sight and what was unfolded.
+# -- reading behind the rows -----------------------------------------------------------------------------
+# What comes into sight and what was unfolded.
 
 
 class ReadBehind:
@@ -455,8 +455,8 @@ class ReadBehind:
                 self.fill_rows()
 
 
-# -- finding --------------------------------------------------------------------------------------------
-# Searching the summary tree: in what is known at once, then in the texts of all summaries.
+# -- finding ---------------------------------------------------------------------------------------------
+# In what is known at once, then in the texts of all summaries.
 
 
 class TreeFinder:
@@ -557,8 +557,8 @@ class TreeFinder:
         return False
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screen of the DAG reads: the first rows, the whole graph, and which summaries are stale.
+# -- what it reads ---------------------------------------------------------------------------------------
+# The first rows, the whole graph, and which summaries are stale.
 
 
 @dataclass(frozen=True, slots=True)
@@ -598,6 +598,8 @@ async def read_stale(session: Session, conversation_id: ConversationId) -> set[S
 
     return {one.summary_id for one in await session.read(stale_in, conversation_id)}
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: Cells from which the detail stands beside the tree and not below it.
 WIDE = 110

@@ -1,4 +1,4 @@
-"""How a row of the summary tree looks."""
+"""The rows of the summary tree: their places, what is unfolded and known, and how a row looks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ from lcm_tui.tables.summaries import (
     time_range,
 )
 
-# -- tree -----------------------------------------------------------------------------------------------
+# -- the tree --------------------------------------------------------------------------------------------
 # The rows of an unfolded tree over a graph that need not be one: places, and which of them are unfolded.
 #
-# A row is a `Place`: a summary (or message, or heading) and the way that led there, so that a summary
-# under two consumers has two. Nothing here recurses, and nothing is made for what has never been
-# unfolded.
+# A row is a `Place`: a summary (or message, or heading) and the way that led there, so that a summary under
+# two consumers has two. Nothing here recurses, and nothing is made for what has never been unfolded.
 
 
 class Section(Enum):
@@ -176,12 +175,12 @@ class Tree:
         return rows
 
 
-# -- folding --------------------------------------------------------------------------------------------
+# -- folding ---------------------------------------------------------------------------------------------
 # What an operator left unfolded in a tree, and where the cursor was: kept by id while the app runs.
 #
-# The map takes the place of the tree, and going back to the conversations leaves it: whoever returns
-# finds the tree as it was left. Nothing of it depends on what was read; a place that is gone meanwhile
-# is passed over.
+# The map replaces the tree on the screen, and going back to the conversations leaves it: whoever returns
+# finds the tree as it was left. It does not depend on what was read; a place that no longer exists is
+# skipped.
 
 #: Under this name it is kept beside what other screens keep (`Session.left`).
 NAME = "summaries"
@@ -207,8 +206,8 @@ def key_of(conversation_id: ConversationId) -> tuple[str, int]:
     return NAME, conversation_id
 
 
-# -- known ----------------------------------------------------------------------------------------------
-# What the summary tree knows so far: the context's references, rows as they come into sight, then all.
+# -- what is known ---------------------------------------------------------------------------------------
+# The context's references, rows as they come into sight, then all.
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,6 +481,8 @@ def _words(message: SourceMessage) -> str:
     name = message_name(message.message_id, None if found is None else found.seq)
     return name if found is None else f"{name} {found.role}"
 
+
+# -- how a row looks -------------------------------------------------------------------------------------
 
 PENDING = "…"
 #: Cells of a summary id as the engine makes it.

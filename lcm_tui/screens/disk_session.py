@@ -27,8 +27,8 @@ from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.conversation_rows import session_state
 from lcm_tui.tables.messages import MessageView
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The entries of a session, read from where it lies; an entry's number is its position on the path.
+# -- the entries -----------------------------------------------------------------------------------------
+# Read from where the session is stored; an entry's number is its position on the path.
 
 T = TypeVar("T")
 
@@ -220,6 +220,8 @@ def _view(place: int, entry: TranscriptEntry, word: str) -> MessageView:
         note=entry.problem or "",
     )
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: How often the transcript is looked at while it is in front.
 LOOK_SECONDS: Final = 0.5

@@ -1,4 +1,4 @@
-"""A queue of drafts: what is written again, how far each has come, what it costs, and what is accepted."""
+"""The queue of a batch of drafts: which summaries, progress, cost, and which drafts are accepted."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ from lcm_tui.tables.drafts import (
     why_text,
 )
 
-# -- beside ---------------------------------------------------------------------------------------------
-# The draft of the selected summary and its present text beside the list, where there is room.
+# -- beside the list -------------------------------------------------------------------------------------
+# The draft of the selected summary and its present text, where there is room.
 
 #: From this width of the terminal on, in cells.
 WIDE: Final = 120
@@ -125,8 +125,7 @@ def texts_document(item: BatchItem, found: list[SummaryText]) -> Document:
     return (*blocks, heading(f"Text now, {one.summary.tokens:,} tokens"), Block(one.content))
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of the summaries of a batch.
+# -- the list --------------------------------------------------------------------------------------------
 
 COLUMNS: Final = (
     Column("mark", "", 1, keep=10),
@@ -220,8 +219,8 @@ class ItemList(ListPane[SummaryId]):
         }
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What there is to be written again.
+# -- what it reads ---------------------------------------------------------------------------------------
+# What there is to rewrite.
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +273,8 @@ async def summaries_in_contexts(reader: Reader, owners: Iterable[ConversationId]
     return frozenset(found)
 
 
-# -- preparation ----------------------------------------------------------------------------------------
-# A batch that has not begun: found, chosen by the operator, and estimated before anybody is asked.
+# -- preparation -----------------------------------------------------------------------------------------
+# A batch that has not started: found, chosen by the operator, and estimated before any call.
 
 
 class Preparation:
@@ -375,6 +374,8 @@ class Preparation:
         session, kind = self._screen.session, self._wanted.kind
         return Work(session, self.author, items, kind=kind, kept=kept, instructions=said)
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: How often rate and remaining time are drawn.
 SECONDS: Final = 0.5

@@ -29,8 +29,7 @@ from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.engine import NEEDS, conversation_work_blocks, document_of, prepared_blocks
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screen of the engine's state reads.
+# -- what it reads ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ async def load_texts(reader: Reader, one: ConversationWork) -> list[PreparedText
     return await prepared_texts(reader, [node for batch in one.batches for node in batch.nodes])
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of conversations by what needs a look.
+# -- the list --------------------------------------------------------------------------------------------
+# Conversations, those first that need a look.
 
 COLUMNS = (
     Column("mark", "", 1, keep=99),
@@ -155,6 +154,8 @@ class WorkList(ListPane[ConversationId]):
             "prepared": _prepared(one),
         }
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: How often ages and leases are counted again while nothing changes: a lease is a minute long.
 LOOK_SECONDS: Final = 30.0

@@ -25,8 +25,7 @@ from lcm_tui.screens.actions import to
 from lcm_tui.screens.frame import DataScreen
 from lcm_tui.tables.search import level_text, passages_document, totals
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The levels below a summary as a list.
+# -- the levels as a list --------------------------------------------------------------------------------
 
 COLUMNS = (
     Column("level", "level", 5, right=True, keep=90),
@@ -81,8 +80,8 @@ class LevelList(ListPane[int]):
         }
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screen of an expansion reads: the levels of a summary, and the texts of one, page by page.
+# -- what it reads ---------------------------------------------------------------------------------------
+# The levels of a summary, and the texts of one, page by page.
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +121,8 @@ async def load_page(reader: Reader, texts: LevelTexts, *, again: bool) -> LevelT
         )
     )
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: What the levels take of the screen at most, unless somebody gives them more.
 LEVELS_SHARE: Final = 0.45

@@ -31,8 +31,8 @@ from lcm_tui.screens.pruning import Series, row_actions
 from lcm_tui.tables.blocks import moment_text, size_text
 from lcm_tui.tables.messages import file_facts, reference_facts
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screens of large files read, from the database and from the disk.
+# -- what the screens read -------------------------------------------------------------------------------
+# From the database and from the disk.
 
 #: How much of a file is shown: what wraps before the key that opened it is felt to wait.
 SHOWN_BYTES = 256_000
@@ -83,8 +83,8 @@ def open_file(file: LargeFile, settings: Settings) -> OpenedFile:
         return OpenedFile(stored, None, error.message)
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of large files, each with what became of it on this machine.
+# -- the list --------------------------------------------------------------------------------------------
+# Each file with what became of it on this machine.
 
 PENDING = "…"
 UNRECORDED = "–"
@@ -191,6 +191,9 @@ class FileList(ListPane[FileId]):
             "created": Span(moment_text(file.created_at, self.zone)[:16]),
             "id": Span(key or UNRECORDED, "key"),
         }
+
+
+# -- the screen of all files -----------------------------------------------------------------------------
 
 
 class FilesScreen(DataScreen[FilePage]):
@@ -353,8 +356,8 @@ pane (tab) it finds text.
         self._described = key
 
 
-# -- text -----------------------------------------------------------------------------------------------
-# One large file, read from disk: its text, or what it is when it is no text.
+# -- the screen of one file ------------------------------------------------------------------------------
+# Read from disk: its text, or what it is when it is no text.
 
 
 class FileScreen(DataScreen[OpenedFile]):

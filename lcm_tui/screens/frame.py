@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from lcm_core.operations.past_point import Point
 
 
-# -- searching ------------------------------------------------------------------------------------------
-# The commands that search, as every screen has them: `/` asks what for, `n` and `N` go on.
+# -- searching -------------------------------------------------------------------------------------------
+# The commands that search, as every screen has them: `/` opens the prompt, `n` and `N` repeat the search.
 
 
 class Searched(Desk, Protocol):
@@ -136,6 +136,8 @@ class Searching:
         if problem := await finder.go(forward=forward):
             self._screen.app.notify(problem, timeout=3)
 
+
+# -- every screen ----------------------------------------------------------------------------------------
 
 Ts = TypeVarTuple("Ts")
 
@@ -810,12 +812,11 @@ def _one_of(among: SeriesOf | None, screen: Screen[None]) -> Screen[None]:
     return screen
 
 
-# -- data screen ----------------------------------------------------------------------------------------
-# Screens that read: they are painted with their first rows, and follow the file.
+# -- screens that read -----------------------------------------------------------------------------------
+# They are painted with their first rows, and follow the file.
 #
-# A screen says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. A change
-# of the file fetches again; results that come late replace nothing newer, and the view keeps its place
-# by key.
+# A screen says how to `fetch` its data (in a worker, off the event loop) and how to `show` it. A change of
+# the file fetches again; results that come late replace nothing newer, and the view keeps its place by key.
 
 D = TypeVar("D")
 

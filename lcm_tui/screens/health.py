@@ -69,8 +69,8 @@ from lcm_tui.tables.health import (
     row_line,
 )
 
-# -- examining ------------------------------------------------------------------------------------------
-# Running the checks beside the keys: phases, progress, stopping, and whether the file changed since.
+# -- running the checks ----------------------------------------------------------------------------------
+# Beside the keys: phases, progress, stopping, and whether the file changed since.
 
 #: How often the progress is drawn (seconds).
 DRAWN_SECONDS: Final = 0.2
@@ -254,8 +254,8 @@ def now_text(zone: tzinfo | None) -> str:
     return format_local(datetime.now(UTC), zone)[11:19]
 
 
-# -- fixing ---------------------------------------------------------------------------------------------
-# Fixing what was found: one plan to preview, search tables alone, or the merge of a split session.
+# -- fixing ----------------------------------------------------------------------------------------------
+# One plan to preview, search tables alone, or the merge of a split session.
 
 DONE_SECONDS: Final = 12
 
@@ -360,8 +360,8 @@ class Fixer:
         self._fixed(fixed)
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The head of the health screen, and its list: groups that fold, findings that open into their rows.
+# -- head and list ---------------------------------------------------------------------------------------
+# Groups that fold, findings that open into their rows.
 
 
 class HeadLine(Drawn):
@@ -598,8 +598,8 @@ class FindingList(ListPane[HealthKey]):
         self.table.redraw([RowKey(name, place) for place in range(len(rows))])
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# Where a finding leads to: the screen that shows the row it is about.
+# -- where a finding leads -------------------------------------------------------------------------------
+# The screen that shows the row it is about.
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,6 +662,9 @@ def _context(place: FoundPlace) -> places.Place:
     elif item is not None and item.message_id is not None:
         select = ("message", str(item.message_id))
     return places.Context(place.conversation, select=select)
+
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 
 class HealthScreen(CommandScreen):

@@ -1,4 +1,4 @@
-"""The operations of a database, newest first."""
+"""The operations of a database, newest first, and one of them in full."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ from lcm_tui.tables.history import IN_EFFECT, UNDONE, HistoryLine, ListedOperati
 from lcm_tui.tables.preview import rows_text
 from lcm_tui.tables.summaries import short_ids
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screens of the history read.
+# -- what the screens read -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ def when_of(one: Operation, zone: tzinfo | None) -> str:
     return format_zoned(parse_utc(one.created_at), zone) or one.created_at
 
 
-# -- operation ------------------------------------------------------------------------------------------
-# One operation in full, edit by edit.
+# -- the screen of one operation -------------------------------------------------------------------------
+# In full, edit by edit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +208,8 @@ was undone. c shows the context as it was before it, s the summary DAG.
             self.open(places.Preview(undoing(self._operation, holds=holds)))
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of operations: a line each, or one for a batch that unfolds.
+# -- the list --------------------------------------------------------------------------------------------
+# A line for each operation, or one for a batch that unfolds.
 
 #: Cells of a time to the minute, and to the second.
 MINUTE, SECOND = 16, 19
@@ -361,6 +360,9 @@ class OperationList(ListPane[str]):
             "undone": Span("" if line.state == IN_EFFECT else line.state or "", "warn"),
             "id": Span(line.name, "key"),
         }
+
+
+# -- the screen of all operations ------------------------------------------------------------------------
 
 
 class HistoryScreen(DataScreen[History]):

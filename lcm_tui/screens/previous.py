@@ -1,4 +1,4 @@
-"""The text that a summary is made from, or a draft, standing on a place in it."""
+"""The previous context of a summary, and the source text that a summary is made from."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ from lcm_tui.kit.spans import Block, Column, Document, Line, Span, depth_style, 
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.blocks import kind_words
+
+# -- the source ------------------------------------------------------------------------------------------
+# The text that a summary or a draft is made from, opened at a place in it.
 
 
 class SourceScreen(CommandScreen):
@@ -86,8 +89,7 @@ to the next and the previous one, / finds other text.
         return self._wanted or None
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screen of previous contexts reads.
+# -- what the previous context reads ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ async def load_previous(reader: Reader, summary_id: SummaryId) -> PreviousData:
     )
 
 
-# -- documents ------------------------------------------------------------------------------------------
+# -- documents -------------------------------------------------------------------------------------------
 # What is said of a previous context: records in, documents and cells out.
 
 UNRECORDED: Final = "not recorded by this version"
@@ -241,8 +243,8 @@ def summary_document(
     return (*blocks, Block(held.content))
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The summaries that were given, or passed over, and the text of the one under the cursor.
+# -- the list --------------------------------------------------------------------------------------------
+# The summaries that were given or skipped, and the text of the one under the cursor.
 
 #: The row that stands for the text as a whole.
 WHOLE: Final = SummaryId("")
@@ -399,9 +401,8 @@ class GivenPane(ListPane[SummaryId]):
         return summary_document(data, data.texts[key], node, why, self.zone)
 
 
-# -- screen ---------------------------------------------------------------------------------------------
-# Previous context: what the model was given of earlier summaries when it made one, as far as can be
-# told.
+# -- the previous context --------------------------------------------------------------------------------
+# What the model was given of earlier summaries when it made one, as far as that can be determined.
 
 
 class PreviousScreen(DataScreen[PreviousData]):

@@ -1,4 +1,4 @@
-"""Marking what the engine's own cleaners would delete."""
+"""Commands of several lists: mark and prune conversations, draft summaries, step through a series."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.prune import Cleaned
 
+
+# -- the engine's cleaners -------------------------------------------------------------------------------
+# Marking what they would delete.
 
 _ALL = "a"
 
@@ -78,8 +81,8 @@ def _answer(junk: Cleaned, cleaner: str) -> str:
     return f"{MEANINGS[Cleaner(cleaner)]}: {counted(count, 'conversation')}"
 
 
-# -- drafts ---------------------------------------------------------------------------------------------
-# From a screen to drafts: one summary, what lies below it, or everything that is broken.
+# -- drafts ----------------------------------------------------------------------------------------------
+# From a screen to drafts: one summary, what is below it, or everything that is broken.
 
 
 def repair_action(screen: CommandScreen, conversation: Callable[[], Conversation | None]) -> Action:
@@ -189,8 +192,8 @@ def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
     return None
 
 
-# -- prune ----------------------------------------------------------------------------------------------
-# Marking conversations, and archiving or deleting the marked ones or the one under the cursor.
+# -- archive and delete ----------------------------------------------------------------------------------
+# The marked conversations, or the one under the cursor.
 
 
 def prune_actions(
@@ -241,12 +244,11 @@ def prune_actions(
     )
 
 
-# -- series ---------------------------------------------------------------------------------------------
-# `[` and `]` where a screen shows one of a series: the previous and the next one, without the list
-# between.
+# -- a series --------------------------------------------------------------------------------------------
+# `[` and `]` where a screen shows one of a series: the previous and the next one, without the list between.
 #
-# The rows of a list are the series. Stepping moves the cursor of that list, so `esc` comes back to what
-# was shown last; what cannot be shown is passed over.
+# The rows of a list are the series. Stepping moves the cursor of that list, so `esc` returns to what was
+# shown last; what cannot be shown is skipped.
 
 K = TypeVar("K", bound=Hashable)
 

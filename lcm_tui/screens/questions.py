@@ -1,4 +1,4 @@
-"""How drafts are asked for: who writes it, where, by which prompts, with which instructions."""
+"""Dialogs of several screens: how drafts are requested, an answer with its evidence, a backup first."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.tables.asked import MARGIN, blocks_of, passage_at, passages_in
 from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.composition import gauge
+
+# -- how drafts are requested ----------------------------------------------------------------------------
+# Who writes them, where, with which prompts and which instructions.
 
 _FIELDS: Final = (
     ("whom", "Writer: provider/model, or extractive"),
@@ -146,8 +149,8 @@ class AskAgain(Dialog[Asked | None]):
         self.dismiss(None)
 
 
-# -- two texts ------------------------------------------------------------------------------------------
-# An answer and its evidence over the screen, beside each other where there is room.
+# -- an answer and its evidence --------------------------------------------------------------------------
+# Over the screen, beside each other where there is room.
 
 #: Cells of a terminal in which two texts stand beside each other.
 _BESIDE: Final = 100
@@ -329,8 +332,8 @@ class TwoTexts(Dialog[None]):
         self.fit()
 
 
-# -- backup offer ---------------------------------------------------------------------------------------
-# The offer of a backup before the first change of a day; one is never made without being asked for.
+# -- the offer of a backup -------------------------------------------------------------------------------
+# Before the first change of a day; none is made without a yes.
 
 MIB: Final = 1024 * 1024
 #: How often the progress is drawn.

@@ -1,4 +1,4 @@
-"""The drafts of one summary, against what stands in its place now."""
+"""The drafts of one summary, reviewed against its present text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from lcm_tui.tables.drafts import (
     review_head_lines,
 )
 
-# -- measuring ------------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------------
 # What a text keeps, loses and invents of its source, beside the present text; measured in threads.
 
 
@@ -146,8 +146,8 @@ class Measurement:
         return await asyncio.to_thread(work)
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The pane of a review that says what is kept, lost and invented.
+# -- the facts -------------------------------------------------------------------------------------------
+# The pane that lists what is kept, lost and invented.
 
 
 class FactList(LineView[Fact]):
@@ -168,8 +168,7 @@ def _wrapped(fact: Fact, width: int) -> Sequence[Line]:
     return [block.line(at) for at in range(len(block))]
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What a review reads of the database.
+# -- what it reads ---------------------------------------------------------------------------------------
 
 
 async def load_stale_above(
@@ -180,8 +179,8 @@ async def load_stale_above(
     return [one.summary_id for one in found if summary_id in one.sources]
 
 
-# -- subject --------------------------------------------------------------------------------------------
-# What is reviewed: a summary with its drafts, one of them in sight, and what that is compared with.
+# -- what is reviewed ------------------------------------------------------------------------------------
+# A summary with its drafts, one of them in sight, and what that is compared with.
 
 
 class Subject:
@@ -291,8 +290,8 @@ class Subject:
         return None
 
 
-# -- committing -----------------------------------------------------------------------------------------
-# From a review into the database: the text shown, by way of the preview; then what was made from it.
+# -- applying a draft ------------------------------------------------------------------------------------
+# By way of the preview; then the summaries that were made from it.
 
 
 async def draft_to_take(screen: CommandScreen, subject: Subject, text: str) -> Draft | None:
@@ -331,8 +330,8 @@ async def offer_rewrite_above(screen: CommandScreen, item: BatchItem, above: Seq
         await rewrite_summary(screen, item.conversation_id, above[0])
 
 
-# -- drafter --------------------------------------------------------------------------------------------
-# How drafts come into a review: a model is asked, or a person writes.
+# -- new drafts ------------------------------------------------------------------------------------------
+# A model writes one, or a person.
 
 
 class Drafter:
@@ -459,6 +458,9 @@ class Drafter:
         if text != self._first_text():
             subject = self._subject
             self._screen.work_on("write", subject.work.batch.write, subject.summary_id, text, exclusive=False)
+
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 
 class ReviewScreen(DataScreen[Material]):

@@ -54,7 +54,7 @@ from lcm_tui.tables.search import (
     recent_line,
 )
 
-# -- narrowing ------------------------------------------------------------------------------------------
+# -- narrowing -------------------------------------------------------------------------------------------
 # What a search is narrowed to, in the words that an operator types.
 
 _KINDS: Final = {
@@ -134,8 +134,8 @@ def _moment(word: str, zone: tzinfo | None, now: datetime) -> datetime | None:
         return None
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The input of the search, and its hits by conversation.
+# -- input and hits --------------------------------------------------------------------------------------
+# By conversation.
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +265,8 @@ class QueryInput(Input):
         self._hit_list.action_page(direction)
 
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the search reads besides hits: names of conversations, and where a hit leads.
+# -- what it reads besides hits --------------------------------------------------------------------------
+# Names of conversations, and where a hit leads.
 
 
 async def load_names(reader: Reader) -> Mapping[ConversationId, Conversation]:
@@ -328,7 +328,7 @@ def _found_in(hit: Hit) -> str:
     return max((hit.snippet[one.start : one.end] for one in hit.spans), key=len, default="")
 
 
-# -- asking ---------------------------------------------------------------------------------------------
+# -- asking ----------------------------------------------------------------------------------------------
 # A question to the memory: its evidence at once, and an answer when a model was named and agreed to.
 
 
@@ -408,6 +408,8 @@ class _Asking:
         answer = await self._screen.app.push_screen_wait(question)
         return bool(answer)
 
+
+# -- the screen ------------------------------------------------------------------------------------------
 
 #: Hits that are listed.
 SHOWN: Final = 200

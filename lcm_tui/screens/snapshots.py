@@ -42,8 +42,7 @@ from lcm_tui.tables.snapshots import (
     whole_document,
 )
 
-# -- reads ----------------------------------------------------------------------------------------------
-# What the screens of snapshots read.
+# -- what the screens read -------------------------------------------------------------------------------
 
 #: Snapshots that are read; an engine keeps 20 of a conversation unless its host says otherwise.
 MOST: Final = 500
@@ -79,8 +78,8 @@ def when_of(one: Listed, zone: tzinfo | None) -> str:
     return format_zoned(parse_utc(one.created_at), zone) or one.created_at
 
 
-# -- panes ----------------------------------------------------------------------------------------------
-# The list of snapshots, and the messages of one.
+# -- the lists -------------------------------------------------------------------------------------------
+# Snapshots, and the messages of one.
 
 EMPTY: Final = "No snapshots of this context."
 WHO: Final = (
@@ -286,6 +285,9 @@ class SentThen:
         return searched_text(rebuilt.ledger.assembled.messages[place])
 
 
+# -- the screen of all snapshots -------------------------------------------------------------------------
+
+
 class SnapshotsScreen(DataScreen[Sequence[Listed]]):
     """What was kept of the contexts of one conversation."""
 
@@ -394,8 +396,8 @@ two marked (space), the older one (-) with the newer one (+).
             self.open(places.Comparison(found[0], found[1] if len(found) > 1 else now))
 
 
-# -- one ------------------------------------------------------------------------------------------------
-# A context as an engine sent it once: its messages, as far as their rows still stand.
+# -- the screen of one snapshot --------------------------------------------------------------------------
+# A context as an engine sent it once: its messages, as far as their rows still exist.
 
 
 class SnapshotScreen(DataScreen[Rebuilt]):

@@ -1,4 +1,4 @@
-"""Tables, facts and texts as values: what a view makes, and either face draws.
+"""Tables, facts and texts as values, which both faces draw, and amounts and times for people.
 
 Blocks hold texts as they stand in the database; whoever draws them makes them safe.
 """
@@ -96,8 +96,7 @@ def shown(value: Cell) -> str:
             return safe_line(value)
 
 
-# -- units ----------------------------------------------------------------------------------------------
-# Amounts, times and kinds of summaries for people.
+# -- amounts and times -----------------------------------------------------------------------------------
 
 _BYTE_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 

@@ -1,4 +1,4 @@
-"""A text in which every character that is not safe on a terminal gives way to a harmless one, and back."""
+"""A compaction for people: what it would do, pass by pass, and what was done."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, 
 from lcm_tui.tables.drafts import writer_facts
 from lcm_tui.tables.items import SHOWN
 from lcm_tui.tables.preview import LINES, some
+
+# -- stand-ins -------------------------------------------------------------------------------------------
+# A text in which every character that is not safe on a terminal is replaced with a harmless one, and back.
 
 #: What stands for a character that cannot be shown, when its own picture is taken: private use, one cell.
 _POOL: Final = range(0xE000, 0xF8FF)
@@ -66,8 +69,8 @@ def put_back(text: str, table: dict[int, str]) -> str:
     return text.translate({ord(stand_in): code for code, stand_in in table.items()})
 
 
-# -- compaction -----------------------------------------------------------------------------------------
-# A compaction: what would be done, pass by pass, and what was done.
+# -- on the command line ---------------------------------------------------------------------------------
+# What would be done, pass by pass, and what was done.
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +204,8 @@ def done_compaction(
     return blocks
 
 
-# -- passes ---------------------------------------------------------------------------------------------
-# How a compaction is drawn: what it comes to, its passes as rows, and a pass as a text to read.
+# -- on the screen ---------------------------------------------------------------------------------------
+# The result of a compaction, its passes as rows, and a pass as a text to read.
 
 #: Names and rules that are listed; the rest is counted.
 NAMED: Final = 12

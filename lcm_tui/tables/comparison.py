@@ -1,4 +1,4 @@
-"""How what two contexts send to the model differs."""
+"""Comparisons for people: what two contexts send to the model, and a conversation with its Codex session."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from lcm_tui.tables.blocks import Facts, Note, OutputBlock, Prose, When
 
 #: Messages that a line for people names.
 MOST_NAMED = 8
+
+
+# -- two contexts ----------------------------------------------------------------------------------------
+# How what they send to the model differs.
 
 
 def comparison_blocks(when: When, found: ContextDiff, old: str, new: str) -> Iterator[OutputBlock]:
@@ -60,8 +64,8 @@ def _named(keys: Sequence[MessageKey]) -> str:
     return f"{counted(len(keys), 'message')}: {', '.join(names_of(keys[:MOST_NAMED]))}{more}"
 
 
-# -- codex ----------------------------------------------------------------------------------------------
-# A conversation beside its Codex session: what one of them has and the other has not.
+# -- a Codex session -------------------------------------------------------------------------------------
+# What a conversation has and its Codex session has not, and the reverse.
 
 #: Rows, and problems of lines, that a line for people names.
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lcm_host.sessions import HostSession
 
 
-# -- host session ---------------------------------------------------------------------------------------
-# A session of the host in words.
+# -- sessions of the host --------------------------------------------------------------------------------
+# In words.
 
 ON_DISK = "on disk"
 
@@ -47,8 +47,8 @@ def session_name(session: HostSession) -> str:
     return lane if lane == agent else f"{agent} {lane}"
 
 
-# -- session chain --------------------------------------------------------------------------------------
-# Why a session has several conversations, in words (docs/engine/sessions.md, "Events").
+# -- why a session has several conversations -------------------------------------------------------------
+# In words (docs/engine/sessions.md, "Events").
 
 #: What ended a conversation, by its ``archive_cause``.
 _CAUSES: Final[Mapping[str, str]] = MappingProxyType(
@@ -113,6 +113,8 @@ def chain_line(conversation: Conversation, chain: Sequence[Conversation], merge_
         spans.append(Span(f"; {merge_key} in the list rejoins them", "dim"))
     return tuple(spans)
 
+
+# -- rows ------------------------------------------------------------------------------------------------
 
 COLUMNS = (
     Column("id", "id", 5, right=True, keep=100),

@@ -1,4 +1,4 @@
-"""Who writes summaries."""
+"""Drafts of summaries for people: who writes, a batch and its progress, a review, the retention report."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from lcm_tui.kit.spans import Line, Span, StyleName
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, seconds_text
 from lcm_tui.tables.composition import gauge
 
+# -- the writer ------------------------------------------------------------------------------------------
+
 
 def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
     """Who writes summaries and with which key."""
@@ -36,8 +38,8 @@ def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
     ]
 
 
-# -- drafts ---------------------------------------------------------------------------------------------
-# Drafts: what would be asked, what came of it, what is to be decided.
+# -- on the command line ---------------------------------------------------------------------------------
+# What would be requested, what came of it, what is to be decided.
 
 #: Rows of a table for people; the whole of it is in the JSON.
 MOST = 200
@@ -271,8 +273,8 @@ def _rules(kept: Retention) -> str:
     return said
 
 
-# -- drafting -------------------------------------------------------------------------------------------
-# A batch of drafts in words: what is said of a summary, and above all of them.
+# -- the queue -------------------------------------------------------------------------------------------
+# What is said of a summary in a batch, and above all of them.
 
 #: States and how they look.
 STATE_STYLES: Final[dict[ItemState, StyleName]] = {
@@ -443,8 +445,8 @@ def _counts(progress: BatchProgress) -> Iterator[Span]:
             yield Span(f"{count:,} {state_text(state)}   ", STATE_STYLES[state])
 
 
-# -- review ---------------------------------------------------------------------------------------------
-# What stands above a review: which draft this is, who wrote it, what was found of it, what is compared.
+# -- the head of a review --------------------------------------------------------------------------------
+# Which draft this is, who wrote it, what was found in it, what is compared.
 
 _MADE: Final = {DraftOrigin.FALLBACK: "truncated source, no model", DraftOrigin.MANUAL: "by hand"}
 
@@ -562,8 +564,8 @@ def _verdict(draft: Draft, item: BatchItem, trouble: str, reversals: tuple[Rever
     return (Span(" OK: no problems found", "ok"),)
 
 
-# -- retention ------------------------------------------------------------------------------------------
-# What a draft keeps, loses and invents, as lines: the present text beside the one that is proposed.
+# -- retention -------------------------------------------------------------------------------------------
+# What a draft keeps, loses and invents, as lines: the present text beside the proposed one.
 
 #: Cells of a name, and of each of the two values.
 NAME: Final = 14

@@ -1,4 +1,4 @@
-"""Blocks of a view as a document to read: facts as fields, a table's rows as lines that may be wrapped."""
+"""What the 1.x engine prepares, owes and has committed, in words; and blocks of a view as a document."""
 
 from __future__ import annotations
 
@@ -40,6 +40,9 @@ from lcm_tui.tables.blocks import (
     seconds_text,
     shown,
 )
+
+# -- blocks as a document --------------------------------------------------------------------------------
+# Facts as fields, a table's rows as lines that may be wrapped.
 
 #: Cells that the name of a fact takes at most.
 NAMES = 20
@@ -83,11 +86,9 @@ def _row(row: Sequence[Cell]) -> Piece:
     return text_field(shown(first), "  ".join(shown(one) for one in rest if one is not None), width=10)
 
 
-# -- engine ---------------------------------------------------------------------------------------------
-# What the 1.x engine prepares, owes and has committed: every conversation on a line, and one in full.
-#
-# A prepared text is never shown as part of a conversation: it has a heading of its own
-# (docs/engine/prepared.md, "Batches and nodes").
+# -- the engine's work -----------------------------------------------------------------------------------
+# Every conversation on a line, and one in full. A prepared text is never shown as part of a conversation:
+# it has a heading of its own (docs/engine/prepared.md, "Batches and nodes").
 
 PREPARES_NOTHING: Final = (
     "The engine version of this database prepares nothing: it compacts when compaction is due."

@@ -1,4 +1,4 @@
-"""Focus briefs in words: a list of them, one with what it replaces, and what a new one would be made from."""
+"""Focus briefs for people: a list of them, one with what it replaces, and a new one while it is written."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from lcm_tui.flows.drafts import Modelling, cost_text, forecast_text
 from lcm_tui.flows.focus import BriefOutlook, BriefWork
 from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, text_field
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, moment_text
+
+# -- briefs in words -------------------------------------------------------------------------------------
+# A list of them, one with what it replaces, and what a new one would be made from.
 
 #: What is said when the sweep of the engine is left out.
 NO_SWEEP = "--no-sweep skips the sweep that the engine would make."
@@ -125,8 +128,8 @@ def draft_blocks(text: BriefText, found: Retention | None) -> list[OutputBlock]:
     return [Facts(facts, title="Draft"), Prose(text.content, title="Text")]
 
 
-# -- brief ----------------------------------------------------------------------------------------------
-# A focus brief as a document: its text with what is recorded of it, or what the model gets.
+# -- a brief to read -------------------------------------------------------------------------------------
+# Its text with what is recorded of it, or what the model receives.
 
 #: Summaries that are named.
 _NAMED: Final = 6
@@ -170,9 +173,8 @@ def sent_document(overlay: FocusOverlay) -> Document:
     return (heading("role: user"), Block(overlay.text))
 
 
-# -- brief draft ----------------------------------------------------------------------------------------
-# A focus brief on its way, as its screen shows it: what is due, what it costs and replaces, and its
-# text.
+# -- a draft ---------------------------------------------------------------------------------------------
+# A new brief as its screen shows it: what is due, what it costs and replaces, and its text.
 
 LEFT_OUT = "skipped; the engine would sweep first"
 

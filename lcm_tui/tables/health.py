@@ -1,4 +1,4 @@
-"""What the checks found in one scope, and the lines of its list: groups, findings, rows, what was not run."""
+"""What the checks found in one scope, as the lines and texts of the health screen."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ from lcm_tui.tables.findings import (
     seqs_text,
 )
 from lcm_tui.tables.messages import message_name
+
+# -- what is listed --------------------------------------------------------------------------------------
+# Groups, findings, rows, and what was not run.
 
 #: What stands before a word of confidence, or for it.
 SIGNS: Final[Mapping[Confidence, str]] = {
@@ -221,7 +224,7 @@ def _group_of(groups: dict[str, Group], finding: Finding) -> Group:
     return groups.setdefault(name, Group(name, title))
 
 
-# -- what a filter looks at --------------------------------------------------------------------------------
+# -- what a filter searches ------------------------------------------------------------------------------
 
 
 def _words_of(key: str, finding: Finding) -> str:
@@ -250,10 +253,6 @@ def _words_of_check(result: CheckResult) -> str:
 def _holds(text: str, words: Iterable[str]) -> bool:
     return all(word in text for word in words)
 
-
-# -- health ---------------------------------------------------------------------------------------------
-# The health screen as lines and texts: how far the checks are, what is listed, and all about one
-# finding.
 
 _CONFIDENCE_STYLES: Final[Mapping[Confidence, StyleName]] = {
     Confidence.BROKEN: "error",

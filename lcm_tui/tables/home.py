@@ -1,7 +1,4 @@
-"""The panel above the first list: what it says of a database, line by line, each with a way to more.
-
-A line is only there when it has something to say. What it leads to, its key says (`PanelKey`).
-"""
+"""The panel above the first list, and what the title bar says about the file."""
 
 from __future__ import annotations
 
@@ -17,6 +14,10 @@ from lcm_core.store.opening import Access
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Line, Span, StyleName, share_text
 from lcm_tui.tables.blocks import bar_text, size_text, tokens_text
+
+# -- the panel -------------------------------------------------------------------------------------------
+# What it says of a database, line by line, each with a way to more. A line is only there when it has
+# something to say. Where it leads, its key says (`PanelKey`).
 
 #: Contexts, conversations and operations that are listed one below the other where there is room.
 MOST: Final = 3
@@ -319,8 +320,8 @@ def _clipped(line: Line, width: int) -> Iterable[Span]:
             return
 
 
-# -- live -----------------------------------------------------------------------------------------------
-# What the title bar says about the file: whether it is followed, when it changed last, its size.
+# -- the title bar ---------------------------------------------------------------------------------------
+# What it says about the file: whether it is followed, when it changed last, its size.
 
 #: In its place while a screen shows the past.
 PAST: Final[Line] = (Span("past, read-only ", "warn"),)

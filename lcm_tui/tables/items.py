@@ -1,4 +1,4 @@
-"""An item of a context as a document to read: what is recorded of it, its text, and how the model gets it."""
+"""An item of a context as a document: what is recorded of it, its text, and how the model receives it."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ def cut(body: Document, limit: int) -> Document:
     return tuple(kept)
 
 
-# -- context text ---------------------------------------------------------------------------------------
-# What stands beside the list of a context: the text of an item, or what a line between items means.
+# -- beside the list -------------------------------------------------------------------------------------
+# The text of an item, or what a line between items means.
 
 #: Characters of an item's text that the pane shows.
 SHOWN: Final = 20_000

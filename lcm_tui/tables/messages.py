@@ -1,4 +1,4 @@
-"""A large file in words: what the database says of it, what became of it here, and what names it."""
+"""Messages and large files for people: a message's name, parts and lines, and what is known of a file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from lcm_core.store.messages import FileReferences, MessageEntry
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import MEASURE, Block, Document, Line, Span, StyleName, role_style, text_field
 from lcm_tui.tables.blocks import moment_text
+
+# -- large files -----------------------------------------------------------------------------------------
+# What the database says of one, what became of it here, and what names it.
 
 #: So many of the messages, and of the summaries, that name a file are listed.
 NAMED: Final = 5
@@ -71,8 +74,8 @@ def reference_facts(references: FileReferences | None) -> Document:
     return (Block(f"named in {said}", "dim"),)
 
 
-# -- message --------------------------------------------------------------------------------------------
-# How a message is named, and what it holds, part by part.
+# -- a message -------------------------------------------------------------------------------------------
+# How it is named, and what it holds, part by part.
 
 
 def message_name(message_id: object, seq: object = None) -> str:
@@ -88,8 +91,8 @@ def parts_of(entry: MessageEntry) -> Sequence[ContentPart]:
     return [ContentPart(PartKind.TEXT, "", entry.message.content), *found]
 
 
-# -- message lines --------------------------------------------------------------------------------------
-# A message as lines: folded to what one reads in passing, or open with everything it holds.
+# -- a message as lines ----------------------------------------------------------------------------------
+# Folded to what one reads in passing, or open with everything it holds.
 
 #: Lines of a text that a folded message shows.
 FOLDED_LINES = 3

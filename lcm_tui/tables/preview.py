@@ -1,4 +1,4 @@
-"""What a plan would do: in words, as the ordinals that change, and by the rows of each table."""
+"""What a plan would do: in words, as the ordinals that change, by the rows of each table, as two texts."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ def items_text(entering: int, leaving: int, moving: int) -> str:
     return f"{leaving:,} removed, {entering:,} added, {moving:,} moved"
 
 
-# -- row texts ------------------------------------------------------------------------------------------
-# The rows that a change touches, as two texts to compare: as they were, and as they are afterwards.
+# -- rows as two texts -----------------------------------------------------------------------------------
+# The rows that a change touches, to compare: as they were, and as they are afterwards.
 
 #: Rows that are written out; the edits list all of them.
 MOST_ROWS: Final = 2_000

@@ -1,4 +1,4 @@
-"""The levels below a summary for both faces: what each holds and costs; the texts of one as a document."""
+"""What recall finds, for people: the levels below a summary, and the hits of a search."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, role_style
 from lcm_tui.tables.blocks import OutputColumn, Table
 from lcm_tui.tables.messages import message_name
+
+# -- levels ----------------------------------------------------------------------------------------------
+# The levels below a summary for both faces: what each holds and costs; the texts of one as a document.
 
 
 def level_text(level: Level) -> str:
@@ -64,8 +67,8 @@ def passages_document(passages: Sequence[Passage], zone: tzinfo | None) -> Docum
     return tuple(blocks)
 
 
-# -- hits -----------------------------------------------------------------------------------------------
-# Hits of a search as lines: by conversation, with what was found visible in its text.
+# -- hits ------------------------------------------------------------------------------------------------
+# By conversation, with what was found visible in its text.
 
 _STYLES: Final[dict[DocumentKind, StyleName]] = {
     DocumentKind.SUMMARY: "leaf",

@@ -1,4 +1,4 @@
-"""How an assembly looks: its head in two lines, its messages as a list, and one message to read."""
+"""What is sent to the model, for people: the head of an assembly, its messages, and what is left out."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from lcm_tui.kit.spans import (
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.context import NO_VALUE, PENDING, WIDEST_ID, number
 
-# -- assembled ------------------------------------------------------------------------------------------
-# An assembly for people: the messages that are sent, what is not sent and in which step it went.
+# -- the whole of it -------------------------------------------------------------------------------------
+# The messages that are sent, what is not sent and in which step it was left out.
 
 
 def assembled_blocks(
@@ -242,6 +242,9 @@ def prompt_score(one: Assembly, ordinal: int | None) -> float | None:
     share = None if ordinal is None else one.prompt_scores.get(ordinal)
     return None if share is None else round(share, 4)
 
+
+# -- an assembly on the screen ---------------------------------------------------------------------------
+# Its head in two lines, its messages as a list, and one message to read.
 
 #: What the shares of the sent tokens are of.
 SHARES: Final = "always sent: fresh tail · recent: leaves, brief · older: rest · root: deepest"

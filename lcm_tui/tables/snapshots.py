@@ -1,4 +1,4 @@
-"""How a snapshot looks: what was noted of it, as a text, and its messages as lines."""
+"""Snapshots of what an engine sent: as a table, and one as a text and as lines of messages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from lcm_tui.kit.spans import Block, Document, Line, Span, heading, row_of, text
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, When
 from lcm_tui.tables.context import NO_VALUE, number
 from lcm_tui.tables.sent import sent_columns, sent_line
+
+# -- one snapshot ----------------------------------------------------------------------------------------
+# What was noted of it, as a text, and its messages as lines.
 
 WIDTH = 11
 
@@ -111,7 +114,7 @@ def snapshot_line(ledger: Ledger, item: SnapshotItem, at: int, place: int | None
     return row_of(sent_columns(width), cells)
 
 
-# -- snapshots ------------------------------------------------------------------------------------------
+# -- all of them, and one rebuilt ------------------------------------------------------------------------
 # Contexts that an engine gave to its host: as a table, and one of them shown again.
 
 #: Messages that are gone and that a line for people names.

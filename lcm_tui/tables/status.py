@@ -1,4 +1,4 @@
-"""How a conversation grew, as a line of bars; for both faces, with colours or without."""
+"""How a conversation grew, as a line of bars, and whether the engine keeps up with the host, in words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from lcm_host.sessions import HostSession
     from lcm_host.transcript import SessionProblem
 
+
+# -- growth ----------------------------------------------------------------------------------------------
+# For both faces, with colours or without.
 
 #: Bars by height; a piece of time without a message has a dot.
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -66,8 +69,8 @@ def seq_at(growth: Growth, cell: int, width: int) -> int | None:
     return cells[at][1] if 0 <= at < len(cells) else None
 
 
-# -- ingesting ------------------------------------------------------------------------------------------
-# Whether the engine keeps up with the host, in words: one line a conversation, one line for all.
+# -- keeping up with the host ----------------------------------------------------------------------------
+# One line a conversation, one line for all.
 
 #: What a moment is called; None: it is not known.
 Moment = Callable[[datetime | None], str]

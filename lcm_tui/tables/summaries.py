@@ -283,7 +283,7 @@ def _part(part: ContentPart) -> list[Block]:
     return blocks if part.kind.value == "text" else [heading(title), *blocks]
 
 
-# -- summary --------------------------------------------------------------------------------------------
+# -- reading one -----------------------------------------------------------------------------------------
 # The whole text of a summary, for the pane beside or below what selects it.
 
 
