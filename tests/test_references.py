@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import pkgutil
 import re
 import tokenize
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ _LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _IN_COMMENT = re.compile(r"#.*\.md\b")
 _PATH = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]*)`")
+#: A module of ours, or what is in one, by its whole name.
+_NAMED = re.compile(r"(?<![\w./-])lcm_(?:core|host|prompts|recall|remnic|tui)(?:\.\w+)+")
 
 
 def _files(*endings: str) -> list[Path]:
@@ -91,6 +94,16 @@ def _dangling(text: str, folder: Path) -> Iterator[str]:
             if cited[1] not in known:
                 yield f'{name}, "{cited[1]}"'
             at = cited.end()
+
+
+def _is_there(name: str) -> bool:
+    if any((base / name.replace(".", "/")).with_suffix(".py").is_file() for base in (ROOT, ROOT / "core")):
+        return True
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def _plain(page: Path) -> str:
@@ -161,3 +174,13 @@ def test_what_is_missing_is_found(text: str, missing: list[str]) -> None:
 
 def test_a_heading_needs_quotes() -> None:
     assert len(list(_dangling("docs/engine/assembly.md, Tool pairing", ROOT))) == 1
+
+
+def test_modules_that_are_named_exist() -> None:
+    """In code, strings, pages and settings: that none of a list of modules is loaded is true of missing ones."""
+    named: dict[str, set[str]] = {}
+    for path in [*_files(".py", ".toml", ".j2"), *pages(), ROOT / "pyproject.toml", ROOT / "Makefile"]:
+        if path.name != "CHANGELOG.md":
+            for name in _NAMED.findall(path.read_text(encoding="utf-8")):
+                named.setdefault(name, set()).add(_name(path))
+    assert {name: where for name, where in named.items() if not _is_there(name)} == {}

@@ -61,7 +61,7 @@ def test_verbose_names_the_files_beside_the_answer(tmp_path: Path, database_file
 
 def test_verbose_says_what_is_logged_and_leaves_the_log_as_it_was(tmp_path: Path):
     err = io.StringIO()
-    root, log = logging.getLogger(), logging.getLogger("lcm_core.some")
+    root, log = logging.getLogger(), logging.getLogger("lcm_core.api")
     before = root.level, list(root.handlers)
     with contextlib.redirect_stderr(err), verbose(resolve(Options(), {}, home=tmp_path)):
         log.info("call %d gave no answer: \x1b[31m", 3)
