@@ -177,7 +177,7 @@ def test_a_heading_needs_quotes() -> None:
 
 
 def test_modules_that_are_named_exist() -> None:
-    """In code, strings, pages and settings: that none of a list of modules is loaded is true of missing ones."""
+    """In code, strings, pages and settings. A check that a module is not loaded passes when it is gone."""
     named: dict[str, set[str]] = {}
     for path in [*_files(".py", ".toml", ".j2"), *pages(), ROOT / "pyproject.toml", ROOT / "Makefile"]:
         if path.name != "CHANGELOG.md":
