@@ -164,7 +164,9 @@ def test_commands_print_and_change_without_the_libraries_of_the_app(database_cop
         )
     lines = COMMANDS.strip().format(summary=summary, condensed=condensed)
     arguments = [sys.executable, "-c", PRINTED, str(database)]
-    run = subprocess.run(arguments, capture_output=True, text=True, input=lines, check=False)
+    run = subprocess.run(
+        arguments, capture_output=True, text=True, input=lines, check=False, cwd=database.parent
+    )
     answers = [line.split("|") for line in run.stderr.splitlines() if line.count("|") == 2]
     expected = [[line, "6" if line == "doctor" else "0", "False"] for line in lines.splitlines()]
     assert answers == expected  # 6: the checks found something
