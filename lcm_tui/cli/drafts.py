@@ -24,7 +24,7 @@ from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import SummaryId
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import SummarySettings
-from lcm_core.base.text import counted
+from lcm_core.base.text import agree, counted
 from lcm_core.base.tokens import Estimator
 from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
@@ -492,20 +492,25 @@ def answer_of(run: Run, command: str, selection: Selection, outcome: Outcome) ->
     left = sum(item.state not in SETTLED for item in items)
     if failed is None and outcome.file is None and left:
         failed = CancelledError(
-            f"{left:,} of {len(items):,} summaries were not applied; the reason is listed.{kept}",
+            f"{_of_all(left, items, 'were not applied')}; the reason is listed.{kept}",
             code="BATCH_IN_PART",
         )
     if failed is None and outcome.file is not None:
         without = sum(not item.drafts for item in items)
         if without:
             failed = CancelledError(
-                f"{without:,} of {len(items):,} summaries have no draft; the reason is listed.",
+                f"{_of_all(without, items, 'have no draft')}; the reason is listed.",
                 code="BATCH_IN_PART",
             )
     blocks = [*selection.blocks, *outcome.blocks]
     if failed is not None:
         blocks.append(Note(failed.message))
     return run.answer(command, {**selection.data, **outcome.data}, blocks).in_part(failed)
+
+
+def _of_all(number: int, items: Sequence[BatchItem], words: str) -> str:
+    """How many of the summaries *words* are true of; they begin with a verb in the plural."""
+    return f"{number:,} of {counted(len(items), 'summary')} {agree(number, words)}"
 
 
 # -- reviewed drafts (--from-drafts) ---------------------------------------------------------------------

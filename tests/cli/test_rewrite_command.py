@@ -262,6 +262,7 @@ def test_a_rule_that_refuses_says_why_and_resume_costs_no_other_call(database: P
         to = ("--provider", "anthropic", "--base-url", server.url, "--api-key-env", "GATEWAY_KEY")
         strict = repair(database, 4, *to, "--apply", "--yes", "--accept", "nothing invented")
         assert strict.code == 10
+        assert "1 of 1 summary was not applied; the reason is listed." in strict.out
         [item] = items(strict)
         assert (item["state"], item["why"].split(" ", 1)[1][:10]) == ("review", "invented: ")
         assert dump(database) == before
