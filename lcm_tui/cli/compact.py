@@ -150,7 +150,7 @@ class CompactWork:
         owner = conversation.conversation_id
         setting = self.setting(reader.schema, conversation.session_key, await noted_model(reader, owner))
         shown = self.shown(await load_for_compaction(reader, owner, setting.rendering), setting)
-        return replace(shown, warnings=await warnings_of(reader, owner))
+        return replace(shown, warnings=await warnings_of(reader, owner) if shown.forecast.passes else ())
 
     def setting(
         self, schema: Schema, session_key: str | None = None, model: RuntimeModel = UNKNOWN_MODEL

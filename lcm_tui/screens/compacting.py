@@ -490,7 +490,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             return Outlook(version, setting, None, (), self._model, error.message, problem)
         seen = await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(mode, target=target))
         self._spent = time.monotonic() - begun
-        return Outlook(version, setting, seen, warnings, self._model, "", problem)
+        return Outlook(version, setting, seen, warnings if seen.passes else (), self._model, "", problem)
 
     def show(self, data: Outlook) -> None:
         """Show what is to come behind what was done."""

@@ -203,8 +203,7 @@ def test_a_compaction_says_what_the_engine_would_publish_without_a_call(
     """Of a batch that was changed since nothing would be."""
 
     def told() -> list[str]:
-        answer = run_command("compact", conversation, "--db", path, "--json")
-        return [one for one in answer.data["warnings"] if "would first publish" in one]
+        return [one for one in compaction_warnings(path, conversation) if "would first publish" in one]
 
     assert [said in one for one in told() if said] == ([] if said is None else [True])
     assert (said is None) == (told() == [])
@@ -213,6 +212,17 @@ def test_a_compaction_says_what_the_engine_would_publish_without_a_call(
     change = update(path, "messages", "message_id", ref, token_count=4_321)
     commit(path, plan_of(change, conversation_id=conversation))
     assert told() == []
+
+
+def test_a_compaction_with_nothing_to_do_warns_of_nothing(path: Path) -> None:
+    def told(*options: object) -> tuple[int, list[str]]:
+        data = run_command("compact", "11", "--sweep", *options, "--db", path, "--json").data
+        return len(data["passes"]), data["warnings"]
+
+    assert told() == (0, [])
+    passes, warnings = told("--tail", "2", "--chunk", "40")
+    assert passes
+    assert warnings == list(compaction_warnings(path, 11))
 
 
 @pytest.mark.parametrize("change", ["status = 'planned'", "active_ordinal_start = 1, active_ordinal_end = 6"])

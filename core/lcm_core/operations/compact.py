@@ -213,7 +213,7 @@ def _sender_tokens(recorded: str, estimator: Estimator) -> int:
 
 
 async def warnings_of(reader: Reader, conversation_id: ConversationId) -> tuple[str, ...]:
-    """What speaks against compacting a conversation now; each without a full stop."""
+    """What speaks against compacting a conversation now, if anything is to be; each without a full stop."""
     found: list[str] = []
     locks = engine_rules(reader.schema).locks
     if not locks.waits:
