@@ -129,18 +129,37 @@ def test_what_the_engine_prepared_from_a_node_goes_with_it_and_comes_back(databa
     assert changed(before, dump(path)) == set()
 
 
-def test_a_table_that_forbids_it_is_told(database_copy):
+@pytest.mark.parametrize(
+    ("named", "statements"),
+    [
+        (
+            "notes.summary_id, which lcm-tui does not know, refers to it (ON DELETE RESTRICT)",
+            [
+                "CREATE TABLE notes (summary_id TEXT REFERENCES summaries(summary_id) ON DELETE RESTRICT)",
+                "INSERT INTO notes VALUES ('{summary}')",
+            ],
+        ),
+        (
+            "conversations.pinned, which lcm-tui does not know, refers to it (ON DELETE NO ACTION)",
+            [
+                "ALTER TABLE conversations ADD COLUMN pinned TEXT REFERENCES summaries",
+                "UPDATE conversations SET pinned = '{summary}' WHERE conversation_id = {owner}",
+            ],
+        ),
+    ],
+)
+def test_an_unknown_column_that_forbids_the_deletion_is_named_and_the_summary_can_be_kept(
+    database_copy, named: str, statements: list[str]
+):
     path = database_copy("0.15.3")
     conversation, summary = dissolvable(path)[0]
-    run(
-        path,
-        "CREATE TABLE notes (summary_id TEXT REFERENCES summaries(summary_id) ON DELETE RESTRICT)",
-        f"INSERT INTO notes VALUES ('{summary}')",
-    )
-    with pytest.raises(RefusedError, match="Table notes refers to"):
+    run(path, *(one.format(summary=summary, owner=conversation) for one in statements))
+    with unknown_schema_allowed(), pytest.raises(RefusedError) as told:
         plan(path, conversation, summary)
-    with unknown_schema_allowed():
-        commit(path, plan(path, conversation, summary, keep=True))
+    assert named in told.value.message
+    assert "--keep" in told.value.message
+    assert told.value.code == "SCHEMA_UNKNOWN"
+    commit(path, plan(path, conversation, summary, keep=True))
 
 
 def test_a_node_that_is_kept_stays_in_the_dag(database_copy):

@@ -310,7 +310,12 @@ async def _purge(reader: Reader, node: _Node) -> list[Edit]:
         elif reference.forgets:
             edits += forget(reference.table, reference.column, rows)
         elif rows:
+            name = f"{reference.table}.{reference.column}"
             raise RefusedError(
-                f"Table {reference.table} refers to summary {summary_id}: it cannot be purged."
+                f"Summary {summary_id} cannot be deleted: {name}, which lcm-tui does not know, refers to it "
+                f"(ON DELETE {reference.on_delete}). Keep the summary in the database (--keep). Nothing was "
+                "changed.",
+                code="SCHEMA_UNKNOWN",
+                details={"unknown": name},
             )
     return [*edits, deletion("summaries", node.row)]
