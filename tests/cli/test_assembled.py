@@ -77,9 +77,11 @@ def test_what_is_always_sent_does_not_deny_what_the_hard_limit_drops(
 def test_a_line_shows_what_an_element_holds_and_not_its_tags(
     version: str, conversation: int, begins: str, database_file: DatabaseFactory
 ) -> None:
-    said = run("context", "show", conversation, "--assembled", "--db", database_file(version)).out
-    assert begins in said
-    assert not {"</content>", "</summary>", "</focus_brief>"} & set(said.split())
+    shown = ("context", "show", conversation, "--assembled", "--db", database_file(version))
+    assert begins in run(*shown).out
+    previews = [one["preview"] for one in run(*shown, "--json").data["items"]]
+    for said in (run(*shown).out, "\n".join(previews)):
+        assert not {"</content>", "</summary>", "</focus_brief>"} & set(said.split())
 
 
 def test_the_items_alone_say_that_some_are_left_out(database_file: DatabaseFactory):

@@ -224,7 +224,8 @@ def markdown(assembled: Assembled, title: str = "") -> str:
 def spoken(message: SentMessage) -> str:
     """What a message says without its wrapper, and the tools that it calls, on one line or more."""
     if message.origin.kind in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
-        return message.text.partition("<content>\n")[2]
+        said = message.text.partition("<content>\n")[2]
+        return said.removesuffix(SUMMARY_END).removesuffix(BRIEF_END)
     if isinstance(message.content, str):
         return message.content
     words = [
@@ -240,7 +241,7 @@ def beginning(message: SentMessage) -> str:
     said = spoken(message)
     if message.origin.kind not in (OriginKind.SUMMARY, OriginKind.FOCUS_BRIEF):
         return said
-    return gist.beginning(said.removesuffix(SUMMARY_END).removesuffix(BRIEF_END))
+    return gist.beginning(said)
 
 
 # -- the API ---------------------------------------------------------------------------------------------
