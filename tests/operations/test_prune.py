@@ -479,9 +479,29 @@ def test_a_batch_that_the_engine_works_on_refuses_the_deletion(database_copy: Da
         f"UPDATE pending_compaction_batches SET status = '{status}' WHERE conversation_id = 3",
     )
     before = dump(path)
-    with pytest.raises(RefusedError, match=r"preparing a compaction with it .batch pcb_626a9f6f943cd0a5"):
+    with pytest.raises(RefusedError) as told:
         deletion(path, 3)
+    assert "preparing a compaction with it (batch pcb_626a9f6f943cd0a5" in told.value.message
+    assert "lcm-tui prune 3 --archive --apply" in told.value.message
     assert dump(path) == before
+
+
+def test_a_batch_that_nobody_will_end_goes_with_its_archived_conversation(database_copy: DatabaseFactory):
+    """Only a lease that still runs refuses it: a worker may be about to write."""
+    path = database_copy("1.0-next")
+    run(path, "UPDATE conversations SET active = 0 WHERE conversation_id = 1")
+    lease = "UPDATE pending_summary_nodes SET lease_expires_at = '{}' WHERE lease_owner IS NOT NULL"
+    run(path, lease.format("2099-01-01T00:00:00.000Z"))
+    with pytest.raises(
+        RefusedError, match="archived, so try again when its lease ends: 2099-01-01 00:00:00 UTC"
+    ):
+        deletion(path, 1)
+    run(path, lease.format("2026-09-20T09:54:08.000Z"))
+    before = dump(path)
+    delete(path, 1)
+    assert value(path, "SELECT count(*) FROM pending_compaction_batches WHERE conversation_id = 1") == 0
+    undo_all(path)
+    assert changed(before, dump(path)) == set()
 
 
 @pytest.mark.long

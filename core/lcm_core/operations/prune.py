@@ -385,7 +385,8 @@ async def _refuse_if_used(reader: Reader, one: ConversationId) -> tuple[str, ...
     Raises:
         RefusedError: something else needs a row of this conversation.
     """
-    refuse_active(await batches_of(reader, one), f"conversation {one} cannot be deleted")
+    instead = f"; or archive the conversation first (lcm-tui prune {one} --archive --apply)"
+    refuse_active(await batches_of(reader, one), f"conversation {one} cannot be deleted", instead)
     uses = await foreign_uses(reader, one)
     needed = [
         f"{use.user} of conversation {use.conversation_id} needs {use.used}" for use in uses if not use.file

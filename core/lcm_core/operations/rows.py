@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from lcm_core.base.errors import NotFoundError, RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.times import sql_utc
 from lcm_core.change.place import Listing
 from lcm_core.change.plan import Cell, Cells, Edit, Owner, Ref, RowChange, deletion, key_of, ref_of
 from lcm_core.store.context import stored_tokens
@@ -145,20 +147,29 @@ async def over_budget(
 # -- what a 1.x engine has prepared of rows that are deleted (docs/engine/prepared.md) ----------------------
 
 
-def refuse_active(batches: Iterable[PreparedBatch], what: str) -> None:
+def refuse_active(batches: Iterable[PreparedBatch], what: str, instead: str = "") -> None:
     """Check that the engine works on none of some batches; *what* cannot be done else ("... cannot ...").
+
+    On that of an archived conversation it works as long as a lease runs, and no longer. *instead*: what else
+    makes it possible.
 
     Raises:
         RefusedError: it does.
     """
+    now = datetime.now(UTC)
     for batch in batches:
-        if batch.active:
-            raise RefusedError(
-                f"{what[0].upper()}{what[1:]}: the engine is preparing a compaction with it "
-                f"(batch {batch.batch_id}, {batch.status}). Let the host run until it has published or "
-                "discarded the batch, then try again. Nothing was changed.",
-                code="BATCH_ACTIVE",
-            )
+        if not batch.active:
+            continue
+        advice = f"Let the host run until it has published or discarded the batch, then try again{instead}"
+        if batch.archived:
+            if (until := batch.leased_until(now)) is None:
+                continue
+            advice = f"The conversation is archived, so try again when its lease ends: {sql_utc(until)} UTC"
+        raise RefusedError(
+            f"{what[0].upper()}{what[1:]}: the engine is preparing a compaction with it "
+            f"(batch {batch.batch_id}, {batch.status}). {advice}. Nothing was changed.",
+            code="BATCH_ACTIVE",
+        )
 
 
 def delete_ended(batches: Sequence[PreparedBatch], what: str) -> list[Edit]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.text import counted
+from lcm_core.base.times import parse_utc
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.wrapper import CacheTelemetry
 from lcm_core.store.conversations import moment_key, stored_form
@@ -258,11 +260,17 @@ class PreparedBatch:
     conversation_id: int
     status: str
     rows: tuple[tuple[str, StoredRow], ...]  #: by table, each row before every row that it refers to
+    archived: bool  #: its conversation has ended: the engine claims none of its nodes and publishes nothing
 
     @property
     def active(self) -> bool:
-        """Whether the engine may still work on it."""
+        """Whether the engine has not ended it."""
         return self.status not in ENDED_BATCHES
+
+    def leased_until(self, now: datetime) -> datetime | None:
+        """The end of the last lease that runs now: a worker may still write the text of a node."""
+        leases = (parse_utc(text(row.get("lease_expires_at"))) for _, row in self.rows)
+        return max((one for one in leases if one is not None and one > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +351,11 @@ async def _whole(reader: Reader, batch: StoredRow) -> PreparedBatch:
     found += ((PREPARED_NODES, row) for row in nodes)
     found.append((PREPARED_BATCHES, batch))
     owner = batch["conversation_id"]
+    ended = [row.get("active") for row in await rows_by(reader, "conversations", "conversation_id", [owner])]
     return PreparedBatch(
-        str(batch["batch_id"]), owner if isinstance(owner, int) else -1, str(batch["status"]), tuple(found)
+        str(batch["batch_id"]),
+        owner if isinstance(owner, int) else -1,
+        str(batch["status"]),
+        tuple(found),
+        ended == [0],
     )
