@@ -409,6 +409,22 @@ def test_a_broken_config_stops_only_who_named_it(home: Path, content: bytes):
     assert caught.value.exit_code is ExitCode.CONFIGURATION
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_link_that_leads_nowhere_is_not_a_missing_config(home: Path, tmp_path: Path, beside: bool):
+    """Nor is the config of another folder taken instead of it."""
+    folder = tmp_path / "copy" if beside else home / ".openclaw"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "openclaw.json"
+    path.symlink_to(tmp_path / "unmounted" / "openclaw.json")
+    settings = resolve(Options(db=folder / "lcm.db") if beside else Options(), {}, home=home)
+    assert settings.config_file.value == path
+    assert settings.config_found
+    assert settings.config_unusable == "it is a link to something that is not there"
+    assert problems(settings) == [(Problem.UNREADABLE_FILE, str(path))]
+    with pytest.raises(ConfigurationError, match="a link to something that is not there"):
+        resolve(Options(config=path), {}, home=home)
+
+
 def test_a_missing_config_is_an_error_only_when_the_command_line_names_it(home: Path):
     missing = home / "none.json"
     assert resolve(Options(), {}, home=home).diagnostics == ()
@@ -970,6 +986,20 @@ def test_a_variable_that_is_not_known_or_not_read_is_named_with_its_file(
     assert words in settings.unread[0]
     assert str(settings.config_file.value) in settings.unread[0]
     assert "sk-17" not in repr(settings)
+
+
+def test_a_form_that_the_host_does_not_replace_is_named_where_it_fits_no_setting(home: Path):
+    """A text may hold it: the host leaves it as it is."""
+    block = {"freshTailCount": "${A_TAIL:-17}", "customInstructions": "${A_TAIL:-17}"}
+    write_files(home, {"openclaw.json": plugin_of(block)})
+    settings = resolve(Options(), {"A_TAIL": "18"}, home=home)
+    assert settings.engine.fresh_tail_count.value == 64
+    assert settings.engine.custom_instructions.value == "${A_TAIL:-17}"
+    [said] = settings.unread
+    assert "freshTailCount in " in said
+    assert (
+        '"${A_TAIL:-17}", which is not a whole number: the host replaces only ${NAME}; it is ignored' in said
+    )
 
 
 def test_a_variable_in_place_of_a_number_is_a_text_which_the_setting_judges(home: Path):

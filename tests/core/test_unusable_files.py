@@ -86,8 +86,9 @@ def bind_socket(path: Path) -> None:
         (os.mkfifo, "is a pipe"),
         (bind_socket, "is a socket"),
         (lambda path: path.symlink_to("/dev/null"), "is a device"),
+        (lambda path: path.symlink_to("gone"), "is a link to something that is not there"),
     ],
-    ids=["folder", "pipe", "socket", "device"],
+    ids=["folder", "pipe", "socket", "device", "dead link"],
 )
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 @pytest.mark.parametrize("mode", ["wal", "delete"])

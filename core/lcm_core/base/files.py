@@ -8,6 +8,7 @@ before the file has the name by which it would be found.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -22,6 +23,8 @@ import platformdirs
 from lcm_core.base.errors import FileMissingError, RefusedError
 
 PROGRAM = "lcm-tui"
+#: What a link is whose target was moved or removed.
+DEAD_LINK: Final = "a link to something that is not there"
 #: Only this user.
 _PRIVATE = 0o700
 
@@ -101,10 +104,15 @@ def read_limited(path: Path, most: int, *, regular_only: bool = True) -> bytes:
         OSError: it cannot be read.
         ValueError: it is larger, or a pipe, a device or a folder where *regular_only* files are read.
     """
-    if regular_only and not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError("it is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(most + 1)
+    try:
+        if regular_only and not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError("it is not a regular file")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise OSError(errno.ENOLINK, f"it is {DEAD_LINK}") from None
+        raise
     if len(content) > most:
         size = f"{most >> 20} MB" if most >> 20 else f"{most >> 10} KB"
         raise ValueError(f"it is larger than {size}")

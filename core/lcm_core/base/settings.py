@@ -406,7 +406,7 @@ def resolve(options: Options, environ: Mapping[str, str], *, home: Path) -> Sett
     folders, session_store = host.plugin, host.session_store
     if beside is not None:
         state = beside
-        if config.source is SettingSource.DEFAULT and os.path.isfile(beside.value / _CONFIG):
+        if config.source is SettingSource.DEFAULT and _is_file_or_link(beside.value / _CONFIG):
             config, notes = Sourced(beside.value / _CONFIG, beside.source, beside.name), []
             host = _host_config(config, host_variables(environ, [state.value / _VARIABLES], notes), notes)
             configured = _path(_DATABASE, state.value / "lcm.db", host.variables, host.plugin, home, notes)
@@ -560,9 +560,14 @@ def _state_beside(
     if not named or state.is_set or configured.value == database.value:
         return None
     folder = database.value.parent
-    if folder == state.value or not any(os.path.exists(folder / one) for one in _MARKS_OF_A_STATE_FOLDER):
+    if folder == state.value or not any(os.path.lexists(folder / one) for one in _MARKS_OF_A_STATE_FOLDER):
         return None
     return Sourced(folder, database.source, database.name)
+
+
+def _is_file_or_link(path: Path) -> bool:
+    """Whether a file is there, or a link to something that is not: that cannot be read, and that is said."""
+    return os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
 
 
 def _host_config(config: Sourced[Path], variables: HostVariables, notes: list[Diagnostic]) -> HostConfig:

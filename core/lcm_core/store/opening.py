@@ -34,6 +34,7 @@ from lcm_core.base.errors import (
     SearchUnavailableError,
     nothing_at,
 )
+from lcm_core.base.files import DEAD_LINK
 from lcm_core.store.schema import parameter
 
 # -- connections -----------------------------------------------------------------------------------------
@@ -457,20 +458,23 @@ def _check_lockable(connection: sqlite3.Connection, path: Path, wait: float) -> 
 def check_sidecars(path: Path) -> None:
     """Refuse a database beside which something else than a file is where SQLite keeps one.
 
-    SQLite would wait for the other end of a pipe for ever.
+    SQLite would wait for the other end of a pipe for ever, and what a link led to may hold commits.
 
     Raises:
-        DatabaseError: a folder, a pipe, a socket or a device.
+        DatabaseError: a folder, a pipe, a socket, a device, or a link to something that is not there.
     """
     for suffix in ("-wal", "-shm", "-journal"):
         beside = sidecar(path, suffix)
-        with suppress(OSError, ValueError):
+        try:
             mode = beside.stat().st_mode
-            if not stat.S_ISREG(mode):
-                raise DatabaseError(
-                    f"{beside} is {_KINDS.get(stat.S_IFMT(mode), 'a device')}, where SQLite keeps a file of "
-                    f"its own. Move it to another folder, then open {path.name} again; nothing was changed."
-                )
+            kind = "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "a device")
+        except (OSError, ValueError) as error:
+            kind = DEAD_LINK if isinstance(error, FileNotFoundError) and os.path.islink(beside) else ""
+        if kind:
+            raise DatabaseError(
+                f"{beside} is {kind}, where SQLite keeps a file of its own. Move it to another folder, then "
+                f"open {path.name} again; nothing was changed."
+            )
 
 
 def lacks_locks(error: sqlite3.Error, path: Path) -> bool:
