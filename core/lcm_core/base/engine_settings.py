@@ -403,7 +403,7 @@ def first_valid(
         except ValueError as error:
             diagnostics.append(unread_value(where, plugin.file, written, str(error)))
             continue
-        if found := _valid(key, SettingSource.PLUGIN_CONFIG, where, value, written, diagnostics):
+        if found := _valid(key, SettingSource.PLUGIN_CONFIG, where, value, written, diagnostics, plugin.file):
             return found
     return None
 
@@ -415,12 +415,13 @@ def _valid(
     value: Json,
     written: Json,
     diagnostics: list[Diagnostic],
+    config: str = "",
     *,
     quoted: bool = True,
 ) -> Sourced[object] | None:
     """A value that fits, or what the engine takes in its place; else None, and why is noted.
 
-    *written* is what a diagnostic quotes.
+    *written* is what a diagnostic quotes; *config*: the file of the configuration that it is from, if any.
     """
     if is_unset(value):
         return None
@@ -431,5 +432,9 @@ def _valid(
             then = f"{key.otherwise} is used instead, as in the engine"
             diagnostics.append(invalid_value(where, written, str(error), then, quoted=quoted))
             return Sourced(key.otherwise, source, where)
+        if config and isinstance(value, str) and "${" in value:
+            reason = f"{error}: the host replaces only ${{NAME}}"
+            diagnostics.append(unread_value(where, config, written, reason))
+            return None
         diagnostics.append(invalid_value(where, written, str(error), quoted=quoted))
         return None
