@@ -1,7 +1,8 @@
 """Makes the demonstration database: ``python -m tests.demonstration`` writes ``lcm_tui/data/demo.db.gz``.
 
 It is the recorded database of 0.15.3, titles, a session that a rollover split, and damages that the doctor
-finds and `--fix` mends. Whoever changes it runs ``pytest tests/test_pages.py`` and takes the snapshots again.
+finds and `--fix` fixes. Whoever changes it runs ``pytest tests/test_sample_outputs.py`` and takes the
+snapshots again.
 """
 
 from __future__ import annotations

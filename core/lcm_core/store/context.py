@@ -514,9 +514,6 @@ async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, s
     return found
 
 
-# -- tokens ----------------------------------------------------------------------------------------------
-
-
 # -- what assembly reads: the end of a context, whole --------------------------------------------------
 
 
