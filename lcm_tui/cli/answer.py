@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from lcm_core.base.errors import ExitCode, LcmError
 from lcm_core.base.setting_values import Json, JsonObject, SettingSource
@@ -62,6 +62,10 @@ class Answer:
     def in_part(self, failed: LcmError | None) -> Answer:
         """The same of what was done before *failed* ended it; None: nothing did."""
         return self if failed is None else replace(self, exit_code=ExitCode.CANCELLED, failed=failed)
+
+
+#: What a command gives back: an answer, or an exit code where it has printed itself.
+Outcome: TypeAlias = Answer | int
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import OutputFormat, SettingSource
 from lcm_core.base.settings import Options, resolve
 
-from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.declaring import Outcome
+from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.main import has_terminal, run_the_app
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Note

@@ -12,18 +12,10 @@ from click.shell_completion import ShellComplete, get_completion_class
 from lcm_core import __version__
 from lcm_core.base.setting_values import Json
 
-from lcm_tui.cli import registry
+from lcm_tui.cli import options, tree
 from lcm_tui.cli.answer import Answer
-from lcm_tui.cli.declaring import Argument, Command, CommonOptions, Declared, Option, declared_in
-from lcm_tui.cli.options import (
-    ConversationOptions,
-    ModelOptions,
-    NeededConversation,
-    PageOptions,
-    PastOptions,
-    SqlFlags,
-    TimeOptions,
-)
+from lcm_tui.cli.command import Command, common_options, parameters_of, takes_value
+from lcm_tui.cli.kinds import label
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.tables.blocks import Verbatim
 
@@ -32,13 +24,13 @@ from lcm_tui.tables.blocks import Verbatim
 
 #: Options that several commands share, by the names that the engine's own help has for some of them.
 _SHARED = {
-    "globalOptions": CommonOptions,
-    "listOptions": PageOptions,
-    "selectorOptions": ConversationOptions,
-    "timeOptions": TimeOptions,
-    "pastOptions": PastOptions,
-    "changeOptions": SqlFlags,
-    "modelOptions": ModelOptions,
+    "globalOptions": common_options,
+    "listOptions": options.page_options,
+    "selectorOptions": options.conversation_options,
+    "timeOptions": options.time_options,
+    "pastOptions": options.past_options,
+    "changeOptions": options.sql_flags(),
+    "modelOptions": options.model_options,
 }
 #: What the engine's help calls the options of single commands.
 _OF_ONE = {
@@ -77,21 +69,19 @@ def version(*, verbose: bool) -> Answer:
 
 def listed(path: str = "") -> Answer:
     """What the engine's command answers to ``--help``, with our commands and options; or of one command."""
-    chosen = [one for one in registry.every() if not path or f"{one.path} ".startswith(f"{path} ")]
-    shared = {name: [*_options(declared_in(kind))] for name, kind in _SHARED.items()}
+    every = [*tree.every()]
+    chosen = [one for one in every if not path or f"{one.path} ".startswith(f"{path} ")]
+    shared = {name: [*_options(parameters_of(declared))] for name, declared in _SHARED.items()}
     known = {option for found in shared.values() for option in found}
-    own = {
-        one.path: [option for option in _options(one.parameters) if option not in known]
-        for one in registry.every()
-    }
+    own = {one.path: [option for option in _options(one.own) if option not in known] for one in every}
     data: dict[str, Json] = {
         "usage": f"{PROGRAM} <command> [options]",
         "commands": [_usage(one) for one in chosen],
         **shared,
         "globalOptions": [*shared["globalOptions"], "--help", "--version"],
         **{name: own[of] for name, of in _OF_ONE.items()},
-        "options": {one.path: [*_options(one.parameters)] for one in chosen},
-        "help": {one.path: " ".join(one.help.split()) for one in chosen},
+        "options": {one.path: [*_options(one.own)] for one in chosen},
+        "help": {one.path: " ".join(str(one.help).split()) for one in chosen},
     }
     return Answer("help", data, [], {})
 
@@ -99,27 +89,26 @@ def listed(path: str = "") -> Answer:
 def _usage(one: Command) -> str:
     """The words of a command with its arguments; a conversation is named by options, as by the engine."""
     by_option = "--conversation-id <id> | --session-key <key>"
-    named = f"({by_option})" if one.takes(NeededConversation) else f"[{by_option}]"
+    named = f"({by_option})" if one.takes(options.NeededConversation) else f"[{by_option}]"
     arguments = [
-        named if one.takes(ConversationOptions) and each.name == "conversation" else _argument(each)
-        for each in one.parameters
-        if isinstance(each.shape, Argument)
+        named if one.takes(options.ConversationOptions) and each.name == "conversation" else _argument(each)
+        for each in one.arguments
     ]
     return " ".join([one.path, *arguments])
 
 
-def _argument(one: Declared) -> str:
-    name = f"<{one.shape.name.lower().replace('_', '-')}>" if isinstance(one.shape, Argument) else ""
-    dots = "..." if one.shape.several else ""
-    return f"{name}{dots}" if one.needed else f"[{name}{dots}]"
+def _argument(one: click.Argument) -> str:
+    dots = "..." if one.nargs == -1 else ""
+    name = f"<{label(one).lower().replace('_', '-')}>{dots}"
+    return name if one.required else f"[{name}]"
 
 
-def _options(taken: Iterable[Declared]) -> Iterator[str]:
+def _options(taken: Iterable[click.Parameter]) -> Iterator[str]:
     for one in taken:
-        if isinstance(one.shape, Option) and not one.shape.hidden:
-            metavar = one.shape.metavar
+        if isinstance(one, click.Option) and not one.hidden:
+            metavar = one.metavar or ""
             value = _VALUES.get(metavar) or re.sub("[A-Z_]+", lambda word: word[0].lower(), metavar)
-            yield f"{one.shape.flag} <{value}>" if one.shape.kind else one.shape.flag
+            yield f"{one.opts[0]} <{value}>" if takes_value(one) else one.opts[0]
 
 
 # -- shell completion ------------------------------------------------------------------------------------

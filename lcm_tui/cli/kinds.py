@@ -74,15 +74,18 @@ class Kind(click.ParamType[T], ABC):
         """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        """What click calls with a value of the command line."""
-        return self.read("" if param is None else spelled(param), value)
+        """What click calls with a value of the command line, or with a default."""
+        return self.read("" if param is None else spelled(param), value) if isinstance(value, str) else value
 
 
 def spelled(param: click.Parameter) -> str:
     """The name by which refusals call a parameter: without dashes, or that of an argument in capitals."""
-    if isinstance(param, click.Argument):
-        return param.human_readable_name.strip("[].")
-    return param.opts[0].lstrip("-")
+    return label(param) if isinstance(param, click.Argument) else param.opts[0].lstrip("-")
+
+
+def label(argument: click.Argument) -> str:
+    """The name of an argument, in capitals."""
+    return argument.human_readable_name.strip("[].")
 
 
 def _completed(words: Sequence[str], incomplete: str) -> list[CompletionItem[Any]]:

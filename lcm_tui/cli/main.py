@@ -12,23 +12,23 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import click
 from lcm_core.base.errors import ExitCode, LcmError, UsageError
 
 from lcm_tui.cli import output
 from lcm_tui.cli import presentation as failures
-from lcm_tui.cli.declaring import Command, Option, Outcome
+from lcm_tui.cli.command import Invocation, command
 from lcm_tui.cli.output import forget_odd_sizes
 from lcm_tui.cli.presentation import PROGRAM, Presentation
-from lcm_tui.cli.tree import GroupAloneError, Invocation, Program, refusal
+from lcm_tui.cli.tree import GroupAloneError, Program
 from lcm_tui.kit import logfile
 
 if TYPE_CHECKING:
     from lcm_core.base.settings import Settings
 
-    from lcm_tui.cli.answer import Run
+    from lcm_tui.cli.answer import Outcome, Run
 
 
 # -- opening the app -------------------------------------------------------------------------------------
@@ -50,12 +50,9 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
-NoIndex: TypeAlias = Annotated[
-    bool, Option("--no-index", "Search without a private index, and keep no recent searches.")
-]
-
-
-def open_app(run: Run, *, no_index: NoIndex = False) -> int:
+@command("")
+@click.option("--no-index", is_flag=True, help="Search without a private index, and keep no recent searches.")
+def open_app(run: Run, *, no_index: bool) -> int:
     """Inspect and repair an LCM agent's memory.
 
     Without a command the app opens on the database. Options may come before or after a command.
@@ -79,9 +76,6 @@ def open_app(run: Run, *, no_index: NoIndex = False) -> int:
     if no_index:
         settings = replace(settings, search_cache=Sourced(False, SettingSource.COMMAND_LINE, "--no-index"))
     return run_the_app(settings, demo=False)
-
-
-WITHOUT_A_COMMAND = Command("", open_app)
 
 
 def run_the_app(settings: Settings, *, demo: bool) -> int:
@@ -144,7 +138,7 @@ def _run(arguments: list[str], invocation: Invocation) -> int:
     if COMPLETION_VARIABLE in os.environ:
         from lcm_tui.cli.help import complete
 
-        return complete(Program(WITHOUT_A_COMMAND), os.environ[COMPLETION_VARIABLE])
+        return complete(Program(open_app), os.environ[COMPLETION_VARIABLE])
     outcome = _outcome(arguments, invocation)
     if isinstance(outcome, int):
         return outcome
@@ -154,12 +148,14 @@ def _run(arguments: list[str], invocation: Invocation) -> int:
 
 
 def _outcome(arguments: list[str], invocation: Invocation) -> Outcome:
-    program = Program(WITHOUT_A_COMMAND)
+    program = Program(open_app)
     try:
         with program.make_context(PROGRAM, list(arguments), obj=invocation) as context:
             outcome: Outcome = program.invoke(context)
             return outcome
     except click.UsageError as error:
+        from lcm_tui.cli.refusals import refusal
+
         raise refusal(error) from None
     except click.exceptions.Exit:
         return _asked_for(arguments, invocation)

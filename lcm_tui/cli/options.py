@@ -5,20 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
+import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 
-from lcm_tui.cli.declaring import Argument, Option
+from lcm_tui.cli.command import OPTIONS, Decorator, Sectioned, gather
 from lcm_tui.cli.kinds import (
     Choice,
     ConversationNumber,
     ConversationOrSummary,
     Dollars,
     FilePath,
+    Kind,
     Moment,
     Period,
     Raw,
@@ -47,72 +49,58 @@ DEFAULT_LIMIT = 50
 FILTERS: Final = "Filters"
 
 
-Watch: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--watch",
-        "Repeat every N seconds, until ctrl-C or until --fail-on applies.",
-        WholeNumber(1, 86_400),
-        "SECONDS",
-    ),
-]
-
-
-At: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--at",
-        "As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
-        Text(empty=False),
-        "POINT",
-    ),
-]
+watch = click.option(
+    "--watch",
+    type=WholeNumber(1, 86_400),
+    metavar="SECONDS",
+    help="Repeat every N seconds, until ctrl-C or until --fail-on applies.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PastOptions:
     """At which moment a conversation is looked at."""
 
-    at: At = None
+    at: str | None = None
+
+
+past_options = gather(
+    "past",
+    PastOptions,
+    click.option(
+        "--at",
+        type=Text(empty=False),
+        metavar="POINT",
+        help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+    ),
+)
 
 
 # -- which conversation, which summary -------------------------------------------------------------------
 
 CONVERSATION: Final = ConversationNumber()
 
-ConversationArgument: TypeAlias = Annotated[
-    ConversationId | None, Argument("CONVERSATION_ID", "The conversation; or use an option.", CONVERSATION)
-]
-_BY_ID: Final = Option("--conversation-id", "The conversation by its id.", CONVERSATION, "ID")
-_BY_KEY: Final = Option(
-    "--session-key",
-    "The conversation by its session key: the active one, else the newest.",
-    SessionKey(),
-    "KEY",
-)
-ByConversationId: TypeAlias = Annotated[ConversationId | None, _BY_ID]
-BySessionKey: TypeAlias = Annotated[str | None, _BY_KEY]
+
+def by_conversation_id(kind: Kind[Any] = CONVERSATION) -> Decorator:
+    """A conversation by its id."""
+    return click.option("--conversation-id", type=kind, metavar="ID", help="The conversation by its id.")
+
+
 #: All conversations of a session, where a session is searched and not one conversation chosen.
-WholeSession: TypeAlias = Annotated[
-    str | None,
-    Option("--session-key", "All conversations of this session key.", SessionKey(), "KEY"),
-]
+whole_session = click.option(
+    "--session-key", type=SessionKey(), metavar="KEY", help="All conversations of this session key."
+)
 #: The same where the other name may stand for one that is blank. The id is read when it is known to be alone.
-IdOrBlank: TypeAlias = Annotated[str | None, replace(_BY_ID, kind=Raw())]
-KeyOrBlank: TypeAlias = Annotated[str | None, replace(_BY_KEY, kind=SessionKey(blank=True))]
-Summaries: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--summary",
-        "This summary, or a unique prefix of its id; may be given several times.",
-        StoredText(),
-        "ID",
-        several=True,
-    ),
-]
-SummaryArgument: TypeAlias = Annotated[
-    str, Argument("SUMMARY_ID", "The summary, or a unique prefix of its id.")
-]
+_ID_OR_BLANK: Final = by_conversation_id(Raw())
+_KEY_OR_BLANK: Final = click.option(
+    "--session-key",
+    type=SessionKey(blank=True),
+    metavar="KEY",
+    help="The conversation by its session key: the active one, else the newest.",
+)
+summary_argument = click.argument(
+    "summary_id", type=StoredText(), metavar="SUMMARY_ID", help="The summary, or a unique prefix of its id."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +131,9 @@ def by_what(command: str) -> str:
 class ConversationOptions:
     """How the commands about a conversation are told which; an argument and two options."""
 
-    conversation: ConversationArgument = None
-    conversation_id: IdOrBlank = None
-    session_key: KeyOrBlank = None
+    conversation: ConversationId | None = None
+    conversation_id: str | None = None
+    session_key: str | None = None
 
     @property
     def given(self) -> bool:
@@ -183,6 +171,20 @@ class ConversationOptions:
         return Selector(number, key)
 
 
+_CONVERSATION: Final = (
+    click.argument(
+        "conversation",
+        type=CONVERSATION,
+        required=False,
+        metavar="[CONVERSATION_ID]",
+        help="The conversation; or use an option.",
+    ),
+    _ID_OR_BLANK,
+    _KEY_OR_BLANK,
+)
+conversation_options = gather("conversation", ConversationOptions, *_CONVERSATION)
+
+
 @dataclass(frozen=True, slots=True)
 class NeededConversation(ConversationOptions):
     """The same for the commands that are about one conversation."""
@@ -192,24 +194,17 @@ class NeededConversation(ConversationOptions):
         return ConversationOptions.selector(self, command, needed=needed)
 
 
-ConversationOrSummaryArgument: TypeAlias = Annotated[
-    ConversationId | str | None,
-    Argument(
-        "CONVERSATION_ID|SUMMARY_ID",
-        "The conversation, or a summary by its id or a unique prefix; or use options.",
-        ConversationOrSummary(),
-    ),
-]
+needed_conversation = gather("conversation", NeededConversation, *_CONVERSATION)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryOptions:
     """How the commands about summaries are told which; a summary's id names its conversation too."""
 
-    conversation: ConversationOrSummaryArgument = None
-    conversation_id: IdOrBlank = None
-    session_key: KeyOrBlank = None
-    summary: Summaries = ()
+    conversation: ConversationId | str | None = None
+    conversation_id: str | None = None
+    session_key: str | None = None
+    summary: tuple[str, ...] = ()
 
     @property
     def summaries(self) -> tuple[str, ...]:
@@ -233,90 +228,92 @@ class SummaryOptions:
         return named.selector(command, needed=needed and not self.summaries)
 
 
+summary_options = gather(
+    "target",
+    SummaryOptions,
+    click.argument(
+        "conversation",
+        type=ConversationOrSummary(),
+        required=False,
+        metavar="[CONVERSATION_ID|SUMMARY_ID]",
+        help="The conversation, or a summary by its id or a unique prefix; or use options.",
+    ),
+    _ID_OR_BLANK,
+    _KEY_OR_BLANK,
+    click.option(
+        "--summary",
+        type=StoredText(),
+        metavar="ID",
+        multiple=True,
+        help="This summary, or a unique prefix of its id; may be given several times.",
+    ),
+)
+
+
 # -- lists -----------------------------------------------------------------------------------------------
 
-Limit: TypeAlias = Annotated[
-    int, Option("--limit", "Maximum number of rows; 50 by default.", WholeNumber(1, MAX_LIMIT), "1..500")
-]
-Cursor: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--cursor",
-        "The next page: the cursor printed by the previous page; empty: the first page.",
-        StoredText(),
-        "CURSOR",
-    ),
-]
+cursor = click.option(
+    "--cursor",
+    type=StoredText(),
+    metavar="CURSOR",
+    help="The next page: the cursor printed by the previous page; empty: the first page.",
+)
 #: Which zone a typed time is of (docs/decisions.md, "Times").
 _ZONES: Final = (
     "Times are local unless they name a zone; conversations, messages and summaries need one with --json."
 )
-After: TypeAlias = Annotated[
-    Stamp | None, Option("--after", f"From this time on. {_ZONES}", Moment(), "TIME", section=FILTERS)
-]
-Before: TypeAlias = Annotated[
-    Stamp | None, Option("--before", "Before this time.", Moment(), "TIME", section=FILTERS)
-]
-Between: TypeAlias = Annotated[
-    tuple[Stamp, Stamp] | None,
-    Option("--between", "From one time to before another.", Period(), "TIME..TIME", section=FILTERS),
-]
-Since: TypeAlias = Annotated[
-    Stamp | None,
-    Option(
-        "--recency",
-        "The last N seconds, minutes, hours, days or weeks.",
-        Recency(),
-        "N[smhdw]",
-        section=FILTERS,
-    ),
-]
-IncludeContent: TypeAlias = Annotated[
-    bool, Option("--include-content", "Full texts in addition to the previews.")
-]
-Depth: TypeAlias = Annotated[
-    int | None, Option("--depth", "Only this depth.", WholeNumber(0), "N", section=FILTERS)
-]
-Budget: TypeAlias = Annotated[
-    int | None, Option("--budget", "The token budget for shares.", Tokens(), "TOKENS")
-]
+include_content = click.option(
+    "--include-content", is_flag=True, help="Full texts in addition to the previews."
+)
+depth = click.option(
+    "--depth", cls=Sectioned, section=FILTERS, type=WholeNumber(0), metavar="N", help="Only this depth."
+)
+budget = click.option("--budget", type=Tokens(), metavar="TOKENS", help="The token budget for shares.")
 
-Tail: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--tail",
-        "Number of newest messages to protect (default: as configured).",
-        WholeNumber(0),
-        "N",
-    ),
-]
-Chunk: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--chunk",
-        "Maximum source tokens of a leaf (default: as configured).",
-        Tokens(),
-        "TOKENS",
-    ),
-]
+tail = click.option(
+    "--tail",
+    type=WholeNumber(0),
+    metavar="N",
+    help="Number of newest messages to protect (default: as configured).",
+)
+chunk = click.option(
+    "--chunk",
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Maximum source tokens of a leaf (default: as configured).",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
     """Which page of a list is asked for."""
 
-    limit: Limit = DEFAULT_LIMIT
-    cursor: Cursor = None
+    limit: int = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
+page_options = gather(
+    "paged",
+    PageOptions,
+    click.option(
+        "--limit",
+        type=WholeNumber(1, MAX_LIMIT),
+        metavar="1..500",
+        default=DEFAULT_LIMIT,
+        help="Maximum number of rows; 50 by default.",
+    ),
+    cursor,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOptions:
     """Of which time the rows of a list are to be."""
 
-    after: After = None
-    before: Before = None
-    between: Between = None
-    recency: Since = None
+    after: Stamp | None = None
+    before: Stamp | None = None
+    between: tuple[Stamp, Stamp] | None = None
+    recency: Stamp | None = None
 
     def span(self, zone: tzinfo | None) -> tuple[datetime | None, datetime | None]:
         """From when on, and until before when (docs/engine/command.md, "Selecting and filtering").
@@ -359,6 +356,39 @@ class TimeOptions:
                 raise invalid_time(name, problem, stamp.text)
 
 
+time_options = gather(
+    "times",
+    TimeOptions,
+    click.option(
+        "--after",
+        cls=Sectioned,
+        section=FILTERS,
+        type=Moment(),
+        metavar="TIME",
+        help=f"From this time on. {_ZONES}",
+    ),
+    click.option(
+        "--before", cls=Sectioned, section=FILTERS, type=Moment(), metavar="TIME", help="Before this time."
+    ),
+    click.option(
+        "--between",
+        cls=Sectioned,
+        section=FILTERS,
+        type=Period(),
+        metavar="TIME..TIME",
+        help="From one time to before another.",
+    ),
+    click.option(
+        "--recency",
+        cls=Sectioned,
+        section=FILTERS,
+        type=Recency(),
+        metavar="N[smhdw]",
+        help="The last N seconds, minutes, hours, days or weeks.",
+    ),
+)
+
+
 def window(
     run: Run, resource: str, page: PageOptions, times: TimeOptions = TimeOptions(), *, as_engine: bool = False
 ) -> Window:
@@ -386,89 +416,77 @@ def prompt_option(
     words: str = "Apply prompt-aware eviction with this prompt.",
     *,
     section: str,
-) -> Option:
+) -> Decorator:
     """The prompt by which a context is chosen."""
-    return Option(flag, words, Text(), "TEXT", section=section)
+    return click.option(flag, cls=Sectioned, section=section, type=Text(), metavar="TEXT", help=words)
 
 
-def no_clamp_option(*, section: str) -> Option:
+def no_clamp_option(*, section: str) -> Decorator:
     """What is sent without the engine's last step."""
     words = "Without the hard limit: the assembler's output before the engine's final trim."
-    return Option("--no-clamp", words, section=section)
+    return click.option("--no-clamp", cls=Sectioned, section=section, is_flag=True, help=words)
 
 
 def rules_option(
     flag: str = "--rules",
     words: str = "Use the rules of another engine version.",
     *,
-    section: str = "Options",
-) -> Option:
+    section: str = OPTIONS,
+) -> Decorator:
     """Rules that are asked for by name."""
-    return Option(flag, words, RULE_NAMES, "|".join(RULE_NAMES.words), section=section)
+    named = "|".join(RULE_NAMES.words)
+    return click.option(flag, cls=Sectioned, section=section, type=RULE_NAMES, metavar=named, help=words)
 
 
-RuleSet: TypeAlias = Annotated[str | None, rules_option()]
+rule_set = rules_option()
 
 # -- models ----------------------------------------------------------------------------------------------
 
-Provider: TypeAlias = Annotated[
-    str | None,
-    Option("--provider", "Summary provider (default: extractive, offline, no key).", Text(), "NAME"),
-]
-Model: TypeAlias = Annotated[str | None, Option("--model", "The model.", Text(), "NAME")]
-BaseUrl: TypeAlias = Annotated[
-    str | None, Option("--base-url", "The URL of an API-compatible server.", Text(), "URL")
-]
-KeyVariable: TypeAlias = Annotated[
-    str | None, Option("--api-key-env", "The environment variable with the key.", Text(), "NAME")
-]
-KeyFile: TypeAlias = Annotated[
-    Path | None, Option("--api-key-file", "The file with the key.", FilePath(), "PATH")
-]
-MaxCalls: TypeAlias = Annotated[
-    int | None, Option("--max-calls", "Maximum number of calls.", WholeNumber(0), "N")
-]
-MaxCost: TypeAlias = Annotated[
-    float | None, Option("--max-cost", "Maximum cost: no call starts that could exceed it.", Dollars(), "USD")
-]
-PromptFolder: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--prompt-dir",
-        "A folder with your prompts, or one prompt for all depths (default: the folder next to the lcm-tui "
-        "config).",
-        FilePath(text=True),
-        "PATH",
-    ),
-]
+prompt_folder = click.option(
+    "--prompt-dir",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="A folder with your prompts, or one prompt for all depths (default: the folder next to the lcm-tui "
+    "config).",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
     """Who writes summaries, and what it may cost."""
 
-    provider: Provider = None
-    model: Model = None
-    base_url: BaseUrl = None
-    api_key_env: KeyVariable = None
-    api_key_file: KeyFile = None
-    max_calls: MaxCalls = None
-    max_cost: MaxCost = None
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+
+
+model_options = gather(
+    "model",
+    ModelOptions,
+    click.option(
+        "--provider",
+        type=Text(),
+        metavar="NAME",
+        help="Summary provider (default: extractive, offline, no key).",
+    ),
+    click.option("--model", type=Text(), metavar="NAME", help="The model."),
+    click.option("--base-url", type=Text(), metavar="URL", help="The URL of an API-compatible server."),
+    click.option("--api-key-env", type=Text(), metavar="NAME", help="The environment variable with the key."),
+    click.option("--api-key-file", type=FilePath(), metavar="PATH", help="The file with the key."),
+    click.option("--max-calls", type=WholeNumber(0), metavar="N", help="Maximum number of calls."),
+    click.option(
+        "--max-cost", type=Dollars(), metavar="USD", help="Maximum cost: no call starts that could exceed it."
+    ),
+)
 
 
 # -- changing --------------------------------------------------------------------------------------------
 
-Apply: TypeAlias = Annotated[bool, Option("--apply", "Apply the change (default: preview only).")]
-DryRun: TypeAlias = Annotated[bool, Option("--dry-run", "Preview only (the default).")]
-Yes: TypeAlias = Annotated[bool, Option("--yes", "Confirm without asking.")]
-AllowUnreadWal: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--allow-unread-wal",
-        "Change a file although SQLite ignores a part of its -wal; a private copy of that is kept first.",
-    ),
-]
-Sql: TypeAlias = Annotated[bool, Option("--sql", "Print only the SQL of the change to standard output.")]
+yes = click.option("--yes", is_flag=True, help="Confirm without asking.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,10 +497,10 @@ class ChangeFlags:
         UsageError: two of them exclude each other.
     """
 
-    dry_run: DryRun = False
-    apply: Apply = False
-    yes: Yes = False
-    allow_unread_wal: AllowUnreadWal = False
+    dry_run: bool = False
+    apply: bool = False
+    yes: bool = False
+    allow_unread_wal: bool = False
     sql: bool = False  #: an option only where `SqlFlags` are taken
 
     def __post_init__(self) -> None:
@@ -491,11 +509,31 @@ class ChangeFlags:
             raise UsageError("--apply and --dry-run exclude each other.", details={"option": "apply"})
 
 
+_CHANGE: Final = (
+    click.option("--dry-run", is_flag=True, help="Preview only (the default)."),
+    click.option("--apply", is_flag=True, help="Apply the change (default: preview only)."),
+    yes,
+    click.option(
+        "--allow-unread-wal",
+        is_flag=True,
+        help="Change a file although SQLite ignores a part of its -wal; a private copy of that is kept "
+        "first.",
+    ),
+)
+change_flags = gather("flags", ChangeFlags, *_CHANGE)
+
+
 @dataclass(frozen=True, slots=True)
 class SqlFlags(ChangeFlags):
     """The same of a command that can show its SQL."""
 
-    sql: Sql = False
+    sql: bool = False
+
+
+def sql_flags(name: str = "flags") -> Decorator:
+    """Declare the options of a change that can show its SQL."""
+    sql = click.option("--sql", is_flag=True, help="Print only the SQL of the change to standard output.")
+    return gather(name, SqlFlags, *_CHANGE, sql)
 
 
 # -- after an import -------------------------------------------------------------------------------------
@@ -503,58 +541,27 @@ class SqlFlags(ChangeFlags):
 
 _PANEL: Final = "Compaction"
 
-Recompact: TypeAlias = Annotated[
-    bool, Option("--recompact", "Compact the conversation after the import, even if nothing was missing.")
-]
-SingleRoot: TypeAlias = Annotated[
-    bool,
-    Option("--single-root", "Compact it to one summary, without a fresh tail unless --tail sets one."),
-]
-TransplantTo: TypeAlias = Annotated[
-    ConversationId | None,
-    Option(
-        "--transplant-to",
-        "Then copy its summaries to the front of another conversation.",
-        CONVERSATION,
-        "CONV",
-    ),
-]
 
-
-def _number(flag: str, words: str, least: int) -> Option:
-    return Option(flag, words, WholeNumber(least), "N", section=_PANEL)
-
-
-LeafTarget: TypeAlias = Annotated[int | None, _number("--leaf-target-tokens", "Maximum tokens of a leaf.", 1)]
-CondensedTarget: TypeAlias = Annotated[
-    int | None, _number("--condensed-target-tokens", "Target tokens of a condensed summary.", 1)
-]
-LeafFanout: TypeAlias = Annotated[
-    int | None, _number("--leaf-fanout", "Minimum number of leaves to condense together.", 2)
-]
-CondensedFanout: TypeAlias = Annotated[
-    int | None, _number("--condensed-fanout", "Minimum number of condensed summaries to condense further.", 2)
-]
-HardFanout: TypeAlias = Annotated[int | None, _number("--hard-fanout", "The same minimum under pressure.", 2)]
-
-Rules: TypeAlias = Annotated[str | None, rules_option(section=_PANEL)]
+def _number(flag: str, words: str, least: int) -> Decorator:
+    kind = WholeNumber(least)
+    return click.option(flag, cls=Sectioned, section=_PANEL, type=kind, metavar="N", help=words)
 
 
 @dataclass(frozen=True, slots=True)
 class AfterImport:
     """What is to be done behind the import."""
 
-    recompact: Recompact = False
-    single_root: SingleRoot = False
-    transplant_to: TransplantTo = None
-    chunk: Chunk = None
-    leaf_target_tokens: LeafTarget = None
-    condensed_target_tokens: CondensedTarget = None
-    leaf_fanout: LeafFanout = None
-    condensed_fanout: CondensedFanout = None
-    hard_fanout: HardFanout = None
-    tail: Tail = None
-    rules: Rules = None
+    recompact: bool = False
+    single_root: bool = False
+    transplant_to: ConversationId | None = None
+    chunk: int | None = None
+    leaf_target_tokens: int | None = None
+    condensed_target_tokens: int | None = None
+    leaf_fanout: int | None = None
+    condensed_fanout: int | None = None
+    hard_fanout: int | None = None
+    tail: int | None = None
+    rules: str | None = None
 
     @property
     def compact(self) -> bool:
@@ -585,6 +592,36 @@ class AfterImport:
         return replace(EngineSettings(), **named)
 
 
+after_import = gather(
+    "after",
+    AfterImport,
+    click.option(
+        "--recompact",
+        is_flag=True,
+        help="Compact the conversation after the import, even if nothing was missing.",
+    ),
+    click.option(
+        "--single-root",
+        is_flag=True,
+        help="Compact it to one summary, without a fresh tail unless --tail sets one.",
+    ),
+    click.option(
+        "--transplant-to",
+        type=CONVERSATION,
+        metavar="CONV",
+        help="Then copy its summaries to the front of another conversation.",
+    ),
+    chunk,
+    _number("--leaf-target-tokens", "Maximum tokens of a leaf.", 1),
+    _number("--condensed-target-tokens", "Target tokens of a condensed summary.", 1),
+    _number("--leaf-fanout", "Minimum number of leaves to condense together.", 2),
+    _number("--condensed-fanout", "Minimum number of condensed summaries to condense further.", 2),
+    _number("--hard-fanout", "The same minimum under pressure.", 2),
+    tail,
+    rules_option(section=_PANEL),
+)
+
+
 # -- drafts ----------------------------------------------------------------------------------------------
 # The options of the commands that make drafts: of summaries, and of focus briefs.
 
@@ -593,72 +630,64 @@ IN_FLIGHT: Final = 4
 #: Rules of acceptance: `drafts.EXAMPLES`.
 EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
 
-Draft: TypeAlias = Annotated[
-    Path | None,
-    Option("--draft", "Call the model and write the drafts to this file for review.", FilePath(), "FILE"),
-]
-FromDrafts: TypeAlias = Annotated[
-    Path | None,
-    Option("--from-drafts", "Apply the drafts marked in such a file.", FilePath(), "FILE"),
-]
-Resume: TypeAlias = Annotated[bool, Option("--resume", "Continue a stopped batch; with --apply or --draft.")]
-Accept: TypeAlias = Annotated[
-    str | None,
-    Option("--accept", f"Accept drafts that meet this rule, such as: {EXAMPLES}.", Raw(), "RULE"),
-]
-InFlight: TypeAlias = Annotated[
-    int,
-    Option("--in-flight", f"Maximum parallel calls; {IN_FLIGHT} by default.", WholeNumber(1, 64), "N"),
-]
-ShowPrompts: TypeAlias = Annotated[
-    bool, Option("--show-prompts", "Show each full prompt without sending it.")
-]
-NoPrevious: TypeAlias = Annotated[bool, Option("--no-previous", "Omit the previous context.")]
-
 
 @dataclass(frozen=True, slots=True)
 class DraftFlags:
     """The options of a command that makes drafts."""
 
-    draft: Draft = None
-    from_drafts: FromDrafts = None
-    resume: Resume = False
-    accept: Accept = None
-    in_flight: InFlight = IN_FLIGHT
-    show_prompts: ShowPrompts = False
-    no_previous: NoPrevious = False
-    rules: RuleSet = None
+    draft: Path | None = None
+    from_drafts: Path | None = None
+    resume: bool = False
+    accept: str | None = None
+    in_flight: int = IN_FLIGHT
+    show_prompts: bool = False
+    no_previous: bool = False
+    rules: str | None = None
     model: ModelOptions = field(default_factory=ModelOptions)
-    prompt_dir: PromptFolder = None
+    prompt_dir: Path | None = None
     change: SqlFlags = field(default_factory=SqlFlags)
+
+
+draft_flags = gather(
+    "flags",
+    DraftFlags,
+    click.option(
+        "--draft",
+        type=FilePath(),
+        metavar="FILE",
+        help="Call the model and write the drafts to this file for review.",
+    ),
+    click.option(
+        "--from-drafts", type=FilePath(), metavar="FILE", help="Apply the drafts marked in such a file."
+    ),
+    click.option("--resume", is_flag=True, help="Continue a stopped batch; with --apply or --draft."),
+    click.option(
+        "--accept",
+        type=Raw(),
+        metavar="RULE",
+        help=f"Accept drafts that meet this rule, such as: {EXAMPLES}.",
+    ),
+    click.option(
+        "--in-flight",
+        type=WholeNumber(1, 64),
+        metavar="N",
+        default=IN_FLIGHT,
+        help=f"Maximum parallel calls; {IN_FLIGHT} by default.",
+    ),
+    click.option("--show-prompts", is_flag=True, help="Show each full prompt without sending it."),
+    click.option("--no-previous", is_flag=True, help="Omit the previous context."),
+    rule_set,
+    model_options,
+    prompt_folder,
+    sql_flags("change"),
+)
 
 
 # -- focus briefs ----------------------------------------------------------------------------------------
 
 _WRITING = "Text"
 
-TextFile: TypeAlias = Annotated[
-    Path | None,
-    Option("--text", "The text, from a file; - reads standard input.", FilePath(), "FILE", section=_WRITING),
-]
-BriefDraft: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--draft",
-        "Call the model and write the draft to this file for review.",
-        FilePath(),
-        "FILE",
-        section=_WRITING,
-    ),
-]
-FromDraft: TypeAlias = Annotated[
-    Path | None,
-    Option("--from-draft", "Use the draft in such a file.", FilePath(), "FILE", section=_WRITING),
-]
-NoSweep: TypeAlias = Annotated[
-    bool,
-    Option("--no-sweep", "Skip the sweep; the engine never does."),
-]
+no_sweep = click.option("--no-sweep", is_flag=True, help="Skip the sweep; the engine never does.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -670,11 +699,11 @@ class BriefOptions:
     """
 
     conversation: NeededConversation = field(default_factory=NeededConversation)
-    text: TextFile = None
-    draft: BriefDraft = None
-    from_draft: FromDraft = None
-    no_sweep: NoSweep = False
-    budget: Budget = None
+    text: Path | None = None
+    draft: Path | None = None
+    from_draft: Path | None = None
+    no_sweep: bool = False
+    budget: int | None = None
     model: ModelOptions = field(default_factory=ModelOptions)
     flags: SqlFlags = field(default_factory=SqlFlags)
 
@@ -694,3 +723,38 @@ class BriefOptions:
             raise UsageError(
                 "--sql needs the text: give --text FILE or --from-draft FILE.", details={"option": "sql"}
             )
+
+
+brief_options = gather(
+    "brief",
+    BriefOptions,
+    needed_conversation,
+    click.option(
+        "--text",
+        cls=Sectioned,
+        section=_WRITING,
+        type=FilePath(),
+        metavar="FILE",
+        help="The text, from a file; - reads standard input.",
+    ),
+    click.option(
+        "--draft",
+        cls=Sectioned,
+        section=_WRITING,
+        type=FilePath(),
+        metavar="FILE",
+        help="Call the model and write the draft to this file for review.",
+    ),
+    click.option(
+        "--from-draft",
+        cls=Sectioned,
+        section=_WRITING,
+        type=FilePath(),
+        metavar="FILE",
+        help="Use the draft in such a file.",
+    ),
+    no_sweep,
+    budget,
+    model_options,
+    sql_flags(),
+)

@@ -28,8 +28,7 @@ from lcm_host.checks import run_checks
 from lcm_host.rows import TRIED_SCHEMA
 
 from lcm_tui.cli import answer, output
-from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.declaring import Outcome
+from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.presentation import PROGRAM, Presentation
 from lcm_tui.kit import logfile
 from lcm_tui.tables.blocks import Facts, Note

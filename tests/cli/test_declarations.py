@@ -8,8 +8,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
+import click
 import pytest
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.engine.rules import NAMED
@@ -19,13 +19,13 @@ from lcm_core.operations.repair import BadKind
 from lcm_host.sessions import Storage
 from lcm_recall.tools import TOOLS
 
-from lcm_tui.cli import commands, options, registry
+from lcm_tui.cli import commands, options, tree
 from lcm_tui.cli import options as drafting_options
+from lcm_tui.cli.command import Command, command, gather, takes_value
 from lcm_tui.cli.commands import look as sessions
 from lcm_tui.cli.commands import recall as tool
 from lcm_tui.cli.commands import repair
-from lcm_tui.cli.declaring import Argument, Option, command, declared_in, gathered
-from lcm_tui.cli.kinds import WholeNumber
+from lcm_tui.cli.kinds import Kind, WholeNumber
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
@@ -34,71 +34,68 @@ from tests.conftest import DatabaseFactory
 class Inner:
     """Two fields, one of them no option."""
 
-    deep: Annotated[bool, Option("--deep", "")] = False
+    deep: bool = False
     quiet: bool = True
-
-
-@dataclass(frozen=True)
-class Louder(Inner):
-    """Both of them options."""
-
-    quiet: Annotated[bool, Option("--quiet", "")] = False
 
 
 @dataclass(frozen=True)
 class Outer:
     """An option around others."""
 
-    name: Annotated[str, Argument("NAME", "")]
+    name: str
     inner: Inner = field(default_factory=Inner)
-    last: Annotated[int | None, Option("--last", "", WholeNumber(1))] = None
-
-
-def test_a_dataclass_stands_for_its_options_in_their_order():
-    assert [(one.name, one.needed, one.default) for one in declared_in(Outer) if not one.needed] == [
-        ("deep", False, False),
-        ("last", False, None),
-    ]
-    assert [one.name for one in declared_in(Outer) if one.needed] == ["name"]
-    made = gathered("", Outer, {"name": "a", "deep": True, "last": 3, "other": 1})
-    assert made == Outer("a", Inner(deep=True, quiet=True), 3)
-
-
-def test_a_subclass_makes_an_option_of_a_field():
-    assert [one.name for one in declared_in(Louder)] == ["deep", "quiet"]
-    assert gathered("", Louder, {"deep": False, "quiet": True}) == Louder(quiet=True)
+    last: int | None = None
 
 
 def test_a_function_is_called_with_what_its_options_became():
-    called: list[object] = []
+    inner = gather("inner", Inner, click.option("--deep", is_flag=True))
+    name, last = click.argument("name"), click.option("--last", type=WholeNumber(1))
 
     @command("test it", examples=("test it a",))
-    def it(run: object, *, outer: Outer, plain: Annotated[bool, Option("--plain", "")] = False) -> int:
-        """What it does."""
-        called.append((run, outer, plain))
-        return 0
+    @gather("outer", Outer, name, inner, last)
+    @click.option("--plain", is_flag=True)
+    def it(run: object, *, outer: Outer, plain: bool) -> int:
+        """What it does.
 
-    assert (it.dotted, it.help) == ("test.it", "What it does.")
-    assert [one.name for one in it.parameters] == ["name", "deep", "last", "plain"]
-    it.call("run", {"name": "a", "deep": False, "last": None, "plain": True})
-    assert called == [("run", Outer("a"), True)]
+        And more.
+        """
+        raise LookupError(outer, plain)
+
+    assert (it.dotted, it.help) == ("test.it", "What it does.\n\nAnd more.")
+    assert [one.name for one in it.own] == ["name", "deep", "last", "plain"]
+    assert it.takes(Inner)
+    assert not it.takes(int)
+    assert it.callback is not None
+    with pytest.raises(LookupError) as called:
+        it.callback("run", name="a", deep=True, last=3, plain=True)
+    assert called.value.args == (Outer("a", Inner(deep=True), 3), True)
 
 
 def test_every_command_is_declared_in_one_module_and_every_module_declares_some():
     modules = {one.name for one in pkgutil.iter_modules(commands.__path__)}
-    assert modules == {one.function.__module__.rpartition(".")[2] for one in registry.every()}
-    declared = [path for word in registry.FIRST_WORDS for path in registry.declared(word)]
-    assert sorted(declared) == sorted(registry.COMMANDS)
-    assert {path.split()[0] for path in registry.COMMANDS if " " in path} == set(registry.GROUPS)
+    assert modules == {str(one.callback.__module__).rpartition(".")[2] for one in tree.every()}
+
+
+def test_help_lists_the_first_words_with_what_their_own_help_begins_with():
+    said = {
+        word: tree.beginning(str(tree.declared(word)[word].help))
+        for word in tree.WORDS
+        if not tree.is_group(word)
+    }
+    assert said.items() <= tree.WORDS.items()
+
+
+def options_in(one: Command) -> list[click.Option]:
+    """What its help names."""
+    return [each for each in one.params if isinstance(each, click.Option) and not each.hidden]
 
 
 def test_an_option_takes_a_value_in_every_command_or_in_none():
     """They are read before it is known which command of a group is meant."""
     taken: dict[str, set[bool]] = defaultdict(set)
-    for one in registry.every():
-        for option in registry.options_of(one):
-            if not option.hidden:
-                taken[option.flag].add(option.kind is not None)
+    for one in tree.every():
+        for option in options_in(one):
+            taken[option.opts[-1]].add(takes_value(option))
     assert {name for name, kinds in taken.items() if len(kinds) > 1} == set()
 
 
@@ -111,21 +108,19 @@ def test_what_is_declared_without_the_core_is_what_the_core_has():
     assert drafting_options.EXAMPLES == rules.EXAMPLES
 
 
-@pytest.mark.parametrize("path", registry.COMMANDS)
-def test_help_of_every_command_names_what_it_takes(path: str):
-    shown = run(*path.split(), "--help")
+@pytest.mark.parametrize("one", tree.every(), ids=lambda one: one.path)
+def test_help_of_every_command_names_what_it_takes(one: Command):
+    shown = run(*one.path.split(), "--help")
     assert (shown.code, shown.err) == (0, "")
-    [one] = [each for each in registry.every() if each.path == path]
-    for option in registry.options_of(one):
-        assert (f"{option.flag} " in shown.out) is not option.hidden
+    for option in options_in(one):
+        assert f"{option.opts[-1]} " in shown.out
     assert all(example in shown.out for example in one.examples)
 
 
 def test_help_for_programs_lists_every_command():
     data = run("--help", "--json").data
     words = [re.split(r" [<(\[]", line)[0] for line in data["commands"]]
-    assert words == list(registry.COMMANDS)
-    assert list(data["options"]) == list(registry.COMMANDS)
+    assert words == list(data["options"]) == [one.path for one in tree.every()]
     assert "summaries show <summary-id>" in data["commands"]
     assert "--role <role>" in data["options"]["messages list"]
     assert run("dissolve", "--help", "--json").data["commands"] == ["dissolve [<conversation-id|summary-id>]"]
@@ -150,10 +145,8 @@ LONG_TOO = (
 
 
 def test_a_value_of_any_length_is_read_or_refused():
-    shapes = [one.shape for command in registry.every() for one in command.parameters]
-    kinds = {
-        repr(vars(kind)) + repr(type(kind)): kind for shape in shapes if (kind := shape.kind) is not None
-    }
+    declared = [one.type for command in tree.every() for one in command.own]
+    kinds = {repr(vars(kind)) + repr(type(kind)): kind for kind in declared if isinstance(kind, Kind)}
     assert len(kinds) > 20
     for kind in kinds.values():
         for value in (*LONG, *LONG_TOO):

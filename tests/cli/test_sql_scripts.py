@@ -19,7 +19,7 @@ from lcm_core.change import commit as committing
 from lcm_core.change.plan import Plan
 from lcm_core.change.preview import preview_plan
 
-from lcm_tui.cli import registry
+from lcm_tui.cli import tree
 from lcm_tui.cli.options import SqlFlags
 from tests.change.support import dissolvable, dump, planned, search_faults
 from tests.cli.support import run
@@ -308,7 +308,7 @@ def test_a_new_brief_is_shown_as_sql(database_copy: DatabaseFactory, tmp_path: P
 
 
 def test_every_command_that_has_the_option_is_tried_here() -> None:
-    found = {one.path for one in registry.every() if one.takes(SqlFlags)}
+    found = {one.path for one in tree.every() if one.takes(SqlFlags)}
     tried = {
         "rewrite",
         "repair",

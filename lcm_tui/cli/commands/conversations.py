@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
+import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.kinds import Age, Choice, FilePath, Raw, Size, Text, WholeNumber
 from lcm_tui.cli.options import CONVERSATION, AfterImport, SqlFlags
 
@@ -18,26 +19,24 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 
-SourceArgument: TypeAlias = Annotated[
-    ConversationId,
-    Argument("SOURCE", "The conversation to copy from; it does not change.", options.CONVERSATION),
-]
-TargetArgument: TypeAlias = Annotated[
-    ConversationId, Argument("TARGET", "The conversation to copy into.", options.CONVERSATION)
-]
-SkipDuplicates: TypeAlias = Annotated[
-    bool, Option("--skip-duplicates", "Skip summaries whose text the target already has.")
-]
-
-
 @command("transplant", examples=("transplant 5 8 --skip-duplicates",))
+@click.argument(
+    "source",
+    type=options.CONVERSATION,
+    metavar="SOURCE",
+    help="The conversation to copy from; it does not change.",
+)
+@click.argument("target", type=options.CONVERSATION, metavar="TARGET", help="The conversation to copy into.")
+@click.option("--skip-duplicates", is_flag=True, help="Skip summaries whose text the target already has.")
+@options.budget
+@options.sql_flags()
 def transplant(
     run: Run,
     *,
-    source: SourceArgument,
-    target: TargetArgument,
-    skip_duplicates: SkipDuplicates = False,
-    budget: options.Budget = None,
+    source: ConversationId,
+    target: ConversationId,
+    skip_duplicates: bool,
+    budget: int | None,
     flags: options.SqlFlags,
 ) -> Answer:
     """Copy the summaries of a context to the front of another context (previews unless --apply)."""
@@ -49,28 +48,28 @@ def transplant(
 # -- merge ----------------------------------------------------------------------------------------------
 # ``merge``: sessions that a rollover split, listed, and made one conversation again.
 
-ConversationArguments: TypeAlias = Annotated[
-    tuple[ConversationId, ...],
-    Argument(
-        "CONVERSATION_ID",
-        "Any conversation of the session; several conversations merge several sessions. Without one: list "
-        "split sessions.",
-        options.CONVERSATION,
-        several=True,
-    ),
-]
-AssumeRollover: TypeAlias = Annotated[
-    bool, Option("--assume-rollover", "Treat the split as a rollover when the cause was not recorded.")
-]
-
 
 @command("merge", examples=("merge", "merge 8 --apply"))
+@click.argument(
+    "conversations",
+    type=options.CONVERSATION,
+    nargs=-1,
+    required=False,
+    metavar="[CONVERSATION_ID...]",
+    help="Any conversation of the session; several conversations merge several sessions. Without one: list "
+    "split sessions.",
+)
+@click.option(
+    "--assume-rollover", is_flag=True, help="Treat the split as a rollover when the cause was not recorded."
+)
+@options.budget
+@options.sql_flags()
 def merge(
     run: Run,
     *,
-    conversations: ConversationArguments = (),
-    assume_rollover: AssumeRollover = False,
-    budget: options.Budget = None,
+    conversations: tuple[ConversationId, ...],
+    assume_rollover: bool,
+    budget: int | None,
     flags: options.SqlFlags,
 ) -> Answer:
     """Rejoin a session that a rollover split into several conversations (previews unless --apply)."""
@@ -82,37 +81,40 @@ def merge(
 # -- backfill -------------------------------------------------------------------------------------------
 # ``backfill``: a session that the database does not know, or knows in part, from its transcript.
 
-Agent: TypeAlias = Annotated[str | None, Argument("AGENT", "The agent of the session.", Raw())]
-SessionId: TypeAlias = Annotated[
-    str | None, Argument("SESSION", "The session id, or the name of its file.", Raw())
-]
-File: TypeAlias = Annotated[
-    Path | None,
-    Option("--file", "The path of the transcript, or of a Codex rollout.", FilePath(text=True), "PATH"),
-]
-Key: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--session-key",
-        "The session key, if its folder does not contain it.",
-        Text(empty=False),
-        "KEY",
-    ),
-]
-Title: TypeAlias = Annotated[
-    str | None, Option("--title", "Title of a new conversation.", Text(empty=False), "TEXT")
-]
-
 
 @command("backfill", examples=("backfill main 2b8481de", "backfill --file session.jsonl --recompact --apply"))
+@click.argument("agent", type=Raw(), required=False, metavar="[AGENT]", help="The agent of the session.")
+@click.argument(
+    "session",
+    type=Raw(),
+    required=False,
+    metavar="[SESSION]",
+    help="The session id, or the name of its file.",
+)
+@click.option(
+    "--file",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The path of the transcript, or of a Codex rollout.",
+)
+@click.option(
+    "--session-key",
+    type=Text(empty=False),
+    metavar="KEY",
+    help="The session key, if its folder does not contain it.",
+)
+@click.option("--title", type=Text(empty=False), metavar="TEXT", help="Title of a new conversation.")
+@options.after_import
+@options.model_options
+@options.sql_flags()
 def backfill(
     run: Run,
     *,
-    agent: Agent = None,
-    session: SessionId = None,
-    file: File = None,
-    session_key: Key = None,
-    title: Title = None,
+    agent: str | None,
+    session: str | None,
+    file: Path | None,
+    session_key: str | None,
+    title: str | None,
     after: AfterImport,
     model: options.ModelOptions,
     flags: options.SqlFlags,
@@ -138,106 +140,6 @@ _DO = "Action"
 CLEANERS = ("archived_subagents", "cron_sessions", "null_subagent_context")
 ALL = "all"
 
-Conversations: TypeAlias = Annotated[
-    tuple[ConversationId, ...],
-    Argument("CONVERSATION_ID", "Conversation ids.", CONVERSATION, several=True),
-]
-OlderThan: TypeAlias = Annotated[
-    timedelta | None,
-    Option(
-        "--older-than",
-        "The newest message is older than: 90d, 12w, 3m (of 30 days), 1y.",
-        Age(),
-        "AGE",
-        section=_SELECT,
-    ),
-]
-LargerThan: TypeAlias = Annotated[
-    int | None,
-    Option("--larger-than", "Its texts are larger than: 50MB, 800KB, 1GB.", Size(), "SIZE", section=_SELECT),
-]
-MaxMessages: TypeAlias = Annotated[
-    int | None,
-    Option("--max-messages", "It has at most this many messages.", WholeNumber(0), "N", section=_SELECT),
-]
-Empty: TypeAlias = Annotated[
-    bool, Option("--empty", "It has no messages, no summaries and no context.", section=_SELECT)
-]
-SessionPattern: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--session-pattern",
-        "Its session key or id matches a pattern such as 'agent:*:cron:*'.",
-        Raw(),
-        "GLOB",
-        section=_SELECT,
-    ),
-]
-NoSessionKey: TypeAlias = Annotated[
-    bool, Option("--no-session-key", "It has no session key.", section=_SELECT)
-]
-Orphaned: TypeAlias = Annotated[
-    bool,
-    Option("--orphaned", "Its recorded transcript no longer exists on this machine.", section=_SELECT),
-]
-Cleaners: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--cleaner",
-        f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {ALL}; may be "
-        "given several times.",
-        Choice(*CLEANERS, ALL),
-        "NAME",
-        section=_SELECT,
-        several=True,
-    ),
-]
-Agents: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--agent",
-        "An agent whose conversations --cleaner selects (default: the agents of the host's configuration, "
-        "else main); may be given several times.",
-        Text(empty=False),
-        "NAME",
-        section=_SELECT,
-        several=True,
-    ),
-]
-Archived: TypeAlias = Annotated[bool, Option("--archived", "It is already archived.", section=_SELECT)]
-Archive: TypeAlias = Annotated[
-    bool, Option("--archive", "Mark it as ended, as the host does; no data is deleted.", section=_DO)
-]
-Delete: TypeAlias = Annotated[
-    bool, Option("--delete", "Export it to a file, then delete every row (can be undone).", section=_DO)
-]
-Forget: TypeAlias = Annotated[
-    bool,
-    Option("--forget", "Erase it permanently, without an export or history. CANNOT be undone.", section=_DO),
-]
-NewSession: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--new-session",
-        "Prune its context as /new does: remove messages, and summaries below newSessionRetainDepth.",
-        section=_DO,
-    ),
-]
-ExportTo: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--export-to",
-        "The folder for the exports of --delete (default: the data folder of lcm-tui).",
-        FilePath(),
-        "DIR",
-        section=_DO,
-    ),
-]
-Vacuum: TypeAlias = Annotated[
-    bool,
-    Option("--vacuum", "Rewrite the file after --delete (VACUUM), so that it gets smaller.", section=_DO),
-]
-
 
 @command(
     "prune",
@@ -248,26 +150,148 @@ Vacuum: TypeAlias = Annotated[
         "prune 3 --delete --apply",
     ),
 )
+@click.argument(
+    "conversations",
+    type=CONVERSATION,
+    nargs=-1,
+    required=False,
+    metavar="[CONVERSATION_ID...]",
+    help="Conversation ids.",
+)
+@click.option(
+    "--older-than",
+    cls=Sectioned,
+    section=_SELECT,
+    type=Age(),
+    metavar="AGE",
+    help="The newest message is older than: 90d, 12w, 3m (of 30 days), 1y.",
+)
+@click.option(
+    "--larger-than",
+    cls=Sectioned,
+    section=_SELECT,
+    type=Size(),
+    metavar="SIZE",
+    help="Its texts are larger than: 50MB, 800KB, 1GB.",
+)
+@click.option(
+    "--max-messages",
+    cls=Sectioned,
+    section=_SELECT,
+    type=WholeNumber(0),
+    metavar="N",
+    help="It has at most this many messages.",
+)
+@click.option(
+    "--empty",
+    cls=Sectioned,
+    section=_SELECT,
+    is_flag=True,
+    help="It has no messages, no summaries and no context.",
+)
+@click.option(
+    "--session-pattern",
+    cls=Sectioned,
+    section=_SELECT,
+    type=Raw(),
+    metavar="GLOB",
+    help="Its session key or id matches a pattern such as 'agent:*:cron:*'.",
+)
+@click.option("--no-session-key", cls=Sectioned, section=_SELECT, is_flag=True, help="It has no session key.")
+@click.option(
+    "--orphaned",
+    cls=Sectioned,
+    section=_SELECT,
+    is_flag=True,
+    help="Its recorded transcript no longer exists on this machine.",
+)
+@click.option("--archived", cls=Sectioned, section=_SELECT, is_flag=True, help="It is already archived.")
+@click.option(
+    "--cleaner",
+    "cleaners",
+    cls=Sectioned,
+    section=_SELECT,
+    type=Choice(*CLEANERS, ALL),
+    metavar="NAME",
+    multiple=True,
+    help=f"The engine's own cleaner of this name would delete it: {', '.join(CLEANERS)}, or {ALL}; may be "
+    "given several times.",
+)
+@click.option(
+    "--agent",
+    "agents",
+    cls=Sectioned,
+    section=_SELECT,
+    type=Text(empty=False),
+    metavar="NAME",
+    multiple=True,
+    help="An agent whose conversations --cleaner selects (default: the agents of the host's configuration, "
+    "else main); may be given several times.",
+)
+@click.option(
+    "--archive",
+    cls=Sectioned,
+    section=_DO,
+    is_flag=True,
+    help="Mark it as ended, as the host does; no data is deleted.",
+)
+@click.option(
+    "--delete",
+    cls=Sectioned,
+    section=_DO,
+    is_flag=True,
+    help="Export it to a file, then delete every row (can be undone).",
+)
+@click.option(
+    "--forget",
+    cls=Sectioned,
+    section=_DO,
+    is_flag=True,
+    help="Erase it permanently, without an export or history. CANNOT be undone.",
+)
+@click.option(
+    "--new-session",
+    cls=Sectioned,
+    section=_DO,
+    is_flag=True,
+    help="Prune its context as /new does: remove messages, and summaries below newSessionRetainDepth.",
+)
+@click.option(
+    "--export-to",
+    cls=Sectioned,
+    section=_DO,
+    type=FilePath(),
+    metavar="DIR",
+    help="The folder for the exports of --delete (default: the data folder of lcm-tui).",
+)
+@click.option(
+    "--vacuum",
+    cls=Sectioned,
+    section=_DO,
+    is_flag=True,
+    help="Rewrite the file after --delete (VACUUM), so that it gets smaller.",
+)
+@options.sql_flags()
 def prune(
     run: Run,
     *,
-    conversations: Conversations = (),
-    older_than: OlderThan = None,
-    larger_than: LargerThan = None,
-    max_messages: MaxMessages = None,
-    empty: Empty = False,
-    session_pattern: SessionPattern = None,
-    no_session_key: NoSessionKey = False,
-    orphaned: Orphaned = False,
-    archived: Archived = False,
-    cleaners: Cleaners = (),
-    agents: Agents = (),
-    archive: Archive = False,
-    delete: Delete = False,
-    forget: Forget = False,
-    new_session: NewSession = False,
-    export_to: ExportTo = None,
-    vacuum: Vacuum = False,
+    conversations: tuple[ConversationId, ...],
+    older_than: timedelta | None,
+    larger_than: int | None,
+    max_messages: int | None,
+    empty: bool,
+    session_pattern: str | None,
+    no_session_key: bool,
+    orphaned: bool,
+    archived: bool,
+    cleaners: tuple[str, ...],
+    agents: tuple[str, ...],
+    archive: bool,
+    delete: bool,
+    forget: bool,
+    new_session: bool,
+    export_to: Path | None,
+    vacuum: bool,
     flags: SqlFlags,
 ) -> Answer:
     """Show disk use; archive, delete or erase conversations (previews unless --apply)."""
@@ -317,13 +341,11 @@ def prune(
 # -- import ---------------------------------------------------------------------------------------------
 # ``import``: a conversation that was exported, brought back.
 
-ConversationFile: TypeAlias = Annotated[
-    Path, Argument("FILE", "A file that prune --delete exported.", FilePath(text=True))
-]
-
 
 @command("import", examples=("import conversation-3.jsonl --apply",))
-def import_(run: Run, *, file: ConversationFile, flags: SqlFlags) -> Answer:
+@click.argument("file", type=FilePath(text=True), metavar="FILE", help="A file that prune --delete exported.")
+@options.sql_flags()
+def import_(run: Run, *, file: Path, flags: SqlFlags) -> Answer:
     """Import an exported conversation into this or another database (previews unless --apply)."""
     from lcm_tui.cli.prune import import_
 

@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
+import click
 from lcm_core.base.errors import UsageError
 
-from lcm_tui.cli.declaring import Option, Outcome, command
+from lcm_tui.cli import options
+from lcm_tui.cli.command import command
 from lcm_tui.cli.kinds import Choice, Raw, Seconds
-from lcm_tui.cli.options import ConversationOptions, SqlFlags, Watch
 
 if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Run
-
-All: TypeAlias = Annotated[
-    bool, Option("--all", "Check the whole database (default without a conversation).")
-]
-Checks: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--check",
-        "Only these checks (A11, or a family: A); separate several with commas.",
-        Raw(),
-        "ID",
-        several=True,
-    ),
-]
-WholeFile: TypeAlias = Annotated[
-    bool,
-    Option("--whole-file", "Also run the slow checks: search tables and pages of the whole database."),
-]
-CheckSeconds: TypeAlias = Annotated[
-    float | None,
-    Option(
-        "--check-seconds",
-        "Time limit per check without progress; 0: no limit (default: 30).",
-        Seconds(),
-        "SECONDS",
-    ),
-]
-FixOption: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--fix",
-        "Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
-        Raw(),
-        "ID",
-        several=True,
-    ),
-]
-FailOn: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--fail-on",
-        "Lowest severity for exit code 6, or never for exit code 0 (default: info).",
-        Choice("error", "warning", "info", "never"),
-        "error|warning|info|never",
-    ),
-]
-KeepSources: TypeAlias = Annotated[
-    bool,
-    Option("--keep-sources", "If a context contains a summary and everything it covers, remove the summary."),
-]
+    from lcm_tui.cli.answer import Outcome, Run
 
 
 @command(
@@ -73,19 +24,61 @@ KeepSources: TypeAlias = Annotated[
         "doctor --json --fail-on error",
     ),
 )
+@options.conversation_options
+@click.option(
+    "--all", "everything", is_flag=True, help="Check the whole database (default without a conversation)."
+)
+@click.option(
+    "--check",
+    type=Raw(),
+    metavar="ID",
+    multiple=True,
+    help="Only these checks (A11, or a family: A); separate several with commas.",
+)
+@click.option(
+    "--whole-file",
+    is_flag=True,
+    help="Also run the slow checks: search tables and pages of the whole database.",
+)
+@click.option(
+    "--check-seconds",
+    type=Seconds(),
+    metavar="SECONDS",
+    help="Time limit per check without progress; 0: no limit (default: 30).",
+)
+@click.option(
+    "--fix",
+    type=Raw(),
+    metavar="ID",
+    multiple=True,
+    help="Fix a finding by its id, all of a check (A4), or everything that is broken (all).",
+)
+@click.option(
+    "--fail-on",
+    type=Choice("error", "warning", "info", "never"),
+    metavar="error|warning|info|never",
+    help="Lowest severity for exit code 6, or never for exit code 0 (default: info).",
+)
+@options.watch
+@click.option(
+    "--keep-sources",
+    is_flag=True,
+    help="If a context contains a summary and everything it covers, remove the summary.",
+)
+@options.sql_flags()
 def doctor(
     run: Run,
     *,
-    conversation: ConversationOptions,
-    everything: All = False,
-    check: Checks = (),
-    whole_file: WholeFile = False,
-    check_seconds: CheckSeconds = None,
-    fix: FixOption = (),
-    fail_on: FailOn = None,
-    watch: Watch = None,
-    keep_sources: KeepSources = False,
-    flags: SqlFlags,
+    conversation: options.ConversationOptions,
+    everything: bool,
+    check: tuple[str, ...],
+    whole_file: bool,
+    check_seconds: float | None,
+    fix: tuple[str, ...],
+    fail_on: str | None,
+    watch: int | None,
+    keep_sources: bool,
+    flags: options.SqlFlags,
 ) -> Outcome:
     """Check the database; --fix fixes what needs no model (previews unless --apply)."""
     from lcm_tui.cli import doctor

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
+import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.command import command
 from lcm_tui.cli.kinds import StoredText, Text
-from lcm_tui.cli.options import BriefOptions, NoSweep
+from lcm_tui.cli.options import BriefOptions
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-BriefId: TypeAlias = Annotated[
-    str, Argument("BRIEF_ID", "The brief, by its id or a unique prefix.", StoredText(empty=False))
-]
-Prompt: TypeAlias = Annotated[
-    str | None,
-    Option("--prompt", "What the brief is about: a question or a task.", Text(), "TEXT"),
-]
+brief_id = click.argument(
+    "brief", type=StoredText(empty=False), metavar="BRIEF_ID", help="The brief, by its id or a unique prefix."
+)
 
 
 @command("focus list", forms=("csv",), examples=("focus list 2", "focus list 2 --format csv"))
+@options.needed_conversation
 def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
     """List the focus briefs of a conversation: what each replaces, and why one is stale."""
     from lcm_tui.cli.focus import list_briefs
@@ -32,7 +30,8 @@ def list_(run: Run, *, conversation: options.NeededConversation) -> Answer:
 
 
 @command("focus show", examples=("focus show focus_0641",))
-def show(run: Run, *, brief: BriefId) -> Answer:
+@brief_id
+def show(run: Run, *, brief: str) -> Answer:
     """Show one focus brief with its text, its sources and what is newer."""
     from lcm_tui.cli.focus import show_brief
 
@@ -46,7 +45,9 @@ def show(run: Run, *, brief: BriefId) -> Answer:
         'focus create 2 --prompt "Retries?" --model claude-haiku-4-5',
     ),
 )
-def create(run: Run, *, prompt: Prompt = None, brief: BriefOptions) -> Answer:
+@click.option("--prompt", type=Text(), metavar="TEXT", help="What the brief is about: a question or a task.")
+@options.brief_options
+def create(run: Run, *, prompt: str | None, brief: BriefOptions) -> Answer:
     """Write a focus brief that replaces the summaries it covers (previews unless --apply).
 
     The text comes from --text, or from a model named with --provider or --model. The offline writer, the
@@ -63,6 +64,7 @@ def create(run: Run, *, prompt: Prompt = None, brief: BriefOptions) -> Answer:
 
 
 @command("focus refocus", examples=("focus refocus 2 --model claude-haiku-4-5 --apply",))
+@options.brief_options
 def refocus(run: Run, *, brief: BriefOptions) -> Answer:
     """Rewrite the active brief with newer summaries (previews unless --apply).
 
@@ -74,7 +76,9 @@ def refocus(run: Run, *, brief: BriefOptions) -> Answer:
 
 
 @command("focus activate", examples=("focus activate focus_b291 --apply",))
-def activate(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
+@brief_id
+@options.sql_flags()
+def activate(run: Run, *, brief: str, flags: options.SqlFlags) -> Answer:
     """Make an older brief active; the active one is superseded (previews unless --apply)."""
     from lcm_tui.cli.focus import activate_brief
 
@@ -82,12 +86,17 @@ def activate(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
 
 
 @command("focus clear", examples=("focus clear 2", "focus clear 2 --no-sweep --apply"))
+@options.needed_conversation
+@options.no_sweep
+@options.budget
+@options.model_options
+@options.sql_flags()
 def clear(
     run: Run,
     *,
     conversation: options.NeededConversation,
-    no_sweep: NoSweep = False,
-    budget: options.Budget = None,
+    no_sweep: bool,
+    budget: int | None,
     model: options.ModelOptions,
     flags: options.SqlFlags,
 ) -> Answer:
@@ -99,7 +108,9 @@ def clear(
 
 
 @command("focus delete", examples=("focus delete focus_f3a5 --apply",))
-def delete(run: Run, *, brief: BriefId, flags: options.SqlFlags) -> Answer:
+@brief_id
+@options.sql_flags()
+def delete(run: Run, *, brief: str, flags: options.SqlFlags) -> Answer:
     """Delete a focus brief with the record of its sources (previews unless --apply)."""
     from lcm_tui.cli.focus import delete_brief
 

@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
+import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.kinds import Moment, Stamp, Text, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
-
-OperationArgument: TypeAlias = Annotated[
-    str, Argument("OPERATION_ID", "The operation, or a unique prefix of its id.", Text())
-]
-OptionalOperation: TypeAlias = Annotated[
-    str | None,
-    Argument("OPERATION_ID", "The operation or a unique prefix of its id; or use an option.", Text()),
-]
-Batch: TypeAlias = Annotated[
-    str | None, Option("--batch", "All operations committed together.", Text(), "BATCH")
-]
-Keep: TypeAlias = Annotated[
-    int | None, Option("--keep-newest", "Keep the newest N operations.", WholeNumber(0), "N")
-]
-Older: TypeAlias = Annotated[
-    Stamp | None, Option("--before", "Only operations from before this time.", Moment(), "TIME")
-]
-Last: TypeAlias = Annotated[
-    bool,
-    Option("--last", "Undo: the newest change in effect. Redo: the last undone change."),
-]
-WithLater: TypeAlias = Annotated[
-    bool, Option("--with-later", "Undo later operations that depend on it too, as a batch.")
-]
-BeforeIt: TypeAlias = Annotated[
-    bool, Option("--context-before", "Show the context before the operation, and what changed since.")
-]
-Unfold: TypeAlias = Annotated[bool, Option("--unfold", "List each operation of a batch separately.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Back:
     """What is to be taken back or made again: one of three ways to name it."""
 
-    operation_id: OptionalOperation = None
-    batch: Batch = None
-    last: Last = False
+    operation_id: str | None = None
+    batch: str | None = None
+    last: bool = False
 
     def check(self, command: str) -> None:
         """Refuse it unless it is named in one way.
@@ -64,13 +37,29 @@ class Back:
             )
 
 
-@command("history list", examples=("history list", "history list 3 --unfold"))
+back = gather(
+    "back",
+    Back,
+    click.argument(
+        "operation_id",
+        type=Text(),
+        required=False,
+        metavar="[OPERATION_ID]",
+        help="The operation or a unique prefix of its id; or use an option.",
+    ),
+    click.option("--batch", type=Text(), metavar="BATCH", help="All operations committed together."),
+    click.option(
+        "--last", is_flag=True, help="Undo: the newest change in effect. Redo: the last undone change."
+    ),
+)
+
+
+@command("history list", forms=("csv",), examples=("history list", "history list 3 --unfold"))
+@options.conversation_options
+@options.page_options
+@click.option("--unfold", is_flag=True, help="List each operation of a batch separately.")
 def list_(
-    run: Run,
-    *,
-    conversation: options.ConversationOptions,
-    paged: options.PageOptions,
-    unfold: Unfold = False,
+    run: Run, *, conversation: options.ConversationOptions, paged: options.PageOptions, unfold: bool
 ) -> Answer:
     """List the changes, newest first, with their undos; a batch is one line."""
     from lcm_tui.cli import history
@@ -80,7 +69,13 @@ def list_(
 
 
 @command("history show", examples=("history show op_4c4b", "history show op_4c4b --context-before"))
-def show(run: Run, *, operation_id: OperationArgument, context_before: BeforeIt = False) -> Answer:
+@click.argument(
+    "operation_id", type=Text(), metavar="OPERATION_ID", help="The operation, or a unique prefix of its id."
+)
+@click.option(
+    "--context-before", is_flag=True, help="Show the context before the operation, and what changed since."
+)
+def show(run: Run, *, operation_id: str, context_before: bool) -> Answer:
     """Show one operation: every row it changed, and whether it can be undone (or redone) now."""
     from lcm_tui.cli import history
 
@@ -88,14 +83,11 @@ def show(run: Run, *, operation_id: OperationArgument, context_before: BeforeIt 
 
 
 @command("history undo", examples=("history undo --last --apply", "history undo op_4c4b --with-later"))
-def undo(
-    run: Run,
-    *,
-    back: Back,
-    with_later: WithLater = False,
-    budget: options.Budget = None,
-    flags: options.SqlFlags,
-) -> Answer:
+@back
+@click.option("--with-later", is_flag=True, help="Undo later operations that depend on it too, as a batch.")
+@options.budget
+@options.sql_flags()
+def undo(run: Run, *, back: Back, with_later: bool, budget: int | None, flags: options.SqlFlags) -> Answer:
     """Undo any operation (previews unless --apply). It can be redone."""
     from lcm_tui.cli import history
 
@@ -106,7 +98,10 @@ def undo(
 
 
 @command("history redo", examples=("history redo --last --apply",))
-def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: options.SqlFlags) -> Answer:
+@back
+@options.budget
+@options.sql_flags()
+def redo(run: Run, *, back: Back, budget: int | None, flags: options.SqlFlags) -> Answer:
     """Redo an undone operation (previews unless --apply)."""
     from lcm_tui.cli import history
 
@@ -115,12 +110,16 @@ def redo(run: Run, *, back: Back, budget: options.Budget = None, flags: options.
 
 
 @command("history prune", examples=("history prune --before 2026-01-01 --apply",))
+@options.conversation_options
+@click.option("--before", type=Moment(), metavar="TIME", help="Only operations from before this time.")
+@click.option("--keep-newest", "keep", type=WholeNumber(0), metavar="N", help="Keep the newest N operations.")
+@options.change_flags
 def prune(
     run: Run,
     *,
     conversation: options.ConversationOptions,
-    before: Older = None,
-    keep: Keep = None,
+    before: Stamp | None,
+    keep: int | None,
     flags: options.ChangeFlags,
 ) -> Answer:
     """Remove operations from the history; they can then no longer be undone (previews unless --apply)."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, Outcome, command
+from lcm_tui.cli.command import Sectioned, command
 from lcm_tui.cli.kinds import (
     Choice,
     FilePath,
@@ -24,21 +25,9 @@ from lcm_tui.cli.kinds import (
     WholeNumber,
     invalid,
 )
-from lcm_tui.cli.options import Watch
 
 if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
-
-
-FailOn: TypeAlias = Annotated[
-    timedelta | None,
-    Option(
-        "--fail-on",
-        "Exit with code 6 if the engine has been behind its host for this long.",
-        Lag(),
-        "behind=N[smhdw]",
-    ),
-]
+    from lcm_tui.cli.answer import Answer, Outcome, Run
 
 
 @command(
@@ -50,7 +39,14 @@ FailOn: TypeAlias = Annotated[
         "status --watch 10 --fail-on behind=5m --quiet",
     ),
 )
-def status(run: Run, *, fail_on: FailOn = None, watch: Watch = None) -> Outcome:
+@click.option(
+    "--fail-on",
+    type=Lag(),
+    metavar="behind=N[smhdw]",
+    help="Exit with code 6 if the engine has been behind its host for this long.",
+)
+@options.watch
+def status(run: Run, *, fail_on: timedelta | None, watch: int | None) -> Outcome:
     """Show the contents of the database, its engine version, and whether the engine keeps up with its
     host."""
     from lcm_tui.cli import status
@@ -65,33 +61,28 @@ def status(run: Run, *, fail_on: FailOn = None, watch: Watch = None) -> Outcome:
 # -- engine ---------------------------------------------------------------------------------------------
 # ``engine``: what the 1.x engine has prepared, what is stuck, and what it owes.
 
-At: TypeAlias = Annotated[
-    Stamp | None,
-    Option("--at", "Time for ages and leases (default: now).", Moment(), "TIME"),
-]
-ShowPrepared: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--show-prepared", "Also show the prepared texts of one conversation; no model has received them."
-    ),
-]
-CloseDebt: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--close-debt",
-        "Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
-    ),
-]
-
 
 @command("engine", examples=("engine", "engine 3 --show-prepared", "engine 4 --close-debt --apply"))
+@options.conversation_options
+@click.option("--at", type=Moment(), metavar="TIME", help="Time for ages and leases (default: now).")
+@click.option(
+    "--show-prepared",
+    is_flag=True,
+    help="Also show the prepared texts of one conversation; no model has received them.",
+)
+@click.option(
+    "--close-debt",
+    is_flag=True,
+    help="Close the compaction debt of an ended conversation, which no engine pays. Makes a backup first.",
+)
+@options.sql_flags()
 def engine(
     run: Run,
     *,
     conversation: options.ConversationOptions,
-    at: At = None,
-    show_prepared: ShowPrepared = False,
-    close_debt: CloseDebt = False,
+    at: Stamp | None,
+    show_prepared: bool,
+    close_debt: bool,
     flags: options.SqlFlags,
 ) -> Answer:
     """Show prepared compactions and compaction debt; conversations that need attention come first."""
@@ -115,7 +106,9 @@ def engine(
 # ``conversations list`` and ``conversations show``.
 
 
-@command("conversations list", examples=("conversations list --recency 7d",))
+@command("conversations list", forms=("csv",), examples=("conversations list --recency 7d",))
+@options.page_options
+@options.time_options
 def conversations_list(run: Run, *, paged: options.PageOptions, times: options.TimeOptions) -> Answer:
     """List all conversations, including archived ones, last updated first."""
     from lcm_tui.cli import conversations
@@ -125,6 +118,7 @@ def conversations_list(run: Run, *, paged: options.PageOptions, times: options.T
 
 
 @command("conversations show", examples=("conversations show 1",))
+@options.needed_conversation
 def conversations_show(run: Run, *, conversation: options.NeededConversation) -> Answer:
     """Show one conversation: its counts, its context, and what the engine records about it."""
     from lcm_tui.cli import conversations
@@ -137,36 +131,34 @@ def conversations_show(run: Run, *, conversation: options.NeededConversation) ->
 
 ROLES = Choice("system", "user", "assistant", "tool")
 
-Roles: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--role",
-        f"Only this role ({', '.join(ROLES.words)}); may be given several times.",
-        ROLES,
-        "ROLE",
-        several=True,
-        section=options.FILTERS,
-    ),
-]
-Count: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--count",
-        "Number of messages (default: the fresh tail as configured for the engine).",
-        WholeNumber(1, options.MAX_LIMIT),
-        "1..500",
-    ),
-]
+roles = click.option(
+    "--role",
+    cls=Sectioned,
+    section=options.FILTERS,
+    type=ROLES,
+    metavar="ROLE",
+    multiple=True,
+    help=f"Only this role ({', '.join(ROLES.words)}); may be given several times.",
+)
 
 
-@command("messages list", examples=("messages list --session-key agent:main:main --role user --limit 20",))
+@command(
+    "messages list",
+    forms=("csv",),
+    examples=("messages list --session-key agent:main:main --role user --limit 20",),
+)
+@options.needed_conversation
+@options.page_options
+@roles
+@options.include_content
+@options.time_options
 def messages_list(
     run: Run,
     *,
     conversation: options.NeededConversation,
     paged: options.PageOptions,
-    role: Roles = (),
-    include_content: options.IncludeContent = False,
+    role: tuple[str, ...],
+    include_content: bool,
     times: options.TimeOptions,
 ) -> Answer:
     """List the messages of a conversation, newest first."""
@@ -178,7 +170,14 @@ def messages_list(
 
 
 @command("messages tail", examples=("messages tail 1",))
-def messages_tail(run: Run, *, conversation: options.NeededConversation, count: Count = None) -> Answer:
+@options.needed_conversation
+@click.option(
+    "--count",
+    type=WholeNumber(1, options.MAX_LIMIT),
+    metavar="1..500",
+    help="Number of messages (default: the fresh tail as configured for the engine).",
+)
+def messages_tail(run: Run, *, conversation: options.NeededConversation, count: int | None) -> Answer:
     """Show the fresh tail: the newest messages of the context, which compaction does not touch."""
     from lcm_tui.cli import messages
 
@@ -188,23 +187,30 @@ def messages_tail(run: Run, *, conversation: options.NeededConversation, count: 
 # -- summaries ------------------------------------------------------------------------------------------
 # ``summaries list``, ``summaries show``, ``summaries previous`` and ``summaries map``.
 
-SummaryKind: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--kind", "Only this kind.", Choice("leaf", "condensed"), "leaf|condensed", section=options.FILTERS
-    ),
-]
 
-
-@command("summaries list", examples=("summaries list --conversation-id 1 --kind condensed",))
+@command("summaries list", forms=("csv",), examples=("summaries list --conversation-id 1 --kind condensed",))
+@options.conversation_options
+@options.page_options
+@options.depth
+@click.option(
+    "--kind",
+    cls=Sectioned,
+    section=options.FILTERS,
+    type=Choice("leaf", "condensed"),
+    metavar="leaf|condensed",
+    help="Only this kind.",
+)
+@options.include_content
+@options.time_options
+@options.past_options
 def summaries_list(
     run: Run,
     *,
     conversation: options.ConversationOptions,
     paged: options.PageOptions,
-    depth: options.Depth = None,
-    kind: SummaryKind = None,
-    include_content: options.IncludeContent = False,
+    depth: int | None,
+    kind: str | None,
+    include_content: bool,
     times: options.TimeOptions,
     past: options.PastOptions,
 ) -> Answer:
@@ -220,7 +226,8 @@ def summaries_list(
 
 
 @command("summaries show", examples=("summaries show sum_4c4bd5292abfa225",))
-def summaries_show(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
+@options.summary_argument
+def summaries_show(run: Run, *, summary_id: str) -> Answer:
     """Show one summary: its text, its sources, and the summaries that use it."""
     from lcm_tui.cli import summaries
 
@@ -228,31 +235,31 @@ def summaries_show(run: Run, *, summary_id: options.SummaryArgument) -> Answer:
 
 
 @command("summaries previous", examples=("summaries previous sum_18ef3ddbebbf8c2e --json",))
-def summaries_previous(
-    run: Run, *, summary_id: options.SummaryArgument, rules: options.RuleSet = None
-) -> Answer:
+@options.summary_argument
+@options.rule_set
+def summaries_previous(run: Run, *, summary_id: str, rules: str | None) -> Answer:
     """Show the previous context a summary was made with, reconstructed, and the one for a rewrite."""
     from lcm_tui.cli import summaries
 
     return summaries.previous(run, summary_id, rules)
 
 
-Width: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--width", "Cells of a line (default: the terminal's width, else 80).", WholeNumber(20, 10_000), "N"
-    ),
-]
-Ascii: TypeAlias = Annotated[bool, Option("--ascii", "Letters instead of patterns.")]
-
-
 @command("summaries map", examples=("summaries map 1", "summaries map 1 --ascii"))
+@options.needed_conversation
+@click.option(
+    "--width",
+    type=WholeNumber(20, 10_000),
+    metavar="N",
+    help="Cells of a line (default: the terminal's width, else 80).",
+)
+@click.option("--ascii", "letters", is_flag=True, help="Letters instead of patterns.")
+@options.past_options
 def map_(
     run: Run,
     *,
     conversation: options.NeededConversation,
-    width: Width = None,
-    letters: Ascii = False,
+    width: int | None,
+    letters: bool,
     past: options.PastOptions,
 ) -> Answer:
     """Draw which summaries cover which messages, by depth, and what the context uses."""
@@ -272,28 +279,6 @@ _FIRST = "The first context"
 _SECOND = "The second context"
 _FORMS = Choice("json", "markdown")
 
-Assembled: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--assembled",
-        "Show the messages as sent under the budget, and what is left out.",
-        section=_SENT,
-    ),
-]
-Prompt: TypeAlias = Annotated[str | None, options.prompt_option(section=_SENT)]
-RuleSet: TypeAlias = Annotated[str | None, options.rules_option(section=_SENT)]
-NoClamp: TypeAlias = Annotated[bool, options.no_clamp_option(section=_SENT)]
-Export: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--export",
-        "Print only the messages: a request for Anthropic's API, or Markdown.",
-        _FORMS,
-        "|".join(_FORMS.words),
-        section=_SENT,
-    ),
-]
-
 
 @command(
     "context show",
@@ -303,16 +288,37 @@ Export: TypeAlias = Annotated[
         "context show 1 --at 2026-03-02T10:00:00Z",
     ),
 )
+@options.needed_conversation
+@options.budget
+@click.option(
+    "--assembled",
+    cls=Sectioned,
+    section=_SENT,
+    is_flag=True,
+    help="Show the messages as sent under the budget, and what is left out.",
+)
+@options.prompt_option(section=_SENT)
+@options.rules_option(section=_SENT)
+@options.no_clamp_option(section=_SENT)
+@click.option(
+    "--export",
+    cls=Sectioned,
+    section=_SENT,
+    type=_FORMS,
+    metavar="|".join(_FORMS.words),
+    help="Print only the messages: a request for Anthropic's API, or Markdown.",
+)
+@options.past_options
 def context_show(
     run: Run,
     *,
     conversation: options.NeededConversation,
-    budget: options.Budget = None,
-    assembled: Assembled = False,
-    prompt: Prompt = None,
-    rules: RuleSet = None,
-    no_clamp: NoClamp = False,
-    export: Export = None,
+    budget: int | None,
+    assembled: bool,
+    prompt: str | None,
+    rules: str | None,
+    no_clamp: bool,
+    export: str | None,
     past: options.PastOptions,
 ) -> Outcome:
     """Show the items of a context; with --assembled, what the model receives; with --at, as it was."""
@@ -337,103 +343,98 @@ def context_show(
     return context.show(run, named, budget)
 
 
-First: TypeAlias = Annotated[
-    ConversationId,
-    Argument("CONVERSATION_ID", "The conversation of the first context.", options.CONVERSATION),
-]
-Second: TypeAlias = Annotated[
-    ConversationId | None,
-    Argument(
-        "OTHER_ID", "The conversation of the second context; by default the same.", options.CONVERSATION
-    ),
-]
-BudgetA: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--budget",
-        "Its budget (default: of the compared snapshot, else as configured).",
-        Tokens(),
-        "TOKENS",
-        section=_FIRST,
-    ),
-]
-BudgetB: TypeAlias = Annotated[
-    int | None, Option("--budget-b", "Its budget; by default the same.", Tokens(), "TOKENS", section=_SECOND)
-]
-DatabaseB: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--db-b",
-        "Its database; a backup shows the context at an earlier time.",
-        FilePath(),
-        "PATH",
-        section=_SECOND,
-    ),
-]
-SnapshotA: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--snapshot",
-        "The context of this snapshot (`context snapshots` lists them).",
-        Text(),
-        "SNAPSHOT_ID",
-        section=_FIRST,
-    ),
-]
-SnapshotB: TypeAlias = Annotated[
-    str | None,
-    Option("--snapshot-b", "The context of this snapshot.", Text(), "SNAPSHOT_ID", section=_SECOND),
-]
-PromptA: TypeAlias = Annotated[str | None, options.prompt_option(section=_FIRST)]
-PromptB: TypeAlias = Annotated[
-    str | None,
-    options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND),
-]
-RulesA: TypeAlias = Annotated[str | None, options.rules_option(section=_FIRST)]
-RulesB: TypeAlias = Annotated[
-    str | None, options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
-]
-AtA: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--at",
-        "As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
-        Text(empty=False),
-        "POINT",
-        section=_FIRST,
-    ),
-]
-AtB: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--at-b",
-        "As it was then; by default now.",
-        Text(empty=False),
-        "POINT",
-        section=_SECOND,
-    ),
-]
-NoClampBoth: TypeAlias = Annotated[bool, options.no_clamp_option(section="Both")]
-
-
 @command("context compare", examples=("context compare 1 --budget 9k --budget-b 20k", "context compare 1 8"))
+@click.argument(
+    "conversation",
+    type=options.CONVERSATION,
+    metavar="CONVERSATION_ID",
+    help="The conversation of the first context.",
+)
+@click.argument(
+    "other",
+    type=options.CONVERSATION,
+    required=False,
+    metavar="[OTHER_ID]",
+    help="The conversation of the second context; by default the same.",
+)
+@click.option(
+    "--budget",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Its budget (default: of the compared snapshot, else as configured).",
+)
+@click.option(
+    "--snapshot",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="The context of this snapshot (`context snapshots` lists them).",
+)
+@options.prompt_option(section=_FIRST)
+@options.rules_option(section=_FIRST)
+@click.option(
+    "--at",
+    cls=Sectioned,
+    section=_FIRST,
+    type=Text(empty=False),
+    metavar="POINT",
+    help="As it was: before:OPERATION_ID, after:OPERATION_ID or a time.",
+)
+@click.option(
+    "--budget-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Its budget; by default the same.",
+)
+@click.option(
+    "--snapshot-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="The context of this snapshot.",
+)
+@options.prompt_option("--prompt-b", "Its prompt; by default the same, '' for none.", section=_SECOND)
+@options.rules_option("--rules-b", "Its rules; by default the same.", section=_SECOND)
+@click.option(
+    "--at-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=Text(empty=False),
+    metavar="POINT",
+    help="As it was then; by default now.",
+)
+@click.option(
+    "--db-b",
+    cls=Sectioned,
+    section=_SECOND,
+    type=FilePath(),
+    metavar="PATH",
+    help="Its database; a backup shows the context at an earlier time.",
+)
+@options.no_clamp_option(section="Both")
 def context_compare(
     run: Run,
     *,
-    conversation: First,
-    other: Second = None,
-    budget: BudgetA = None,
-    snapshot: SnapshotA = None,
-    prompt: PromptA = None,
-    rules: RulesA = None,
-    at: AtA = None,
-    budget_b: BudgetB = None,
-    snapshot_b: SnapshotB = None,
-    prompt_b: PromptB = None,
-    rules_b: RulesB = None,
-    at_b: AtB = None,
-    db_b: DatabaseB = None,
-    no_clamp: NoClampBoth = False,
+    conversation: ConversationId,
+    other: ConversationId | None,
+    budget: int | None,
+    snapshot: str | None,
+    prompt: str | None,
+    rules: str | None,
+    at: str | None,
+    budget_b: int | None,
+    snapshot_b: str | None,
+    prompt_b: str | None,
+    rules_b: str | None,
+    at_b: str | None,
+    db_b: Path | None,
+    no_clamp: bool,
 ) -> Answer:
     """Compare what two contexts send: two budgets, prompts, conversations or times.
 
@@ -469,24 +470,22 @@ def _refuse_beside_snapshot(
             raise invalid(name, f"cannot be combined with --{option}: a snapshot has its own")
 
 
-Owner: TypeAlias = Annotated[
-    ConversationId,
-    Argument("CONVERSATION_ID", "The conversation of the snapshots.", options.CONVERSATION),
-]
-Show: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--show",
-        "Show what was sent, from the rows that still exist; a unique prefix of the id is enough.",
-        Text(),
-        "SNAPSHOT_ID",
-    ),
-]
-
-
-@command("context snapshots", examples=("context snapshots 1",))
+@command("context snapshots", forms=("csv",), examples=("context snapshots 1",))
+@click.argument(
+    "conversation",
+    type=options.CONVERSATION,
+    metavar="CONVERSATION_ID",
+    help="The conversation of the snapshots.",
+)
+@options.page_options
+@click.option(
+    "--show",
+    type=Text(),
+    metavar="SNAPSHOT_ID",
+    help="Show what was sent, from the rows that still exist; a unique prefix of the id is enough.",
+)
 def context_snapshots(
-    run: Run, *, conversation: Owner, paged: options.PageOptions, show: Show = None
+    run: Run, *, conversation: ConversationId, paged: options.PageOptions, show: str | None
 ) -> Answer:
     """List the contexts that an engine sent, newest first, or show one of them."""
     from lcm_tui.cli import context_compare as context_snapshots
@@ -500,13 +499,11 @@ def context_snapshots(
 # -- files ----------------------------------------------------------------------------------------------
 # ``files list`` and ``files show``: payloads that the engine took out of messages.
 
-FileArgument: TypeAlias = Annotated[str, Argument("FILE_ID", "The file.")]
-WithContent: TypeAlias = Annotated[
-    bool, Option("--content", "Print the file itself, if it exists and is text.")
-]
 
-
-@command("files list", examples=("files list 1",))
+@command("files list", forms=("csv",), examples=("files list 1",))
+@options.conversation_options
+@options.page_options
+@options.time_options
 def files_list(
     run: Run,
     *,
@@ -522,7 +519,9 @@ def files_list(
 
 
 @command("files show", examples=("files show file_b7b54f0887584669 --content",))
-def files_show(run: Run, *, file_id: FileArgument, content: WithContent = False) -> Answer:
+@click.argument("file_id", type=StoredText(), metavar="FILE_ID", help="The file.")
+@click.option("--content", is_flag=True, help="Print the file itself, if it exists and is text.")
+def files_show(run: Run, *, file_id: str, content: bool) -> Answer:
     """Show one file: its record, its location, and what refers to it."""
     from lcm_tui.cli import files
 
@@ -535,40 +534,30 @@ def files_show(run: Run, *, file_id: FileArgument, content: WithContent = False)
 #: Where a session is: `host.listing.Storage`.
 STORAGES: Final = Choice("hot", "cold", "deleted", "archived", "jsonl")
 
-SessionArgument: TypeAlias = Annotated[
-    str, Argument("SESSION_ID", "The session, or a unique prefix of its id.")
-]
-Agent: TypeAlias = Annotated[
-    str | None, Option("--agent", "Only sessions of this agent.", StoredText(), "AGENT")
-]
-Key: TypeAlias = Annotated[
-    str | None, Option("--session-key", "Only sessions of this key.", StoredText(), "KEY")
-]
-Stored: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--storage",
-        "Only sessions stored this way; may be given several times.",
-        STORAGES,
-        "|".join(STORAGES.words),
-        several=True,
-    ),
-]
-Current: TypeAlias = Annotated[bool, Option("--current", "Only the current session of each key.")]
-Entries: TypeAlias = Annotated[
-    int | None, Option("--limit", "The newest N entries (default: all).", WholeNumber(1), "N")
-]
+agent = click.option("--agent", type=StoredText(), metavar="AGENT", help="Only sessions of this agent.")
 
 
-@command("sessions list", examples=("sessions list --agent main --current",))
+@command("sessions list", forms=("csv",), examples=("sessions list --agent main --current",))
+@options.page_options
+@agent
+@click.option("--session-key", type=StoredText(), metavar="KEY", help="Only sessions of this key.")
+@click.option(
+    "--storage",
+    type=STORAGES,
+    metavar="|".join(STORAGES.words),
+    multiple=True,
+    help="Only sessions stored this way; may be given several times.",
+)
+@click.option("--current", is_flag=True, help="Only the current session of each key.")
+@options.time_options
 def sessions_list(
     run: Run,
     *,
     paged: options.PageOptions,
-    agent: Agent = None,
-    session_key: Key = None,
-    storage: Stored = (),
-    current: Current = False,
+    agent: str | None,
+    session_key: str | None,
+    storage: tuple[str, ...],
+    current: bool,
     times: options.TimeOptions,
 ) -> Answer:
     """List the sessions of the host, newest first."""
@@ -579,29 +568,19 @@ def sessions_list(
 
 
 @command("sessions show", examples=("sessions show 2b8481de --limit 20",))
+@click.argument(
+    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
+)
+@agent
+@click.option("--limit", type=WholeNumber(1), metavar="N", help="The newest N entries (default: all).")
+@options.cursor
 def sessions_show(
-    run: Run,
-    *,
-    session_id: SessionArgument,
-    agent: Agent = None,
-    limit: Entries = None,
-    cursor: options.Cursor = None,
+    run: Run, *, session_id: str, agent: str | None, limit: int | None, cursor: str | None
 ) -> Answer:
     """Show the messages of a session that the host still sees, in order."""
     from lcm_tui.cli import sessions
 
     return sessions.show(run, session_id, agent=agent, count=limit, cursor=cursor)
-
-
-RolloutFile: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--rollout",
-        "The Codex session file (default: the newest of the thread that the session is bound to).",
-        FilePath(),
-        "PATH",
-    ),
-]
 
 
 @command(
@@ -611,9 +590,14 @@ RolloutFile: TypeAlias = Annotated[
         "sessions compare 1 --rollout rollout.jsonl",
     ),
 )
-def sessions_compare(
-    run: Run, *, conversation: options.NeededConversation, rollout: RolloutFile = None
-) -> Answer:
+@options.needed_conversation
+@click.option(
+    "--rollout",
+    type=FilePath(),
+    metavar="PATH",
+    help="The Codex session file (default: the newest of the thread that the session is bound to).",
+)
+def sessions_compare(run: Run, *, conversation: options.NeededConversation, rollout: Path | None) -> Answer:
     """Compare a conversation with its Codex session."""
     from lcm_tui.cli.backfill import compare
 

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+import click
 from lcm_core.base.errors import UsageError
 from lcm_prompts import TEMPLATES
 
-from lcm_tui.cli.declaring import Argument, Option, Outcome, command
-from lcm_tui.cli.kinds import Completed, FilePath, Raw, Text, WholeNumber
-from lcm_tui.cli.options import ChangeFlags, PromptFolder
+from lcm_tui.cli import options
+from lcm_tui.cli.command import command
+from lcm_tui.cli.kinds import Completed, FilePath, Raw, StoredText, Text, WholeNumber
 
 if TYPE_CHECKING:
-    from lcm_tui.cli.answer import Answer, Run
-
-
-BackupFile: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--to",
-        "The file or folder for the copy (default: next to the database, named by the time).",
-        FilePath(),
-        "PATH",
-    ),
-]
-Check: TypeAlias = Annotated[bool, Option("--quick-check", "Read the copy again and check every page.")]
-ReplaceFile: TypeAlias = Annotated[bool, Option("--force", "Replace an existing file.")]
-Yes: TypeAlias = Annotated[bool, Option("--yes", "Do not ask for confirmation.")]
+    from lcm_tui.cli.answer import Answer, Outcome, Run
 
 
 @command("backup", examples=("backup --to /backups",))
-def backup(
-    run: Run, *, to: BackupFile = None, check: Check = False, force: ReplaceFile = False, yes: Yes = False
-) -> Answer:
+@click.option(
+    "--to",
+    type=FilePath(),
+    metavar="PATH",
+    help="The file or folder for the copy (default: next to the database, named by the time).",
+)
+@click.option("--quick-check", "check", is_flag=True, help="Read the copy again and check every page.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def backup(run: Run, *, to: Path | None, check: bool, force: bool, yes: bool) -> Answer:
     """Copy one consistent state of the database, also while a host writes to it."""
     from lcm_tui.cli import backup
 
@@ -44,13 +38,16 @@ def backup(
 # -- restore --------------------------------------------------------------------------------------------
 # ``restore``: a backup back into the database.
 
-BackupArgument: TypeAlias = Annotated[
-    Path, Argument("BACKUP", "The file that `backup` made, or any copy of an LCM database.", FilePath())
-]
-
 
 @command("restore", examples=("restore /backups/lcm.db", "restore /backups/lcm.db --apply"))
-def restore(run: Run, *, backup: BackupArgument, flags: ChangeFlags) -> Answer:
+@click.argument(
+    "backup",
+    type=FilePath(),
+    metavar="BACKUP",
+    help="The file that `backup` made, or any copy of an LCM database.",
+)
+@options.change_flags
+def restore(run: Run, *, backup: Path, flags: options.ChangeFlags) -> Answer:
     """Restore a backup and keep a copy of the current database (previews unless --apply)."""
     from lcm_tui.cli.backup import restore_
 
@@ -60,16 +57,16 @@ def restore(run: Run, *, backup: BackupArgument, flags: ChangeFlags) -> Answer:
 # -- migrate --------------------------------------------------------------------------------------------
 # ``migrate``: an old database to the present schema, after a backup.
 
-BackupTo: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--backup-to", "The path of the backup (default: next to the database).", FilePath(text=True), "PATH"
-    ),
-]
-
 
 @command("migrate", examples=("migrate", "migrate --backup-to /backups/before.db --apply"))
-def migrate(run: Run, *, flags: ChangeFlags, backup_to: BackupTo = None) -> Answer:
+@options.change_flags
+@click.option(
+    "--backup-to",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The path of the backup (default: next to the database).",
+)
+def migrate(run: Run, *, flags: options.ChangeFlags, backup_to: Path | None) -> Answer:
     """Migrate an old database to the engine's current schema, after a backup (previews unless --apply)."""
     from lcm_tui.cli import backup as migrate
 
@@ -79,14 +76,17 @@ def migrate(run: Run, *, flags: ChangeFlags, backup_to: BackupTo = None) -> Answ
 # -- reindex --------------------------------------------------------------------------------------------
 # ``reindex``: search tables are written anew from messages and summaries.
 
-Tables: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option("--table", "Only this search table; may be given several times.", Text(), "NAME", several=True),
-]
-
 
 @command("reindex", examples=("reindex --apply", "reindex --table summaries_fts --apply"))
-def reindex(run: Run, *, table: Tables = (), flags: ChangeFlags) -> Answer:
+@click.option(
+    "--table",
+    type=Text(),
+    metavar="NAME",
+    multiple=True,
+    help="Only this search table; may be given several times.",
+)
+@options.change_flags
+def reindex(run: Run, *, table: tuple[str, ...], flags: options.ChangeFlags) -> Answer:
     """Rebuild the search tables from messages and summaries (previews unless --apply)."""
     from lcm_tui.cli import backup as reindex
 
@@ -96,10 +96,12 @@ def reindex(run: Run, *, table: Tables = (), flags: ChangeFlags) -> Answer:
 # -- config ---------------------------------------------------------------------------------------------
 # ``config show``, ``config get`` and the refusal of ``config set``.
 
-PathArgument: TypeAlias = Annotated[
-    str, Argument("PATH", "A dotted path such as freshTailCount or raw.summaryModel.")
-]
-ValueArgument: TypeAlias = Annotated[str, Argument("VALUE", "The value as JSON.")]
+path_argument = click.argument(
+    "path",
+    type=StoredText(),
+    metavar="PATH",
+    help="A dotted path such as freshTailCount or raw.summaryModel.",
+)
 
 
 @command("config show")
@@ -111,7 +113,8 @@ def config_show(run: Run) -> Answer:
 
 
 @command("config get", examples=("config get freshTailCount",))
-def get(run: Run, *, path: PathArgument) -> Answer:
+@path_argument
+def get(run: Run, *, path: str) -> Answer:
     """Show one setting by its path."""
     from lcm_tui.cli import settings as config
 
@@ -119,7 +122,9 @@ def get(run: Run, *, path: PathArgument) -> Answer:
 
 
 @command("config set")
-def set_(run: Run, *, path: PathArgument, value: ValueArgument) -> Answer:
+@path_argument
+@click.argument("value", type=StoredText(), metavar="VALUE", help="The value as JSON.")
+def set_(run: Run, *, path: str, value: str) -> Answer:
     """Not supported: lcm-tui does not write the host's configuration."""
     from lcm_core.base.errors import RefusedError
 
@@ -139,36 +144,14 @@ def set_(run: Run, *, path: PathArgument, value: ValueArgument) -> Answer:
 
 _MAX_TARGET = 1_000_000
 
-PromptArgument: TypeAlias = Annotated[str, Argument("PROMPT", f"One of {', '.join(TEMPLATES)}.", Raw())]
-PromptArguments: TypeAlias = Annotated[
-    tuple[str, ...], Argument("PROMPT", f"Of {', '.join(TEMPLATES)}; else all.", Raw(), several=True)
-]
-PromptsFolder: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--to", "The folder to write to (default: the folder of your prompts).", FilePath(text=True), "DIR"
-    ),
-]
-Overwrite: TypeAlias = Annotated[bool, Option("--force", "Replace existing files.")]
-Aggressive: TypeAlias = Annotated[
-    bool, Option("--aggressive", "The prompt used after an answer that was too long.")
-]
-TargetTokens: TypeAlias = Annotated[
-    int,
-    Option(
-        "--target-tokens", "The target size in tokens; 1200 by default.", WholeNumber(1, _MAX_TARGET), "N"
-    ),
-]
-SourceFile: TypeAlias = Annotated[
-    str | None, Option("--source", "The text to summarise (default: a sample).", Raw(), "FILE")
-]
-PreviousFile: TypeAlias = Annotated[
-    str | None, Option("--previous-context", "The previous context (default: none).", Raw(), "FILE")
-]
+prompt_argument = click.argument(
+    "prompt", type=Raw(), metavar="PROMPT", help=f"One of {', '.join(TEMPLATES)}."
+)
 
 
 @command("prompts list", forms=("csv",))
-def list_(run: Run, *, prompt_dir: PromptFolder = None) -> Answer:
+@options.prompt_folder
+def list_(run: Run, *, prompt_dir: Path | None) -> Answer:
     """List the prompts, their versions, and which of them are yours."""
     from lcm_tui.cli import settings as prompts
 
@@ -176,7 +159,9 @@ def list_(run: Run, *, prompt_dir: PromptFolder = None) -> Answer:
 
 
 @command("prompts show", examples=("prompts show leaf",))
-def prompts_show(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -> Answer:
+@prompt_argument
+@options.prompt_folder
+def prompts_show(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
     """Show the text of a prompt: your version if you have one."""
     from lcm_tui.cli import settings as prompts
 
@@ -184,15 +169,27 @@ def prompts_show(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder =
 
 
 @command("prompts render", examples=("prompts render condensed-d1 --aggressive",))
+@prompt_argument
+@options.prompt_folder
+@click.option("--aggressive", is_flag=True, help="The prompt used after an answer that was too long.")
+@click.option(
+    "--target-tokens",
+    type=WholeNumber(1, _MAX_TARGET),
+    metavar="N",
+    default=1_200,
+    help="The target size in tokens; 1200 by default.",
+)
+@click.option("--source", type=Raw(), metavar="FILE", help="The text to summarise (default: a sample).")
+@click.option("--previous-context", type=Raw(), metavar="FILE", help="The previous context (default: none).")
 def render(
     run: Run,
     *,
-    prompt: PromptArgument,
-    prompt_dir: PromptFolder = None,
-    aggressive: Aggressive = False,
-    target_tokens: TargetTokens = 1_200,
-    source: SourceFile = None,
-    previous_context: PreviousFile = None,
+    prompt: str,
+    prompt_dir: Path | None,
+    aggressive: bool,
+    target_tokens: int,
+    source: str | None,
+    previous_context: str | None,
 ) -> Answer:
     """Show a prompt as a model would receive it. Nothing is sent."""
     from lcm_tui.cli import settings as prompts
@@ -201,7 +198,9 @@ def render(
 
 
 @command("prompts diff", examples=("prompts diff leaf",))
-def diff(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -> Answer:
+@prompt_argument
+@options.prompt_folder
+def diff(run: Run, *, prompt: str, prompt_dir: Path | None) -> Answer:
     """Show how your version of a prompt differs from the built-in one."""
     from lcm_tui.cli import settings as prompts
 
@@ -209,13 +208,24 @@ def diff(run: Run, *, prompt: PromptArgument, prompt_dir: PromptFolder = None) -
 
 
 @command("prompts export", examples=("prompts export leaf --to ~/prompts",))
+@click.argument(
+    "prompt",
+    type=Raw(),
+    nargs=-1,
+    required=False,
+    metavar="[PROMPT...]",
+    help=f"Of {', '.join(TEMPLATES)}; else all.",
+)
+@options.prompt_folder
+@click.option(
+    "--to",
+    type=FilePath(text=True),
+    metavar="DIR",
+    help="The folder to write to (default: the folder of your prompts).",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def export(
-    run: Run,
-    *,
-    prompt: PromptArguments = (),
-    prompt_dir: PromptFolder = None,
-    to: PromptsFolder = None,
-    force: Overwrite = False,
+    run: Run, *, prompt: tuple[str, ...], prompt_dir: Path | None, to: Path | None, force: bool
 ) -> Answer:
     """Write built-in prompts to files for editing. Existing files stay unless --force is given."""
     from lcm_tui.cli import settings as prompts
@@ -226,14 +236,15 @@ def export(
 # -- report ---------------------------------------------------------------------------------------------
 # ``report``: what a bug report needs, and nothing of what the database, the log or the settings say.
 
-ReportFile: TypeAlias = Annotated[
-    Path | None,
-    Option("--to", "The output file (default: a new file in this folder).", FilePath(text=True), "PATH"),
-]
-
 
 @command("report")
-def report(run: Run, *, to: ReportFile = None) -> Answer:
+@click.option(
+    "--to",
+    type=FilePath(text=True),
+    metavar="PATH",
+    help="The output file (default: a new file in this folder).",
+)
+def report(run: Run, *, to: Path | None) -> Answer:
     """Write a bug report: versions, schema, counts, masked settings, errors; no content."""
     from lcm_tui.cli import report
 
@@ -243,19 +254,15 @@ def report(run: Run, *, to: ReportFile = None) -> Answer:
 # -- demo -----------------------------------------------------------------------------------------------
 # ``demo``: the app on a demonstration.
 
-DemoFolder: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--to",
-        "Write the demo database to this folder for trying commands, and do not open the app.",
-        FilePath(),
-        "DIR",
-    ),
-]
-
 
 @command("demo", examples=("demo", "demo --to try"))
-def demo(run: Run, *, to: DemoFolder = None) -> Outcome:
+@click.option(
+    "--to",
+    type=FilePath(),
+    metavar="DIR",
+    help="Write the demo database to this folder for trying commands, and do not open the app.",
+)
+def demo(run: Run, *, to: Path | None) -> Outcome:
     """Open the app on a copy of a demonstration database; without a terminal, print some of it."""
     from lcm_tui.cli import demo
 
@@ -267,13 +274,16 @@ def demo(run: Run, *, to: DemoFolder = None) -> Outcome:
 
 SHELLS: Final = ("bash", "zsh", "fish", "powershell")
 
-ShellArgument: TypeAlias = Annotated[
-    str | None, Argument("SHELL", f"One of {', '.join(SHELLS)}; else your shell.", Completed(*SHELLS))
-]
-
 
 @command("completion", examples=("completion bash >> ~/.bashrc",))
-def completion(run: Run, *, shell: ShellArgument = None) -> Answer:
+@click.argument(
+    "shell",
+    type=Completed(*SHELLS),
+    required=False,
+    metavar="[SHELL]",
+    help=f"One of {', '.join(SHELLS)}; else your shell.",
+)
+def completion(run: Run, *, shell: str | None) -> Answer:
     """Print the shell's completion script, for example: lcm-tui completion bash >> ~/.bashrc."""
     from lcm_tui.cli.answer import Answer
     from lcm_tui.cli.help import script_for
@@ -290,18 +300,18 @@ def completion(run: Run, *, shell: ShellArgument = None) -> Answer:
 # -- help -----------------------------------------------------------------------------------------------
 # ``help``: what there is, and what a command takes.
 
-CommandArguments: TypeAlias = Annotated[
-    tuple[str, ...], Argument("COMMAND", "The words of a command; else all are listed.", Raw(), several=True)
-]
-
 
 @command("help", examples=("help", "help history undo"))
-def help_(run: Run, *, words: CommandArguments = ()) -> Outcome:
+@click.argument(
+    "words",
+    type=Raw(),
+    nargs=-1,
+    required=False,
+    metavar="[COMMAND...]",
+    help="The words of a command; else all are listed.",
+)
+def help_(run: Run, *, words: tuple[str, ...]) -> Outcome:
     """List the commands, or explain one; the same as --help."""
-    from lcm_tui.cli import registry
     from lcm_tui.cli.main import main
 
-    form = ["--json"] if run.presentation.json else []
-    if words and registry.are_unknown(words):
-        return main([*words, *form])  # which is refused by their name
-    return main([*words, "--help", *form])
+    return main([*words, "--help", *(["--json"] if run.presentation.json else [])])

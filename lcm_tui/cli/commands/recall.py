@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 
 from lcm_tui.cli import options
-from lcm_tui.cli.commands.look import Roles
-from lcm_tui.cli.declaring import Argument, Option, Outcome, command
+from lcm_tui.cli.command import Sectioned, command, gather
+from lcm_tui.cli.commands.look import roles
 from lcm_tui.cli.kinds import Choice, Completed, Raw, StoredText, WholeNumber, invalid
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lcm_core.store.database import Database
     from lcm_recall.answer import ToolAnswer
 
-    from lcm_tui.cli.answer import Answer, Run
+    from lcm_tui.cli.answer import Answer, Outcome, Run
 
 
 #: Those of `store.searched.DocumentKind`, and of summaries.
@@ -28,112 +29,117 @@ DEFAULT_LIMIT, _MAX_OFFSET = 20, 10**9
 #: What the engine's own tool can be narrowed to, one at a time.
 _ENGINE_KINDS = frozenset({"message", "summary", "file"})
 
-QueryArgument: TypeAlias = Annotated[
-    str, Argument("QUERY", 'Words, "a phrase", the start of a word*; all must match.', Raw())
-]
-AsRegex: TypeAlias = Annotated[
-    bool, Option("--regex", "The query is a regular expression; case does not matter.")
-]
-AsSubstring: TypeAlias = Annotated[
-    bool, Option("--substring", "Search for the query literally, also inside words.")
-]
-AsEngine: TypeAlias = Annotated[bool, Option("--as-engine", "Search and answer like the engine's own tool.")]
-MakeIndex: TypeAlias = Annotated[
-    bool, Option("--index", "First create or update the private index of the messages.")
-]
-NoIndex: TypeAlias = Annotated[bool, Option("--no-index", "Use no private index, and keep no recent search.")]
-Forget: TypeAlias = Annotated[
-    bool, Option("--forget", "Remove the private index and the recent searches; nothing is searched.")
-]
-InContext: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--context",
-        "Only texts that are in a context (in), or that are not (out).",
-        Choice("in", "out"),
-        "in|out",
-        section=options.FILTERS,
-    ),
-]
-FailEmpty: TypeAlias = Annotated[bool, Option("--fail-empty", "Exit with code 3 if nothing is found.")]
-Limit: TypeAlias = Annotated[
-    int,
-    Option(
-        "--limit",
-        f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
-        WholeNumber(1, options.MAX_LIMIT),
-        "1..500",
-    ),
-]
-Cursor: TypeAlias = Annotated[
-    int,
-    Option(
-        "--cursor",
-        "The next page: the cursor printed by the previous page.",
-        WholeNumber(0, _MAX_OFFSET),
-        "CURSOR",
-    ),
-]
-Agent: TypeAlias = Annotated[
-    str | None,
-    Option(
-        "--agent", "Only sessions of this agent.", StoredText(empty=False), "NAME", section=options.FILTERS
-    ),
-]
-Tools: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--tool",
-        "Only messages that call this tool; may be given several times.",
-        StoredText(),
-        "NAME",
-        several=True,
-        section=options.FILTERS,
-    ),
-]
-WhatKinds: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--kind",
-        f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
-        KINDS,
-        "KIND",
-        several=True,
-        section=options.FILTERS,
-    ),
-]
+as_engine = click.option("--as-engine", is_flag=True, help="Search and answer like the engine's own tool.")
+agent = click.option(
+    "--agent",
+    cls=Sectioned,
+    section=options.FILTERS,
+    type=StoredText(empty=False),
+    metavar="NAME",
+    help="Only sessions of this agent.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeOptions:
     """Which conversations, and what in them."""
 
-    conversation_id: options.ByConversationId = None
-    session_key: options.WholeSession = None
-    agent: Agent = None
-    role: Roles = ()
-    tool: Tools = ()
-    kind: WhatKinds = ()
-    depth: options.Depth = None
-    context: InContext = None
+    conversation_id: ConversationId | None = None
+    session_key: str | None = None
+    agent: str | None = None
+    role: tuple[str, ...] = ()
+    tool: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    depth: int | None = None
+    context: str | None = None
+
+
+scope_options = gather(
+    "scope",
+    ScopeOptions,
+    options.by_conversation_id(),
+    options.whole_session,
+    agent,
+    roles,
+    click.option(
+        "--tool",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=StoredText(),
+        metavar="NAME",
+        multiple=True,
+        help="Only messages that call this tool; may be given several times.",
+    ),
+    click.option(
+        "--kind",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=KINDS,
+        metavar="KIND",
+        multiple=True,
+        help=f"Only of this kind ({', '.join(KINDS.words)}); may be given several times.",
+    ),
+    options.depth,
+    click.option(
+        "--context",
+        cls=Sectioned,
+        section=options.FILTERS,
+        type=Choice("in", "out"),
+        metavar="in|out",
+        help="Only texts that are in a context (in), or that are not (out).",
+    ),
+)
 
 
 @command("grep", examples=('grep "lease table" --limit 5', "grep 'OPS-[0-9]+' --regex --kind message"))
+@click.argument(
+    "query",
+    type=Raw(),
+    required=False,
+    metavar="[QUERY]",
+    default="",
+    help='Words, "a phrase", the start of a word*; all must match.',
+)
+@scope_options
+@options.time_options
+@click.option("--regex", is_flag=True, help="The query is a regular expression; case does not matter.")
+@click.option("--substring", is_flag=True, help="Search for the query literally, also inside words.")
+@click.option(
+    "--limit",
+    type=WholeNumber(1, options.MAX_LIMIT),
+    metavar="1..500",
+    default=DEFAULT_LIMIT,
+    help=f"Maximum number of hits; {DEFAULT_LIMIT} by default.",
+)
+@click.option(
+    "--cursor",
+    type=WholeNumber(0, _MAX_OFFSET),
+    metavar="CURSOR",
+    default=0,
+    help="The next page: the cursor printed by the previous page.",
+)
+@click.option("--index", is_flag=True, help="First create or update the private index of the messages.")
+@click.option("--no-index", is_flag=True, help="Use no private index, and keep no recent search.")
+@click.option(
+    "--forget", is_flag=True, help="Remove the private index and the recent searches; nothing is searched."
+)
+@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if nothing is found.")
+@as_engine
 def grep(
     run: Run,
     *,
-    query: QueryArgument = "",
+    query: str,
     scope: ScopeOptions,
     times: options.TimeOptions,
-    regex: AsRegex = False,
-    substring: AsSubstring = False,
-    limit: Limit = DEFAULT_LIMIT,
-    cursor: Cursor = 0,
-    index: MakeIndex = False,
-    no_index: NoIndex = False,
-    forget: Forget = False,
-    fail_empty: FailEmpty = False,
-    as_engine: AsEngine = False,
+    regex: bool,
+    substring: bool,
+    limit: int,
+    cursor: int,
+    index: bool,
+    no_index: bool,
+    forget: bool,
+    fail_empty: bool,
+    as_engine: bool,
 ) -> Answer:
     """Search messages, tool calls, summaries, focus briefs and large files of all conversations."""
     from lcm_recall.terms import Mode, parse
@@ -202,29 +208,12 @@ DEFAULT_TOKENS, _MAX_TOKENS = 4_000, 1_000_000
 #: No summary is so far above its messages.
 _MAX_LEVEL = 1_000_000
 
-IdArgument: TypeAlias = Annotated[
-    str,
-    Argument(
-        "ID",
-        "m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
-    ),
-]
-Tokens: TypeAlias = Annotated[
-    int,
-    Option("--tokens", f"Tokens of a page; {DEFAULT_TOKENS:,} by default.", WholeNumber(1, _MAX_TOKENS), "N"),
-]
-NoMessages: TypeAlias = Annotated[
-    bool, Option("--no-messages", "Only summaries, without the messages below.")
-]
-ByLevel: TypeAlias = Annotated[
-    bool, Option("--by-level", "What is below the summary level by level, and the tokens of each; no texts.")
-]
-OneLevel: TypeAlias = Annotated[
-    int | None,
-    Option(
-        "--level", "Only the texts of this level: 0 is the summary itself.", WholeNumber(0, _MAX_LEVEL), "N"
-    ),
-]
+id_argument = click.argument(
+    "name",
+    type=StoredText(),
+    metavar="ID",
+    help="m12, sum_..., file_..., a brief (or a unique prefix of a summary or brief), or a citation.",
+)
 
 
 @command(
@@ -235,16 +224,38 @@ OneLevel: TypeAlias = Annotated[
         "expand sum_4c4bd5292abfa225 --level 1",
     ),
 )
+@id_argument
+@click.option(
+    "--tokens",
+    type=WholeNumber(1, _MAX_TOKENS),
+    metavar="N",
+    default=DEFAULT_TOKENS,
+    help=f"Tokens of a page; {DEFAULT_TOKENS:,} by default.",
+)
+@options.cursor
+@click.option("--no-messages", is_flag=True, help="Only summaries, without the messages below.")
+@click.option(
+    "--by-level",
+    is_flag=True,
+    help="What is below the summary level by level, and the tokens of each; no texts.",
+)
+@click.option(
+    "--level",
+    type=WholeNumber(0, _MAX_LEVEL),
+    metavar="N",
+    help="Only the texts of this level: 0 is the summary itself.",
+)
+@as_engine
 def expand(
     run: Run,
     *,
-    name: IdArgument,
-    tokens: Tokens = DEFAULT_TOKENS,
-    cursor: options.Cursor = None,
-    no_messages: NoMessages = False,
-    by_level: ByLevel = False,
-    level: OneLevel = None,
-    as_engine: AsEngine = False,
+    name: str,
+    tokens: int,
+    cursor: str | None,
+    no_messages: bool,
+    by_level: bool,
+    level: int | None,
+    as_engine: bool,
 ) -> Answer:
     """Read down from a summary to its messages with their tool calls, page by page, with citations."""
     from lcm_tui.cli import recall
@@ -271,7 +282,9 @@ def expand(
 
 
 @command("describe", examples=("describe m826", "describe sum_4c4bd5292abfa225 --as-engine"))
-def describe(run: Run, *, name: IdArgument, as_engine: AsEngine = False) -> Answer:
+@id_argument
+@as_engine
+def describe(run: Run, *, name: str, as_engine: bool) -> Answer:
     """Show one message, summary, focus brief or large file; for a citation, whether it is valid."""
     from lcm_tui.cli import recall
 
@@ -285,66 +298,60 @@ def describe(run: Run, *, name: IdArgument, as_engine: AsEngine = False) -> Answ
 _TOKENS, _SECONDS, _CALLS, _ANSWER = 8_000, 120, 4, 1_000
 _MAX_QUESTION = 4_000
 
-Question: TypeAlias = Annotated[str, Argument("QUESTION", "Your question.", Raw())]
-EvidenceTokens: TypeAlias = Annotated[
-    int,
-    Option(
-        "--tokens",
-        f"Maximum tokens of evidence; {_TOKENS:,} by default.",
-        WholeNumber(100, 200_000),
-        "N",
-    ),
-]
-AnswerTokens: TypeAlias = Annotated[
-    int,
-    Option(
-        "--answer-tokens",
-        f"Maximum tokens of the answer; {_ANSWER:,} by default.",
-        WholeNumber(50, 16_000),
-        "N",
-    ),
-]
-Looks: TypeAlias = Annotated[
-    int,
-    Option(
-        "--steps",
-        f"Maximum model calls, the last one for the answer; {_CALLS} by default.",
-        WholeNumber(1, 20),
-        "N",
-    ),
-]
-Timeout: TypeAlias = Annotated[
-    int,
-    Option(
-        "--timeout",
-        f"Time limit for the model in seconds; {_SECONDS} by default.",
-        WholeNumber(1, 3_600),
-        "SECONDS",
-    ),
-]
-FailUnanswered: TypeAlias = Annotated[
-    bool, Option("--fail-empty", "Exit with code 3 if there is no evidence.")
-]
-
 
 @command(
     "ask",
     examples=('ask "Why is the lease 45 s?"', 'ask "Which port?" --model claude-haiku-4-5 --max-cost 0.05'),
 )
+@click.argument("question", type=Raw(), metavar="QUESTION", help="Your question.")
+@options.by_conversation_id()
+@options.whole_session
+@agent
+@click.option(
+    "--tokens",
+    type=WholeNumber(100, 200_000),
+    metavar="N",
+    default=_TOKENS,
+    help=f"Maximum tokens of evidence; {_TOKENS:,} by default.",
+)
+@click.option(
+    "--answer-tokens",
+    type=WholeNumber(50, 16_000),
+    metavar="N",
+    default=_ANSWER,
+    help=f"Maximum tokens of the answer; {_ANSWER:,} by default.",
+)
+@click.option(
+    "--steps",
+    type=WholeNumber(1, 20),
+    metavar="N",
+    default=_CALLS,
+    help=f"Maximum model calls, the last one for the answer; {_CALLS} by default.",
+)
+@click.option(
+    "--timeout",
+    type=WholeNumber(1, 3_600),
+    metavar="SECONDS",
+    default=_SECONDS,
+    help=f"Time limit for the model in seconds; {_SECONDS} by default.",
+)
+@click.option("--fail-empty", is_flag=True, help="Exit with code 3 if there is no evidence.")
+@options.model_options
+@options.yes
 def ask(
     run: Run,
     *,
-    question: Question,
-    conversation_id: options.ByConversationId = None,
-    session_key: options.WholeSession = None,
-    agent: Agent = None,
-    tokens: EvidenceTokens = _TOKENS,
-    answer_tokens: AnswerTokens = _ANSWER,
-    steps: Looks = _CALLS,
-    timeout: Timeout = _SECONDS,
-    fail_empty: FailUnanswered = False,
+    question: str,
+    conversation_id: ConversationId | None,
+    session_key: str | None,
+    agent: str | None,
+    tokens: int,
+    answer_tokens: int,
+    steps: int,
+    timeout: int,
+    fail_empty: bool,
     model: options.ModelOptions,
-    yes: options.Yes = False,
+    yes: bool,
 ) -> Answer:
     """Answer a question from the memory, with citations; a model is called only if you name one and
     confirm."""
@@ -371,15 +378,6 @@ def ask(
 #: Those of `recall.tools.TOOLS`.
 TOOLS: Final = Completed("lcm_grep", "lcm_describe", "lcm_expand", "lcm_expand_query")
 
-Name: TypeAlias = Annotated[str, Argument("TOOL", f"One of {', '.join(TOOLS.words)}.", TOOLS)]
-Parameters: TypeAlias = Annotated[str, Argument("PARAMS_JSON", "Its parameters, as one JSON object.", Raw())]
-SessionKey: TypeAlias = Annotated[
-    str | None, Option("--session-key", "The key of the calling session.", StoredText(), "KEY")
-]
-SessionId: TypeAlias = Annotated[
-    str | None, Option("--session-id", "The id of the calling session.", StoredText(), "ID")
-]
-
 
 @command(
     "tool",
@@ -388,15 +386,21 @@ SessionId: TypeAlias = Annotated[
         """tool lcm_expand_query '{"query": "lease", "prompt": "Why?"}'""",
     ),
 )
+@click.argument("name", type=TOOLS, metavar="TOOL", help=f"One of {', '.join(TOOLS.words)}.")
+@click.argument("parameters", type=Raw(), metavar="PARAMS_JSON", help="Its parameters, as one JSON object.")
+@click.option("--session-key", type=StoredText(), metavar="KEY", help="The key of the calling session.")
+@click.option("--session-id", type=StoredText(), metavar="ID", help="The id of the calling session.")
+@options.model_options
+@options.yes
 def tool(
     run: Run,
     *,
-    name: Name,
-    parameters: Parameters,
-    session_key: SessionKey = None,
-    session_id: SessionId = None,
+    name: str,
+    parameters: str,
+    session_key: str | None,
+    session_id: str | None,
     model: options.ModelOptions,
-    yes: options.Yes = False,
+    yes: bool,
 ) -> Answer:
     """Call a recall tool as an agent does; print its text, details and errors.
 
@@ -456,36 +460,31 @@ def _object(text: str) -> JsonObject:
 # -- mcp ------------------------------------------------------------------------------------------------
 # ``mcp``: the memory as a server for other agents.
 
-Conversations: TypeAlias = Annotated[
-    tuple[ConversationId, ...],
-    Option(
-        "--conversation-id",
-        "Only this conversation; may be given several times.",
-        options.CONVERSATION,
-        "ID",
-        several=True,
-    ),
-]
-SessionKeys: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--session-key",
-        "Only the conversations of this session; may be given several times.",
-        StoredText(empty=False),
-        "KEY",
-        several=True,
-    ),
-]
-
 
 @command("mcp", examples=("mcp --db ~/.openclaw/lcm.db", "mcp --session-key agent:main:main"))
+@click.option(
+    "--conversation-id",
+    type=options.CONVERSATION,
+    metavar="ID",
+    multiple=True,
+    help="Only this conversation; may be given several times.",
+)
+@click.option(
+    "--session-key",
+    type=StoredText(empty=False),
+    metavar="KEY",
+    multiple=True,
+    help="Only the conversations of this session; may be given several times.",
+)
+@options.model_options
+@options.yes
 def mcp(
     run: Run,
     *,
-    conversation_id: Conversations = (),
-    session_key: SessionKeys = (),
+    conversation_id: tuple[ConversationId, ...],
+    session_key: tuple[str, ...],
     model: options.ModelOptions,
-    yes: options.Yes = False,
+    yes: bool,
 ) -> Outcome:
     """Serve the memory, read only, to agents over the Model Context Protocol (stdio).
 

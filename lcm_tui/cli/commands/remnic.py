@@ -4,60 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
+import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Argument, Option, command
+from lcm_tui.cli.command import command, gather
 from lcm_tui.cli.kinds import FilePath, StoredText, Text, WholeNumber
 
 if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
-Remnic: TypeAlias = Annotated[
-    Path | None,
-    Option(
-        "--remnic", "Remnic's database, the file state/lcm.sqlite of its memory folder.", FilePath(), "PATH"
-    ),
-]
-MemoryDir: TypeAlias = Annotated[
-    Path | None, Option("--memory-dir", "Remnic's memory folder; instead of --remnic.", FilePath(), "DIR")
-]
-Src: TypeAlias = Annotated[
-    Path | None, Option("--src", "The lossless-claw database; instead of --db.", FilePath(), "PATH")
-]
-SessionFilter: TypeAlias = Annotated[
-    tuple[str, ...],
-    Option(
-        "--session-filter",
-        "Only this session, by its id; may be given several times.",
-        StoredText(),
-        "ID",
-        several=True,
-    ),
-]
-SessionArgument: TypeAlias = Annotated[
-    str, Argument("SESSION_ID", "The session, or a unique prefix of its id.", StoredText())
-]
-Create: TypeAlias = Annotated[bool, Option("--create", "Create the target database if it does not exist.")]
-ImportArgument: TypeAlias = Annotated[
-    str | None,
-    Argument(
-        "IMPORT_ID", "The import, or a unique prefix of its id (default: the newest in effect).", Text()
-    ),
-]
-Rows: TypeAlias = Annotated[
-    int, Option("--limit", "Maximum rows of each list; 50 by default.", WholeNumber(1, 100_000), "N")
-]
+src = click.option(
+    "--src", type=FilePath(), metavar="PATH", help="The lossless-claw database; instead of --db."
+)
+session_filter = click.option(
+    "--session-filter",
+    type=StoredText(),
+    metavar="ID",
+    multiple=True,
+    help="Only this session, by its id; may be given several times.",
+)
+rows = click.option(
+    "--limit",
+    type=WholeNumber(1, 100_000),
+    metavar="N",
+    default=50,
+    help="Maximum rows of each list; 50 by default.",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RemnicOptions:
     """Where Remnic's database is."""
 
-    remnic: Remnic = None
-    memory_dir: MemoryDir = None
+    remnic: Path | None = None
+    memory_dir: Path | None = None
 
     @property
     def path(self) -> Path:
@@ -79,7 +62,23 @@ class RemnicOptions:
         return self.remnic
 
 
+remnic_options = gather(
+    "where",
+    RemnicOptions,
+    click.option(
+        "--remnic",
+        type=FilePath(),
+        metavar="PATH",
+        help="Remnic's database, the file state/lcm.sqlite of its memory folder.",
+    ),
+    click.option(
+        "--memory-dir", type=FilePath(), metavar="DIR", help="Remnic's memory folder; instead of --remnic."
+    ),
+)
+
+
 @command("remnic list", examples=("remnic list --memory-dir ~/memory",))
+@remnic_options
 def list_(run: Run, *, where: RemnicOptions) -> Answer:
     """List the sessions of Remnic's database, and the imports that can be undone."""
     from lcm_tui.cli import remnic
@@ -88,7 +87,12 @@ def list_(run: Run, *, where: RemnicOptions) -> Answer:
 
 
 @command("remnic show", examples=("remnic show 2b8481de --remnic lcm.sqlite",))
-def show(run: Run, *, session_id: SessionArgument, where: RemnicOptions, limit: Rows = 50) -> Answer:
+@click.argument(
+    "session_id", type=StoredText(), metavar="SESSION_ID", help="The session, or a unique prefix of its id."
+)
+@remnic_options
+@rows
+def show(run: Run, *, session_id: str, where: RemnicOptions, limit: int) -> Answer:
     """Show the turns and summaries of a session, and their hierarchy."""
     from lcm_tui.cli import remnic
 
@@ -102,13 +106,18 @@ def show(run: Run, *, session_id: SessionArgument, where: RemnicOptions, limit: 
         "remnic import --src lcm.db --remnic lcm.sqlite --apply",
     ),
 )
+@remnic_options
+@src
+@session_filter
+@click.option("--create", is_flag=True, help="Create the target database if it does not exist.")
+@options.change_flags
 def import_(
     run: Run,
     *,
     where: RemnicOptions,
-    src: Src = None,
-    session_filter: SessionFilter = (),
-    create: Create = False,
+    src: Path | None,
+    session_filter: tuple[str, ...],
+    create: bool,
     flags: options.ChangeFlags,
 ) -> Answer:
     """Import conversations and summaries into Remnic's database (previews unless --apply)."""
@@ -118,13 +127,12 @@ def import_(
 
 
 @command("remnic verify", examples=("remnic verify --memory-dir ~/memory",))
+@remnic_options
+@src
+@session_filter
+@rows
 def verify(
-    run: Run,
-    *,
-    where: RemnicOptions,
-    src: Src = None,
-    session_filter: SessionFilter = (),
-    limit: Rows = 50,
+    run: Run, *, where: RemnicOptions, src: Path | None, session_filter: tuple[str, ...], limit: int
 ) -> Answer:
     """Compare Remnic's database with lossless-claw's row by row; exits with code 6 if they differ."""
     from lcm_tui.cli import remnic
@@ -133,9 +141,16 @@ def verify(
 
 
 @command("remnic undo", examples=("remnic undo --memory-dir ~/memory --apply",))
-def undo(
-    run: Run, *, import_id: ImportArgument = None, where: RemnicOptions, flags: options.ChangeFlags
-) -> Answer:
+@click.argument(
+    "import_id",
+    type=Text(),
+    required=False,
+    metavar="[IMPORT_ID]",
+    help="The import, or a unique prefix of its id (default: the newest in effect).",
+)
+@remnic_options
+@options.change_flags
+def undo(run: Run, *, import_id: str | None, where: RemnicOptions, flags: options.ChangeFlags) -> Answer:
     """Undo an import into Remnic's database (previews unless --apply)."""
     from lcm_tui.cli import remnic
 

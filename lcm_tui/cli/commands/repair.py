@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+import click
 from lcm_core.base.errors import UsageError
 
 from lcm_tui.cli import options
-from lcm_tui.cli.declaring import Option, command
+from lcm_tui.cli.command import command
 from lcm_tui.cli.kinds import Moment, Stamp, Text, Tokens, WholeNumber, Words
 from lcm_tui.cli.options import DraftFlags
 
@@ -18,22 +19,25 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 
-Keep: TypeAlias = Annotated[
-    bool, Option("--keep", "Keep the summary in the database; only the context changes.")
-]
-Levels: TypeAlias = Annotated[
-    int, Option("--levels", "Also dissolve condensed sources, N levels down.", WholeNumber(1), "N")
-]
-
-
 @command("dissolve", examples=("dissolve sum_4c4b", "dissolve 3 --summary sum_4c4b --levels 2 --apply"))
+@options.summary_options
+@click.option("--keep", is_flag=True, help="Keep the summary in the database; only the context changes.")
+@click.option(
+    "--levels",
+    type=WholeNumber(1),
+    metavar="N",
+    default=1,
+    help="Also dissolve condensed sources, N levels down.",
+)
+@options.budget
+@options.sql_flags()
 def dissolve(
     run: Run,
     *,
     target: options.SummaryOptions,
-    keep: Keep = False,
-    levels: Levels = 1,
-    budget: options.Budget = None,
+    keep: bool,
+    levels: int,
+    budget: int | None,
     flags: options.SqlFlags,
 ) -> Answer:
     """Replace a condensed summary in the context with its sources (previews unless --apply)."""
@@ -59,16 +63,6 @@ def dissolve(
 # -- rewrite --------------------------------------------------------------------------------------------
 # ``rewrite``: other texts for summaries, drafted from their true sources.
 
-All: TypeAlias = Annotated[bool, Option("--all", "Every summary of the conversation.")]
-Stale: TypeAlias = Annotated[
-    bool, Option("--stale", "Summaries made from a text that was rewritten since, and everything above them.")
-]
-Restore: TypeAlias = Annotated[
-    str | None,
-    Option("--restore", "Restore the text of one summary from before a rewrite.", Text(), "OPERATION"),
-]
-Subtree: TypeAlias = Annotated[bool, Option("--subtree", "Also everything below, sources first.")]
-
 
 @command(
     "rewrite",
@@ -78,15 +72,31 @@ Subtree: TypeAlias = Annotated[bool, Option("--subtree", "Also everything below,
         "rewrite --resume --apply",
     ),
 )
+@options.summary_options
+@options.depth
+@click.option("--all", "all_", is_flag=True, help="Every summary of the conversation.")
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Summaries made from a text that was rewritten since, and everything above them.",
+)
+@click.option("--subtree", is_flag=True, help="Also everything below, sources first.")
+@click.option(
+    "--restore",
+    type=Text(),
+    metavar="OPERATION",
+    help="Restore the text of one summary from before a rewrite.",
+)
+@options.draft_flags
 def rewrite(
     run: Run,
     *,
     target: options.SummaryOptions,
-    depth: options.Depth = None,
-    all_: All = False,
-    stale: Stale = False,
-    subtree: Subtree = False,
-    restore: Restore = None,
+    depth: int | None,
+    all_: bool,
+    stale: bool,
+    subtree: bool,
+    restore: str | None,
     flags: DraftFlags,
 ) -> Answer:
     """Draft new texts for summaries from their sources (no call without --apply or --draft)."""
@@ -121,38 +131,32 @@ BAD_KINDS: Final = Words(
     *("capped", "reasoning", "refusal", "wordless"),
 )
 
-AllBroken: TypeAlias = Annotated[bool, Option("--all", "Check every conversation.")]
-BadKinds: TypeAlias = Annotated[
-    tuple[str, ...] | None,
-    Option(
-        "--kinds",
-        f"Of {', '.join(BAD_KINDS.words)}; by default all except the last four, which are only suspected.",
-        BAD_KINDS,
-        "KIND,...",
-    ),
-]
-Since: TypeAlias = Annotated[
-    Stamp | None, Option("--since", "Only summaries made since this time.", Moment(), "TIME")
-]
-Most: TypeAlias = Annotated[
-    int | None, Option("--limit", "Maximum number of summaries, sources first.", WholeNumber(1), "N")
-]
-Contaminated: TypeAlias = Annotated[bool, Option("--contaminated", "Also summaries made from broken ones.")]
-
 
 @command(
     "repair",
     examples=("repair 3", "repair --all --kinds fallback,truncated", "repair 3 --apply --accept every"),
 )
+@options.summary_options
+@click.option("--all", "all_", is_flag=True, help="Check every conversation.")
+@click.option(
+    "--kinds",
+    type=BAD_KINDS,
+    metavar="KIND,...",
+    help=f"Of {', '.join(BAD_KINDS.words)}; by default all except the last four, which are only suspected.",
+)
+@click.option("--since", type=Moment(), metavar="TIME", help="Only summaries made since this time.")
+@click.option("--limit", type=WholeNumber(1), metavar="N", help="Maximum number of summaries, sources first.")
+@click.option("--contaminated", is_flag=True, help="Also summaries made from broken ones.")
+@options.draft_flags
 def repair(
     run: Run,
     *,
     target: options.SummaryOptions,
-    all_: AllBroken = False,
-    kinds: BadKinds = None,
-    since: Since = None,
-    limit: Most = None,
-    contaminated: Contaminated = False,
+    all_: bool,
+    kinds: tuple[str, ...] | None,
+    since: Stamp | None,
+    limit: int | None,
+    contaminated: bool,
     flags: DraftFlags,
 ) -> Answer:
     """Draft new texts for broken summaries from their sources (no call without --apply or --draft)."""
@@ -176,53 +180,55 @@ def repair(
 # -- compact --------------------------------------------------------------------------------------------
 # ``compact``: the passes that the engine would make, forecast without a call, and made when asked.
 
-Leaf: TypeAlias = Annotated[bool, Option("--leaf", "Create one leaf, then condense as the engine does.")]
-Sweep: TypeAlias = Annotated[
-    bool, Option("--sweep", "Create leaves until only the fresh tail is raw, then condense (default).")
-]
-UntilUnder: TypeAlias = Annotated[
-    int | None,
-    Option("--until-under", "Repeat sweeps until the context has at most this size.", Tokens(), "TOKENS"),
-]
-SingleRoot: TypeAlias = Annotated[
-    bool, Option("--single-root", "Condense to one summary before the fresh tail.")
-]
-IfDue: TypeAlias = Annotated[bool, Option("--if-due", "Only if the engine itself would compact now.")]
-CurrentTurn: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--current-turn",
-        "Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
-    ),
-]
-NoFallback: TypeAlias = Annotated[
-    bool, Option("--no-fallback", "Stop if no model gave a shorter text; never truncate.")
-]
-NoSql: TypeAlias = Annotated[bool, Option("--sql", "", hidden=True)]
-
 
 @command("compact", examples=("compact 1", "compact 1 --leaf --apply", "compact 1 --until-under 40k"))
+@options.needed_conversation
+@click.option("--leaf", is_flag=True, help="Create one leaf, then condense as the engine does.")
+@click.option(
+    "--sweep", is_flag=True, help="Create leaves until only the fresh tail is raw, then condense (default)."
+)
+@click.option(
+    "--until-under",
+    type=Tokens(),
+    metavar="TOKENS",
+    help="Repeat sweeps until the context has at most this size.",
+)
+@click.option("--single-root", is_flag=True, help="Condense to one summary before the fresh tail.")
+@options.budget
+@options.tail
+@options.chunk
+@click.option("--if-due", is_flag=True, help="Only if the engine itself would compact now.")
+@click.option(
+    "--current-turn",
+    is_flag=True,
+    help="Also finished tool calls of the current turn, as the engine does after an overflow (1.1 on).",
+)
+@click.option("--no-fallback", is_flag=True, help="Stop if no model gave a shorter text; never truncate.")
+@options.rule_set
+@click.option("--sql", "as_sql", is_flag=True, hidden=True)
+@options.model_options
+@options.change_flags
 def compact(
     run: Run,
     *,
     conversation: options.NeededConversation,
-    leaf: Leaf = False,
-    sweep: Sweep = False,
-    until_under: UntilUnder = None,
-    single_root: SingleRoot = False,
-    budget: options.Budget = None,
-    tail: options.Tail = None,
-    chunk: options.Chunk = None,
-    if_due: IfDue = False,
-    current_turn: CurrentTurn = False,
-    no_fallback: NoFallback = False,
-    rules: options.RuleSet = None,
-    sql: NoSql = False,
+    leaf: bool,
+    sweep: bool,
+    until_under: int | None,
+    single_root: bool,
+    budget: int | None,
+    tail: int | None,
+    chunk: int | None,
+    if_due: bool,
+    current_turn: bool,
+    no_fallback: bool,
+    rules: str | None,
+    as_sql: bool,
     model: options.ModelOptions,
     flags: options.ChangeFlags,
 ) -> Answer:
     """Compact a conversation pass by pass, as its engine would (previews unless --apply)."""
-    if sql:
+    if as_sql:
         raise UsageError(
             "compact has no --sql: each pass needs the text of the previous one. --apply runs the passes, "
             "and `history undo --batch` undoes them.",
