@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from lcm_core.base.engine_settings import EngineSettings
@@ -40,7 +40,7 @@ from lcm_core.engine.sessions import (
 from lcm_core.operations.assembly import assemble_context, settings_for
 from lcm_core.operations.compact import Operation, Runner, compaction_setting, load_for_compaction
 from lcm_core.operations.selection import raw_tokens, tail_start
-from lcm_core.store.database import Database, Reader
+from lcm_core.store.database import Database, Reader, opens
 from lcm_core.store.ingested import find_holding
 from lcm_core.writers.request import Summarizer, SummarizerError
 from lcm_core.writers.source import Rendering
@@ -468,9 +468,7 @@ def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
 
 # -- the engine ------------------------------------------------------------------------------------------
 
-__all__ = ["Bootstrapped", "Engine", "Ingested", "RuntimeModel", "Session"]
-
-T = TypeVar("T")
+__all__ = ["Bootstrapped", "Compacted", "Engine", "Ingested", "RuntimeModel", "Session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,6 +482,16 @@ class Ingested:
 
 
 _NOT_STORED: Final = Ingested(None, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction made."""
+
+    made: int  #: passes that were committed, each a summary
+    leaves: int  #: of them
+    batch: str  #: by which the history has them, and `plan_undo_batch` takes them back
+    failed: SummarizerError | None  #: what ended it after passes that stay
 
 
 class Engine:
@@ -512,6 +520,7 @@ class Engine:
         self._locks: dict[str, asyncio.Lock] = {}
 
     @classmethod
+    @opens
     async def open(
         cls,
         path: Path,
@@ -522,8 +531,10 @@ class Engine:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         snapshots: int = KEPT,
         model: Model | None = None,
-    ) -> Self:
-        """Open a database; a missing one is made with the present schema if *create* says so.
+    ) -> Engine:
+        """Open a database: ``async with Engine.open(...)``; what is awaited instead is to be closed.
+
+        A missing one is made with the present schema if *create* says so.
 
         One that an engine before 0.15.2 wrote is read, and stores no messages before it is migrated.
 
@@ -774,12 +785,12 @@ class Engine:
         summarizer: Summarizer,
         *,
         budget: int,
-        operation: Operation[T] | None = None,
+        operation: Operation[object] | None = None,
         force: bool = False,
         zone: tzinfo | None = None,
         model: RuntimeModel = UNKNOWN_MODEL,
         overflowed: bool = False,
-    ) -> Runner[T]:
+    ) -> Compacted:
         """Compact as the engine would: a sweep, when it is due or *force* says so, or another *operation*.
 
         *model* is the one that the session runs on: the operator's thresholds may depend on it. *overflowed*:
@@ -788,9 +799,8 @@ class Engine:
         (docs/engine/compaction.md, "Current turn").
 
         Appends go on meanwhile: every pass is committed by itself, with compare and set, and journaled.
-        The runner says what was made; its ``batch`` is what takes it back. From 1.1 on a summariser that
-        fails after a committed pass raises nothing: ``failed`` has its error (docs/engine/compaction.md,
-        "What is answered"). *zone* as for `assemble`.
+        From 1.1 on a summariser that fails after a committed pass raises nothing: ``failed`` has its error
+        (docs/engine/compaction.md, "What is answered"). *zone* as for `assemble`.
 
         Raises:
             NotFoundError: nothing is stored of this session.
@@ -807,10 +817,10 @@ class Engine:
             model=model,
         )
         setting = replace(setting, current_turn=overflowed)
-        passes: Operation[Any] = operation or (lambda compaction: compaction.sweep(force=force or overflowed))
-        runner: Runner[T] = Runner(
-            self.database, conversation_id, setting, summarizer, passes, now=self._clock
+        passes: Operation[object] = operation or (
+            lambda compaction: compaction.sweep(force=force or overflowed)
         )
+        runner = Runner(self.database, conversation_id, setting, summarizer, passes, now=self._clock)
         async with self._turn(session, "compact"):
             try:
                 async for _ in runner.steps():
@@ -821,7 +831,7 @@ class Engine:
                 runner.failed = error
             finally:
                 await runner.note()
-        return runner
+        return Compacted(runner.made, runner.leaves, runner.batch, runner.failed)
 
     # -- what the model asks for -------------------------------------------------------------------------
 

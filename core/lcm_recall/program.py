@@ -1,20 +1,27 @@
-"""The memory as programs ask it: functions over an open `LcmDatabase` (docs/python.md, "Searching")."""
+(
+    """The memory as programs ask it: functions over an open `Database` (docs/python.md, "Searching").
+
+*settings* are those of the operator; None: the defaults, with ``lcm-files`` beside the database.
+"""
+    ""
+)
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from lcm_core.api.database import LcmDatabase
+from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, SummaryId
-from lcm_core.store.database import Reader
+from lcm_core.base.settings import Settings
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import Filter
 from lcm_core.writers.cost import Model
 
 from lcm_recall.ask import Asked, AskLimits, Inquiry
-from lcm_recall.queries import RecallSettings, engine_recall
+from lcm_recall.queries import RecallSettings, engine_recall, recall_settings
 from lcm_recall.read import Level, Page, Verdict, level_of, levels_below, read_below, read_level
 from lcm_recall.read import verify as look_up
 from lcm_recall.search import Found
@@ -23,12 +30,13 @@ from lcm_recall.terms import parse
 
 
 async def search(
-    memory: LcmDatabase,
+    database: Database,
     query: str,
     *,
     conversations: Collection[ConversationId] | None = None,
     limit: int = 20,
     offset: int = 0,
+    settings: Settings | None = None,
 ) -> Found:
     """Search messages with their tool calls, summaries, focus briefs and large files.
 
@@ -40,23 +48,24 @@ async def search(
     """
     if limit < 1 or offset < 0:
         raise UsageError("A page has at least 1 hit, and begins with number 0 or a later one.")
-    asked, settings = parse(query), _settings(memory)
+    asked, recalling = parse(query), _settings(database, settings)
     wanted = Filter(None if conversations is None else tuple(conversations))
 
     async def load(reader: Reader) -> Found:
-        return await reader.run(find, reader.schema, asked, wanted, settings, limit=limit, offset=offset)
+        return await reader.run(find, reader.schema, asked, wanted, recalling, limit=limit, offset=offset)
 
-    return await memory.database.read(load)
+    return await database.read(load)
 
 
 async def expand(
-    memory: LcmDatabase,
+    database: Database,
     name: str,
     *,
     tokens: int = 4_000,
     cursor: str | None = None,
     level: int | None = None,
     conversations: Collection[ConversationId] | None = None,
+    settings: Settings | None = None,
 ) -> Page:
     """Expand a summary, message, brief or file: a page of *tokens*, each passage with a citation.
 
@@ -67,22 +76,22 @@ async def expand(
         NotFoundError: the id or the level does not exist.
         UsageError: the cursor is not valid.
     """
-    settings = _settings(memory)
+    recalling = _settings(database, settings)
 
     def read(rows: Rows, schema: Schema) -> Page:
         if level is not None:
             found = level_of(levels_below(rows, schema, name, conversations), level, name)
             return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
-        return read_below(rows, schema, name, settings, tokens=tokens, cursor=cursor, within=conversations)
+        return read_below(rows, schema, name, recalling, tokens=tokens, cursor=cursor, within=conversations)
 
     async def load(reader: Reader) -> Page:
         return await reader.run(read, reader.schema)
 
-    return await memory.database.read(load)
+    return await database.read(load)
 
 
 async def levels(
-    memory: LcmDatabase, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
+    database: Database, summary_id: SummaryId, *, conversations: Collection[ConversationId] | None = None
 ) -> tuple[Level, ...]:
     """The levels below a summary, without texts (docs/recall.md, "Level by level").
 
@@ -95,30 +104,31 @@ async def levels(
     async def load(reader: Reader) -> tuple[Level, ...]:
         return await reader.run(levels_below, reader.schema, summary_id, conversations)
 
-    return await memory.database.read(load)
+    return await database.read(load)
 
 
-async def verify(memory: LcmDatabase, citation: str) -> Verdict:
+async def verify(database: Database, citation: str, *, settings: Settings | None = None) -> Verdict:
     """Check whether the text of a citation is still the text that was read (docs/recall.md, "Citations").
 
     Raises:
         UsageError: it is not a citation.
     """
-    settings = _settings(memory)
+    recalling = _settings(database, settings)
 
     async def load(reader: Reader) -> Verdict:
-        return (await reader.run(look_up, reader.schema, citation, settings))[0]
+        return (await reader.run(look_up, reader.schema, citation, recalling))[0]
 
-    return await memory.database.read(load)
+    return await database.read(load)
 
 
 async def ask(
-    memory: LcmDatabase,
+    database: Database,
     question: str,
     model: Model | None = None,
     *,
     conversations: Collection[ConversationId] | None = None,
     limits: AskLimits | None = None,
+    settings: Settings | None = None,
 ) -> Asked:
     """The evidence for a question, and the answer of a *model* from it; None: no model is called.
 
@@ -127,10 +137,13 @@ async def ask(
     the evidence remains (docs/recall.md, "Asking"). `named_model` makes a model from the settings.
     """
     within = None if conversations is None else tuple(conversations)
-    inquiry = Inquiry(memory.database, _settings(memory), question, limits or AskLimits(), within)
+    inquiry = Inquiry(database, _settings(database, settings), question, limits or AskLimits(), within)
     await inquiry.gather(for_model=model is not None)
     return inquiry.evidence if model is None else await inquiry.ask(model)
 
 
-def _settings(memory: LcmDatabase) -> RecallSettings:
-    return engine_recall(memory.settings, memory.large_files, memory.path.parent)
+def _settings(database: Database, settings: Settings | None) -> RecallSettings:
+    if settings is not None:
+        return recall_settings(settings)
+    folder = database.path.parent
+    return engine_recall(EngineSettings(), folder / "lcm-files", folder)

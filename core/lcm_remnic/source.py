@@ -47,7 +47,8 @@ class Source:
 
     def __enter__(self) -> Source:
         try:
-            self._database = self._runner.run(Database.open(self.path, busy_seconds=self._busy_seconds))
+            opening = Database.open(self.path, busy_seconds=self._busy_seconds)
+            self._database = self._runner.run(opening.__aenter__())
         except BaseException:
             self._runner.close()
             raise

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import cast
 
+from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ContextItems, Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import counted, preview, safe_text
 from lcm_core.engine.assembly import Assembled as Assembly
@@ -109,7 +111,7 @@ def _export(run: Run, found: ShownAssembly, form: str) -> None:
     """Write the messages to standard output; to a terminal without what it would obey."""
     terminal = sys.stdout.isatty()
     if form == "json":
-        request = api_request(found.assembly)
+        request = cast(JsonObject, api_request(found.assembly))
         text = json_text(request, pretty=run.presentation.pretty, for_terminal=terminal) + "\n"
     else:
         text = markdown(found.assembly, f"Conversation {found.conversation.conversation_id}")

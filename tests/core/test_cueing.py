@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lcm_core.api.database import LcmDatabase
+from lcm_core import api
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ConversationId
 from lcm_core.engine.assembly import Assembled
@@ -64,9 +64,9 @@ async def test_what_history_says_of_an_identifier_stands_first_and_is_counted(me
 
 
 async def test_a_program_that_passes_it_sees_it_first(memory: Path) -> None:
-    async with await LcmDatabase.open(memory) as database:
-        plain = await database.assemble(ONE, budget=4_000, prompt=PROMPT)
-        cued = await database.assemble(ONE, budget=4_000, prompt=PROMPT, cue=with_cue)
+    async with api.open(memory) as database:
+        plain = await api.assemble(database, ONE, budget=4_000, prompt=PROMPT)
+        cued = await api.assemble(database, ONE, budget=4_000, prompt=PROMPT, cue=with_cue)
     assert cued.messages[0].origin.kind is OriginKind.CUE
     assert cued.messages[1:] == plain.messages
 

@@ -947,7 +947,7 @@ async def test_an_unwanted_copy_is_stopped_and_removed(
         return copy
 
     monkeypatch.setattr(handle_module, "private_copy", endless)
-    opening = asyncio.create_task(Database.open(database))
+    opening = asyncio.ensure_future(Database.open(database))
     await until(lambda: asyncio.sleep(0, list(temporary_folder.iterdir())))
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -970,7 +970,7 @@ def test_a_copy_that_is_made_while_the_loop_ends_is_removed(
         return made
 
     async def leave_early() -> None:
-        opening = asyncio.create_task(Database.open(database))
+        opening = asyncio.ensure_future(Database.open(database))
         await asyncio.to_thread(begun.wait)
         assert not opening.done()
 
@@ -1077,6 +1077,30 @@ async def test_closing_waits_for_an_opening_that_was_given_up(
         opening.cancel()
     await opened.close()
     assert not [each for each in made if each._connection is not None]
+
+
+LEAVING = """
+import asyncio, sys
+from pathlib import Path
+from lcm_core.store.database import Database
+
+async def leave() -> None:
+    database = await Database.open(Path(sys.argv[1]))
+    print(database.access.name)
+
+asyncio.run(leave())
+"""
+
+
+def test_a_private_copy_goes_with_a_program_that_never_closes(database: Path, tmp_path: Path):
+    leave_wal(database, shm=False)
+    room = tmp_path / "room"
+    room.mkdir()
+    environment = {**os.environ, "TMPDIR": str(room)}
+    command = [sys.executable, "-c", LEAVING, str(database)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "COPY\n", "")
+    assert list(room.iterdir()) == []
 
 
 async def test_a_file_that_is_gone_is_not_made_anew_by_a_second_read(database: Path):

@@ -196,7 +196,7 @@ READ_ELSEWHERE = {
     "skip_stateless_sessions": "core/lcm_host/engine.py",
     "replay_flood_threshold_external": "core/lcm_host/engine.py",
     "replay_flood_threshold_internal": "core/lcm_host/engine.py",
-    "new_session_retain_depth": "core/lcm_core/api/database.py",
+    "new_session_retain_depth": "core/lcm_core/checks/check.py",
     "summary_provider": "core/lcm_core/base/settings.py",
     "summary_model": "core/lcm_core/base/settings.py",
     "summary_timeout_ms": "core/lcm_core/base/settings.py",

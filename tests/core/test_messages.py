@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -328,7 +329,7 @@ async def test_tool_calls_are_found_wherever_a_version_keeps_them(
     path = database_file(version)
     async with await Database.open(path) as database:
         page = await database.read(store.oldest_page, MAIN, 1000)
-        calls = [entry for entry in page.entries if any("rg -n" in str(part) for part in entry.parts)]
+        calls = [one for one in page.entries if any("rg -n" in str(astuple(part)) for part in one.parts)]
         assert calls
         found, start = [], 0
         while seq := await database.read(store.find_text, MAIN, "RG -N", start=start, forward=True):

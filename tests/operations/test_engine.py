@@ -327,8 +327,8 @@ async def test_a_context_is_compacted_while_the_host_goes_on(engine: Engine) -> 
 
     writer = Writer(say)
     assert (await engine.compact(KEY, writer, budget=100_000)).made == 0  # it is not due
-    runner = await engine.compact(KEY, writer, budget=100_000, force=True)
-    assert runner.made == writer.calls >= 1
+    done = await engine.compact(KEY, writer, budget=100_000, force=True)
+    assert done.made == writer.calls >= 1
     refs = [ref for _, ref in context_of(path, 1)]
     raw = [ref for ref in refs if isinstance(ref, int)]
     covered = column(path, "SELECT message_id FROM summary_messages ORDER BY message_id")
@@ -348,8 +348,8 @@ async def test_a_model_that_says_nothing_leaves_the_cut_of_the_engines_own_summa
     async def nothing(request: SummaryRequest, /) -> SummaryReply:
         return SummaryReply("", "a/model", is_missing=True)
 
-    runner = await engine.compact(KEY, nothing, budget=100_000, force=True)
-    assert runner.made >= 1
+    done = await engine.compact(KEY, nothing, budget=100_000, force=True)
+    assert done.made >= 1
     note = "\n[LCM fallback summary; truncated for context management]"
     contents = column(engine.database.path, "SELECT content FROM summaries WHERE depth = 0")
     assert contents
@@ -817,9 +817,9 @@ async def test_an_engine_from_1_1_on_reports_what_it_did_before_a_model_failed(
             with pytest.raises(SummarizerError, match="in time"):
                 await engine.compact(session, second_fails, budget=4_000, force=True)
         else:
-            runner = await engine.compact(session, second_fails, budget=4_000, force=True)
-            assert (runner.made, str(runner.failed)) == (1, "The server did not answer in time.")
-            reason = reason_of(runner.made, runner.result, runner.failed)
+            done = await engine.compact(session, second_fails, budget=4_000, force=True)
+            assert (done.made, str(done.failed)) == (1, "The server did not answer in time.")
+            reason = reason_of(done.made, None, done.failed)
             assert reason == "compaction failed after partial progress"
             calls = 1  # the first answer of the next one is the one that fails
             with pytest.raises(SummarizerError):

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
+from lcm_core.base.frozen import short_repr
 from lcm_core.base.records import ConversationId
 
 #: One value of a primary key; None where the column holds NULL.
@@ -228,6 +229,7 @@ class Report:
     started_at: datetime
     seconds: float
     results: tuple[CheckResult, ...]
+    __repr__ = short_repr
 
     def findings(self, *confidences: Confidence) -> Iterator[Finding]:
         """The findings of some confidences (of all when none is named), in order of check."""

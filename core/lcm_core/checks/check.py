@@ -20,6 +20,7 @@ from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, P
 from lcm_core.base.paths import host_databases
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import phrase
+from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 
@@ -67,6 +68,20 @@ class Limits:
     def today(self) -> float:
         """``now`` in days."""
         return days_of(self.now)
+
+
+def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
+    """The limits for the engine that wrote this schema (None: the present one), as the operator set it."""
+    rules = configured(RULES_PRESENT if schema is None else engine_rules(schema), engine)
+    return Limits(
+        now=datetime.now(UTC),
+        retain_depth=engine.new_session_retain_depth.value,
+        leaf_target=rules.compaction.leaf_target_tokens,
+        condensed_target=rules.compaction.condensed_target_tokens,
+        overage=rules.escalation.summary_max_overage_factor,
+        fresh_tail=rules.tail.fresh_tail_count,
+        large_payload=rules.ingest.large_file_token_threshold,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
+from lcm_core.base.frozen import short_repr
 from lcm_core.base.javascript import JsonObject, stringify
 from lcm_core.base.records import LargeFile
 from lcm_core.base.tokens import estimate
@@ -267,6 +268,7 @@ class Assembled:
     unseen: Unseen = field(default_factory=Unseen)
     #: By ordinal, of messages that are sent: the files with what a user pasted, of which a reference is sent.
     pasted: Mapping[int, tuple[LargeFile, ...]] = field(default_factory=dict)
+    __repr__ = short_repr
 
     @property
     def over_budget(self) -> bool:

@@ -12,6 +12,7 @@ from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
+from lcm_core.base.frozen import short_repr
 from lcm_core.base.records import Edge, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.times import parse_utc
 
@@ -88,6 +89,7 @@ class SummaryGraph:
     nodes: Mapping[SummaryId, Node]
     pairs: Sequence[tuple[SummaryId, SummaryId]]  #: consumer and source, in the order of condensation
     in_context: tuple[SummaryId, ...]  #: in order of ordinal; may repeat and may dangle
+    __repr__ = short_repr
 
     @classmethod
     def build(

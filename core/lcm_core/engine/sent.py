@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NotRequired, TypedDict, cast
 
 from lcm_core.base.javascript import Json, JsonObject, stringify
 from lcm_core.base.records import LargeFile
@@ -177,29 +177,40 @@ def host_messages(assembled: Assembled) -> list[JsonObject]:
     return [message.document() for message in assembled.messages]
 
 
-def api_request(assembled: Assembled) -> JsonObject:
-    """``system`` and ``messages`` for a call of Anthropic's Messages API; model and length are the caller's.
+class ApiRequest(TypedDict):
+    """A call of Anthropic's Messages API: ``client.messages.create(**request)``."""
+
+    system: str
+    messages: list[Any]  #: turns, each with ``role`` and a list of blocks as ``content``
+    model: NotRequired[str]  #: this and the rest are for the caller to set
+    max_tokens: NotRequired[int]
+    tools: NotRequired[list[Any]]
+
+
+def api_request(assembled: Assembled) -> ApiRequest:
+    """``system`` and ``messages`` for a call of Anthropic's Messages API; the caller adds ``model``.
 
     Results of tools become blocks of the user; reasoning without a signature and OpenAI's own items, which
     that API refuses, are left out.
     """
-    turns: list[tuple[str, list[Json]]] = []
+    turns: list[tuple[str, list[JsonObject]]] = []
     for message in assembled.messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
-        blocks: list[Json] = list(_api_blocks(message))
+        blocks = list(_api_blocks(message))
         if not blocks:
             continue
         if turns and turns[-1][0] == role:
             turns[-1][1].extend(blocks)
         else:
             turns.append((role, blocks))
-    messages: list[Json] = [{"role": role, "content": blocks} for role, blocks in turns]
+    messages = [{"role": role, "content": blocks} for role, blocks in turns]
     return {"system": assembled.system.text, "messages": messages}
 
 
 def request_text(assembled: Assembled) -> str:
     """`api_request` as JSON, laid out."""
-    return json.dumps(json.loads(stringify(api_request(assembled))), indent=2, ensure_ascii=False) + "\n"
+    written = stringify(cast(JsonObject, api_request(assembled)))
+    return json.dumps(json.loads(written), indent=2, ensure_ascii=False) + "\n"
 
 
 def markdown(assembled: Assembled, title: str = "") -> str:

@@ -12,13 +12,14 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import aiosqlite
 
@@ -112,6 +113,8 @@ class Handle:
         self._used_at = 0.0  #: when the last read ended, monotonic
         self._retired = False
         self._closed = asyncio.Event()
+        if self.access is Access.COPY:  # removed, at the latest, when the program ends
+            self._remove = weakref.finalize(self, remove_copy, way.location)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Link]:
@@ -218,8 +221,9 @@ class Handle:
                 opened[0].execute("PRAGMA temp_store = MEMORY")
             return opened[0]
 
-        connection = await aiosqlite.Connection(opening, iter_chunk_size=64)
-        self._idle.append(Link(connection, opened[0]))
+        connection = aiosqlite.Connection(opening, iter_chunk_size=64)
+        connection._thread.daemon = True  # a program ends that never closes; nothing is written in it
+        self._idle.append(Link(await connection, opened[0]))
         if self._closed.is_set():
             await self._close()
 
@@ -245,7 +249,7 @@ class Handle:
         while self._idle:
             await self._idle.pop().connection.close()
         if self.access is Access.COPY:
-            await asyncio.to_thread(remove_copy, self._way.location)
+            await asyncio.to_thread(self._remove)
         self._closed.set()
 
 
@@ -392,6 +396,41 @@ async def _pragma(link: Link, name: str) -> Any:
 
 P = ParamSpec("P")
 
+
+class _Closes(Protocol):
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+class Opening(Generic[C]):
+    """Opens when it is awaited, or at the beginning of an ``async with``, whose end closes again."""
+
+    def __init__(self, opening: Coroutine[Any, Any, C]) -> None:
+        self._opening = opening
+
+    def __await__(self) -> Generator[Any, None, C]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> C:
+        self._opened = await self._opening
+        return self._opened
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.close()
+
+
+def opens(make: Callable[P, Coroutine[Any, Any, C]]) -> Callable[P, Opening[C]]:
+    """Have what a function opens awaited, or entered."""
+
+    @wraps(make)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Opening[C]:
+        return Opening(make(*args, **kwargs))
+
+    return called
+
+
 #: How often the file is looked at.
 POLL_SECONDS = 0.2
 #: How often something is read at least that is written at the same time, and again for as long as a lock
@@ -528,13 +567,18 @@ class Database:
         self._reopening = asyncio.Lock()
 
     @classmethod
+    @opens
     async def open(
         cls, path: Path, *, busy_seconds: float = 5.0, arrange: Arrangement | None = None
     ) -> Database:
-        """Open *path* without leaving a trace beside it; *arrange* may give each reading another look.
+        """Open an existing file, without leaving a trace beside it: ``async with Database.open(path)``.
+
+        What is awaited instead is to be closed. *busy_seconds*: how long to wait for the lock of another
+        process. *arrange* may give each reading another look.
 
         Raises:
-            DatabaseError: it is missing, damaged, locked, encrypted, or of another program.
+            DatabaseMissingError: the file does not exist.
+            DatabaseError: it is damaged, locked, encrypted, or of another program.
         """
         database = cls(path, busy_seconds=busy_seconds, arrange=arrange)
         database._handle = await open_handle(path, busy_seconds, database._arrange)
