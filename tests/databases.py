@@ -14,11 +14,13 @@ Nothing here reads or writes through the code under test, but for the schema of 
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,39 @@ def run(path: Path, *statements: str) -> Path:
         for statement in statements:
             connection.execute(statement)
     return path
+
+
+@dataclass(slots=True)
+class Work:
+    """What SQLite did for a `Database` that is opened with ``arrange=work.count``: counts, no times."""
+
+    statements: list[str] = field(default_factory=list)  #: with their parameters, those that SQLite ran
+    steps: int = 0  #: of its machine, in hundreds; a row takes about ten steps
+
+    def count(self, connection: sqlite3.Connection, _rows: object, _schema: object) -> None:
+        """Note from here on what this connection is asked."""
+        connection.set_trace_callback(self.statements.append)
+        connection.set_progress_handler(self._step, 100)
+
+    def _step(self) -> None:
+        self.steps += 1
+
+    def scans(self, path: Path, *tables: str) -> list[str]:
+        """The statements that read all of one of *tables*, as SQLite plans them."""
+        return [sql for sql in self.selects if any(f"SCAN {one}" in plan(path, sql) for one in tables)]
+
+    @property
+    def selects(self) -> list[str]:
+        """The statements that read."""
+        return [sql for sql in self.statements if sql.lstrip().startswith(("SELECT", "WITH"))]
+
+
+def plan(path: Path, sql: str) -> str:
+    """How SQLite reads for a statement; a table with another name is called by that of the table."""
+    found = "\n".join(row[3] for row in query(path, f"EXPLAIN QUERY PLAN {sql}"))
+    for table, name in re.findall(r"\b(?:FROM|JOIN)\s+(\w+)\s+AS\s+(\w+)", sql):
+        found = re.sub(rf"\b(SCAN|SEARCH) {name}\b", rf"\1 {table}", found)
+    return found
 
 
 # -- the builder -----------------------------------------------------------------------------------------

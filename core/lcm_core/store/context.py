@@ -37,7 +37,7 @@ from lcm_core.engine.markers import beginning
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import files_by_id, whole_messages
 from lcm_core.store.opening import Row, Rows, rows_in
-from lcm_core.store.rows import StoredRow, range_end_sql, whole_rows
+from lcm_core.store.rows import IN_SEQ_ORDER, StoredRow, range_end_sql, whole_rows
 from lcm_core.store.schema import NO_MESSAGE, Schema
 from lcm_core.store.statistics import ContextMessage
 from lcm_core.store.summaries import texts_of
@@ -664,7 +664,8 @@ async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int
     """Stored tokens of everything that was ever said; reads past every text, so not for a first page."""
     return int(
         await reader.value(
-            "SELECT CAST(total(token_count) AS INTEGER) FROM messages WHERE conversation_id = ?",
+            f"""SELECT CAST(total(token_count) AS INTEGER) FROM (
+                SELECT token_count FROM messages WHERE conversation_id = ? {IN_SEQ_ORDER})""",
             conversation_id,
         )
         or 0

@@ -2,6 +2,7 @@
 
 A page ends at a `Position`: the stored time and the id of its last row. Rows are ordered and compared by the
 time itself, so that the two stored formats mix rightly, then by id; a row without a usable time comes last.
+Only messages have no index by time: those of a conversation are paged by seq where that is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 from lcm_core.base.errors import DatabaseError, NotFoundError, UsageError
@@ -33,7 +35,7 @@ from lcm_core.store import messages as files
 from lcm_core.store.conversations import moment
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows
-from lcm_core.store.rows import of_conversation
+from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation
 from lcm_core.store.schema import BODIES, LABEL
 
 T = TypeVar("T")
@@ -45,6 +47,8 @@ _NUMBERS = frozenset(
 
 #: Characters of a text that a list reads unless whole texts are asked for; a preview needs 240 of them.
 HEAD = 2_000
+#: Messages, the newest, whose times must fall with their seq where a conversation is paged by seq.
+_IN_ORDER: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class _List:
     table: str
     id: str
     time: str  #: SQL of the stored time, with the alias ``t``
+    walk: str = ""  #: SQL of the order in which its rows are read
 
 
 async def conversation_page(reader: Reader, window: Window) -> Page[Conversation]:
@@ -114,10 +119,61 @@ async def message_page(
     where, parameters = ["t.conversation_id = ?"], (conversation_id, *roles)
     if roles:
         where.append(f"t.role IN ({', '.join('?' * len(roles))})")
-    listed = _List("messages", "message_id", _column(reader, "messages", "created_at"))
     columns = f"{_select(reader, 'messages', messages.COLUMNS)}, {_content(whole=whole)}"
-    rows, end = await _page(reader, listed, columns, window, where, parameters)
+    place = await _place_by_seq(reader, conversation_id, window)
+    if place is None:
+        listed = _List("messages", "message_id", _column(reader, "messages", "created_at"), IN_SEQ_ORDER)
+        rows, end = await _page(reader, listed, columns, window, where, parameters)
+    else:
+        if place:
+            where.append("(t.seq, t.message_id) < (?, ?)")
+        rows = await reader.rows(
+            f"""SELECT CAST(t.created_at AS TEXT) AS page_time, t.message_id AS page_id, {columns}
+            FROM messages AS t {_where(where)} ORDER BY t.seq DESC, t.message_id DESC LIMIT ?""",
+            *parameters,
+            *place,
+            window.limit + 1,
+        )
+        rows, end = _cut(rows, window.limit)
     return Page(tuple(messages.message_of(row) for row in rows), end)
+
+
+async def _place_by_seq(
+    reader: Reader, conversation_id: ConversationId, window: Window
+) -> tuple[int, ...] | None:
+    """Seq and id of the message behind which a page by seq begins, none for the first; None: page by time.
+
+    That takes a look at each message of the conversation. By seq it is the same where no message is a copy
+    (they are numbered below 0) and, of the newest, times fall with seq. Both are the same for every page, and
+    so none is left out or listed twice, whatever older times are.
+    """
+    if (
+        window.since is not None
+        or window.until is not None
+        or not reader.schema.has("messages", "created_at")
+    ):
+        return None
+    first = await reader.stored(
+        "SELECT seq FROM messages WHERE conversation_id = ? ORDER BY seq LIMIT 1", conversation_id
+    )
+    if not first or not isinstance(first[0]["seq"], int) or first[0]["seq"] < 0:
+        return None
+    newest = await reader.tuples(
+        f"""SELECT {moment("created_at")}, message_id FROM messages
+        WHERE conversation_id = ? ORDER BY seq DESC, message_id DESC LIMIT {_IN_ORDER}""",
+        conversation_id,
+    )
+    if any(newer <= older for newer, older in pairwise(newest)) or not newest[-1][0]:
+        return None
+    if window.position is None:
+        return ()
+    behind = await reader.tuples(
+        """SELECT seq, message_id, CAST(created_at AS TEXT) FROM messages
+        WHERE message_id = ? AND conversation_id = ?""",
+        window.position.id,
+        conversation_id,
+    )
+    return behind[0][:2] if behind and behind[0][2] == window.position.timestamp else None
 
 
 async def messages_by_id(reader: Reader, message_ids: Sequence[MessageId]) -> list[Message]:
@@ -266,7 +322,7 @@ async def _page(
             FROM (
                 SELECT t.rowid AS place, t.{listed.id} AS id,
                        {listed.time} AS time, {moment(listed.time)} AS moment
-                FROM {listed.table} AS t {_where(where)}
+                FROM {listed.table} AS t {_where(where)} {listed.walk}
             )
             {_where(conditions)}
             ORDER BY moment DESC, id DESC LIMIT ?
@@ -276,10 +332,14 @@ async def _page(
         *values,
         window.limit + 1,
     )
-    if len(rows) <= window.limit:
+    return _cut(rows, window.limit)
+
+
+def _cut(rows: list[Row], limit: int) -> tuple[list[Row], Position | None]:
+    """The rows of a page, of which one more was read, and where it ends."""
+    if len(rows) <= limit:
         return rows, None
-    last = rows[window.limit - 1]
-    return rows[: window.limit], Position(last["page_time"], last["page_id"])
+    return rows[:limit], Position(rows[limit - 1]["page_time"], rows[limit - 1]["page_id"])
 
 
 def _known_time(stored: str | None) -> str | None:

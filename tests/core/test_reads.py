@@ -1,0 +1,119 @@
+"""What is asked of one conversation reads no more where it, or the file around it, is larger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lcm_core.base.records import ConversationId, MessageId
+from lcm_core.store.context import history_tokens
+from lcm_core.store.database import Database
+from lcm_core.store.listing import Window, message_page
+
+from tests.databases import Work, connect, new_database, query, run
+
+OWNER = ConversationId(1)
+LARGE = 20_000
+
+
+def filled(path: Path, messages: int) -> Path:
+    """A conversation of so many messages, one each minute; the hashes are in no order."""
+    new_database(path)
+    with connect(path) as connection:
+        connection.execute("INSERT INTO conversations (conversation_id, session_id) VALUES (1, 's')")
+        connection.execute(
+            """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+            INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at, identity_hash)
+            SELECT 1, i, CASE i % 2 WHEN 0 THEN 'assistant' ELSE 'user' END, 'said ' || i, i % 7,
+            datetime('2026-01-01', i || ' minutes'), printf('%08x', i * 2654435761 % 4294967296) FROM n""",
+            (messages,),
+        )
+    return path
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A conversation of 20,000 messages."""
+    return filled(tmp_path_factory.mktemp("large") / "large.db", LARGE)
+
+
+async def pages(path: Path, limit: int) -> list[MessageId]:
+    """All messages by id, page by page."""
+    found: list[MessageId] = []
+    async with await Database.open(path) as database:
+        window = Window(limit)
+        while True:
+            page = await database.read(message_page, OWNER, window)
+            found += [one.message_id for one in page.items]
+            if page.next is None:
+                return found
+            window = Window(limit, page.next)
+
+
+def by_time(path: Path) -> list[MessageId]:
+    """All messages by id, the newest first."""
+    sql = "SELECT message_id FROM messages ORDER BY julianday(created_at) DESC, message_id DESC"
+    return [row[0] for row in query(path, sql)]
+
+
+async def test_a_page_reads_as_much_of_a_large_conversation_as_of_a_small_one(large: Path, tmp_path: Path):
+    for roles in ((), ("user",)):
+        found = []
+        for path in (filled(tmp_path / f"{len(roles)}.db", 2_000), large):
+            work = Work()
+            async with await Database.open(path, arrange=work.count) as database:
+                page = await database.read(message_page, OWNER, Window(20), roles=roles)
+                assert len(page.items) == 20
+                await database.read(message_page, OWNER, Window(20, page.next), roles=roles)
+            assert work.scans(path, "messages") == []
+            found.append((len(work.selects), work.steps))
+        [few, many] = found
+        assert few[0] == many[0] <= 7
+        assert many[1] == pytest.approx(few[1], rel=0.05)
+
+
+async def test_the_pages_of_a_large_conversation_are_the_list_by_time(large: Path):
+    assert await pages(large, 900) == by_time(large)
+
+
+@pytest.mark.parametrize("seq", [1, 5_000, LARGE - 1_200, LARGE - 800, LARGE])
+async def test_one_time_that_is_out_of_order_loses_no_message_and_repeats_none(
+    seq: int, large: Path, tmp_path: Path
+):
+    path = tmp_path / "odd.db"
+    path.write_bytes(large.read_bytes())
+    run(path, f"UPDATE messages SET created_at = '2025-06-01 00:00:00' WHERE seq = {seq}")
+    found = await pages(path, 500)
+    assert sorted(found) == sorted(by_time(path))
+    run(path, f"UPDATE messages SET created_at = '2026-06-01 00:00:00' WHERE seq = {seq}")
+    found = await pages(path, 500)
+    assert sorted(found) == sorted(by_time(path))
+    if seq > LARGE - 1_000:  # it is seen, and the list is by time
+        assert found == by_time(path)
+
+
+async def test_copies_at_the_front_stand_where_their_times_say(large: Path, tmp_path: Path):
+    path = tmp_path / "copies.db"
+    path.write_bytes(large.read_bytes())
+    run(path, "UPDATE messages SET seq = -1, created_at = '2026-06-01 00:00:00' WHERE seq = 3")
+    assert await pages(path, 900) == by_time(path)
+
+
+async def test_a_cursor_of_a_message_that_changed_is_gone_on_from_by_its_time(large: Path, tmp_path: Path):
+    path = tmp_path / "moved.db"
+    path.write_bytes(large.read_bytes())
+    async with await Database.open(path) as database:
+        end = (await database.read(message_page, OWNER, Window(20))).next
+    assert end is not None
+    run(path, f"DELETE FROM messages WHERE message_id = {end.id}")
+    async with await Database.open(path) as database:
+        page = await database.read(message_page, OWNER, Window(20, end))
+    assert [one.message_id for one in page.items] == by_time(path)[19:39]
+
+
+async def test_what_was_ever_said_is_summed_in_the_order_in_which_it_lies(large: Path):
+    work = Work()
+    async with await Database.open(large, arrange=work.count) as database:
+        assert await database.read(history_tokens, OWNER) == sum(one % 7 for one in range(1, LARGE + 1))
+    [sql] = work.selects
+    assert "messages_conv_seq_idx" in "".join(row[3] for row in query(large, f"EXPLAIN QUERY PLAN {sql}"))
