@@ -43,7 +43,7 @@ class Answer:
     #: SQL that was asked for: it alone goes to standard output, and what is said for people beside it
     script: Sequence[str] | None = None
     text: str | None = None  #: in the form of the command's own that was asked for
-    more_columns: Sequence[str] = ()  #: that the items of a list have besides the usual ones
+    more_columns: Sequence[str] = ()  #: that the items of a list have, besides those of `readable.COLUMNS`
 
     @property
     def envelope(self) -> JsonObject:

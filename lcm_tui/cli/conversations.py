@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lcm_core.base.setting_values import Json
+from lcm_core.base.records import Conversation
 from lcm_core.base.settings import Settings
+from lcm_core.engine.rules import FreshTail
+from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_brief, list_briefs
 from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
-from lcm_core.store.statistics import depth_totals, growth_of, item_totals, statistics_of
+from lcm_core.store.statistics import (
+    ConversationStatistics,
+    depth_totals,
+    growth_of,
+    item_totals,
+    statistics_of,
+)
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.documents import Document, tail_of
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import as_text, chosen
-from lcm_tui.tables.conversations import (
-    CountedConversation,
-    ShownConversation,
-    conversation_blocks,
-    conversations_table,
-)
+from lcm_tui.tables.blocks import list_table
+from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
+from lcm_tui.tables.conversations import ShownConversation, conversation_blocks
 
 #: State columns that hold 0 or 1.
 _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
@@ -32,32 +37,29 @@ _SWITCHES = frozenset({"fork_bounded", "pending", "running"})
 def list_(run: Run, window: Window) -> Answer:
     """A page of conversations."""
     schema, page = run.read(_load_list, run.settings, window)
-    paging = Paging("conversations", window.limit, len(page.items), page.next)
-    items: list[Json] = [
-        documents.counted_conversation(row.conversation, row.counted, row.tail) for row in page.items
-    ]
     missing = documents.not_recorded(schema, "conversations")
     return run.answer(
         "conversations.list",
-        {"items": items},
-        [conversations_table(run.time, schema, page.items)],
-        paging=paging,
+        {"items": [documents.listed(CONVERSATION_COLUMNS, row) for row in page.items]},
+        [list_table(CONVERSATION_COLUMNS, page.items, run.time, schema, empty="No conversations.")],
+        paging=Paging("conversations", window.limit, len(page.items), page.next),
         not_recorded=[f"items.{name}" for name in missing],
+        more_columns=[column.json for column in CONVERSATION_COLUMNS if column.json],
     )
 
 
-async def _load_list(
-    reader: Reader, settings: Settings, window: Window
-) -> tuple[Schema, Page[CountedConversation]]:
+async def _load_list(reader: Reader, settings: Settings, window: Window) -> tuple[Schema, Page[Row]]:
     page = await conversation_page(reader, window)
     counted = await statistics_of(reader, [record.conversation_id for record in page.items])
     rows = [
-        CountedConversation(
-            record, numbers, tail_of(numbers.context_messages, reader.schema, settings, record.session_key)
-        )
+        _row(record, numbers, tail_of(numbers.context_messages, reader.schema, settings, record.session_key))
         for record, numbers in zip(page.items, counted, strict=True)
     ]
     return reader.schema, Page(tuple(rows), page.next)
+
+
+def _row(record: Conversation, counted: ConversationStatistics, tail: FreshTail) -> Row:
+    return Row(ConversationEntry(record, counted.messages.latest), counted=counted, tail=tail)
 
 
 def show(run: Run, named: Selector) -> Answer:
@@ -77,9 +79,9 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
     active = await active_brief(reader, record.conversation_id)
     return ShownConversation(
         reader.schema,
-        CountedConversation(
-            record, counted, tail_of(counted.context_messages, reader.schema, settings, record.session_key)
-        ),
+        record,
+        counted,
+        tail_of(counted.context_messages, reader.schema, settings, record.session_key),
         await depth_totals(reader, record.conversation_id),
         await item_totals(reader, record.conversation_id),
         await engine_state(reader, record.conversation_id),
@@ -90,10 +92,11 @@ async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownCon
 
 
 def _document(found: ShownConversation) -> Document:
-    row = found.conversation
     files = found.state.files
     return {
-        "conversation": documents.counted_conversation(row.conversation, row.counted, row.tail),
+        "conversation": documents.listed(
+            CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)
+        ),
         "summaryDepths": documents.depths(found.depths),
         "context": [
             {"itemType": total.item_type, "count": total.count, "tokens": total.tokens}
@@ -107,7 +110,7 @@ def _document(found: ShownConversation) -> Document:
             "activeBrief": None if found.active is None else documents.active_brief(found.active),
         },
         "largeFiles": {"count": files.count, "bytes": files.bytes, "latestAt": files.latest},
-        "archiveCause": row.conversation.archive_cause,
+        "archiveCause": found.conversation.archive_cause,
         "transcriptCursor": _state_document(found.state.cursor),
     }
 

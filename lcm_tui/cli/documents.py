@@ -16,21 +16,19 @@ from lcm_core.base.settings import Settings
 from lcm_core.base.text import preview
 from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
 from lcm_core.engine.sessions import settings_for_session
+from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.listing import ListedSummary
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import ContextMessage, ConversationStatistics, DepthTotal
+from lcm_core.store.statistics import ContextMessage, DepthTotal
+
+from lcm_tui.tables.blocks import D, ListColumn, R
+from lcm_tui.tables.conversation_rows import ROW_COLUMNS, Row
 
 Document = dict[str, Json]
 
 #: JSON fields that not every version records, and the columns behind them, by the table they are read from.
 _RECORDED_LATER: Mapping[str, Mapping[str, str]] = {
-    "conversations": {
-        "sessionKey": "session_key",
-        "active": "active",
-        "archivedAt": "archived_at",
-        "createdAt": "created_at",
-        "updatedAt": "updated_at",
-    },
+    "conversations": {one.json: one.stored.partition(".")[2] for one in ROW_COLUMNS if one.stored},
     "messages": {"largeContent": "large_content", "createdAt": "created_at"},
     "summaries": {
         "earliestAt": "earliest_at",
@@ -55,40 +53,14 @@ def not_recorded(schema: Schema, *tables: str) -> tuple[str, ...]:
     )
 
 
+def listed(columns: Iterable[ListColumn[R, D]], row: R) -> Document:
+    """A row of a list, by its columns."""
+    return {column.json: column.value(row) for column in columns if column.json}
+
+
 def conversation(record: Conversation) -> Document:
     """The row of a conversation."""
-    return {
-        "conversationId": record.conversation_id,
-        "sessionId": record.session_id,
-        "sessionKey": record.session_key,
-        "active": record.active,
-        "archivedAt": record.archived_at,
-        "title": record.title,
-        "bootstrappedAt": record.bootstrapped_at,
-        "createdAt": record.created_at or None,
-        "updatedAt": record.updated_at or None,
-    }
-
-
-def counted_conversation(record: Conversation, counted: ConversationStatistics, tail: FreshTail) -> Document:
-    """A conversation with what is counted of it."""
-    return {
-        **conversation(record),
-        "messageCount": counted.messages.count,
-        "messageTokens": counted.messages.tokens,
-        "earliestMessageAt": counted.messages.earliest,
-        "latestMessageAt": counted.messages.latest,
-        "summaryCount": counted.summaries.count,
-        "summaryTokens": counted.summaries.tokens,
-        "summarizedSourceTokens": counted.covered_tokens,
-        "earliestSummaryAt": counted.summaries.earliest,
-        "latestSummaryAt": counted.summaries.latest,
-        "maxSummaryDepth": counted.max_depth,
-        "contextItems": counted.context_items,
-        "contextTokens": counted.context_tokens,
-        "freshTailMessages": tail.messages,
-        "freshTailTokens": tail.tokens,
-    }
+    return listed(ROW_COLUMNS, Row(ConversationEntry(record, None)))
 
 
 def depths(totals: Iterable[DepthTotal]) -> list[Json]:

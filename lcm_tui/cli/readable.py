@@ -161,12 +161,6 @@ def _least(column: OutputColumn, at: int, block: Table) -> int:
 # `tests/cli/test_forms.py` compares them with what the lists hold.
 
 _NAMES: Final[Mapping[str, str]] = {
-    "conversations.list": """
-    conversationId sessionId sessionKey active archivedAt title bootstrappedAt createdAt updatedAt
-    messageCount messageTokens earliestMessageAt latestMessageAt summaryCount summaryTokens
-    summarizedSourceTokens earliestSummaryAt latestSummaryAt maxSummaryDepth contextItems contextTokens
-    freshTailMessages freshTailTokens
-    """,
     "messages.list": "messageId conversationId seq role tokenCount createdAt largeContent preview",
     "summaries.list": """
     summaryId conversationId kind depth tokenCount earliestAt latestAt coverageAt descendantCount

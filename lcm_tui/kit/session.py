@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -18,8 +20,6 @@ from lcm_core.base.settings import Settings
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState
 
-from lcm_tui.kit.spans import imported
-
 if TYPE_CHECKING:
     from lcm_core.base.findings import CheckResult
     from lcm_core.base.records import Conversation, ConversationId
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from lcm_core.writers.wire import ReplyCache
     from lcm_host.ingestion import Ingestion
     from lcm_host.sessions import HostListing, HostSession
+
+
+async def imported(*modules: str) -> None:
+    """Import *modules* in a thread: they are large, and keys come first."""
+    for name in modules:
+        if name not in sys.modules:
+            await asyncio.to_thread(import_module, name)
 
 
 # -- pace ------------------------------------------------------------------------------------------------

@@ -6,13 +6,10 @@ Everything that shows text of a database makes `Line` values, which need no term
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from operator import itemgetter
 from typing import Final, Literal
 
@@ -115,8 +112,8 @@ class Column:
     """A column of a list: its heading, its width in cells, and when it gives way."""
 
     name: str
-    title: str
-    width: int  #: cells; of the one column with ``grows`` the least it needs
+    title: str = ""
+    width: int = 0  #: cells; of the one column with ``grows`` the least it needs
     right: bool = False  #: numbers stand at the right
     grows: bool = False  #: takes what is left
     keep: int = 0  #: columns with the smallest values are dropped first on a narrow screen
@@ -252,17 +249,6 @@ def share_text(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{share * 100:,.1f} %"
-
-
-# -- importing -------------------------------------------------------------------------------------------
-# Imports that no key waits for.
-
-
-async def imported(*modules: str) -> None:
-    """Import *modules* in a thread: they are large, and keys come first."""
-    for name in modules:
-        if name not in sys.modules:
-            await asyncio.to_thread(import_module, name)
 
 
 # -- documents -------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ from lcm_recall.search import NAMES, OTHER_SPELLING, Found, Hit, IndexUse, index
 from lcm_recall.terms import KnownWords, Mode, parse
 from lcm_recall.tools import asked_document, described_document, found_document, passage_document
 
+from lcm_tui.tables.conversation_rows import CONVERSATION_COLUMNS, Row
+
 if TYPE_CHECKING:
     from lcm_core.writers.cost import Model
 
@@ -554,24 +556,13 @@ async def _conversations(reader: Reader, memory: Memory, given: Given) -> ToolAn
     rows: list[Json] = []
     lines = [f"{len(page)} of {len(scope.entries)} conversations, the newest activity first."]
     for one, held in zip(page, counts, strict=True):
-        record = one.conversation
-        summaries = sum(depth.count for depth in held.summaries)
-        rows.append(
-            {
-                "conversationId": record.conversation_id,
-                "sessionKey": short(record.session_key),
-                "title": short(record.title),
-                "active": record.active,
-                "lastMessageAt": one.last_activity,
-                "messages": held.messages,
-                "summaries": summaries,
-                "contextItems": held.context_items,
-            }
-        )
+        record, row = one.conversation, Row(one, counts=held)
+        said = {column.agents: column.value(row) for column in CONVERSATION_COLUMNS if column.agents}
+        rows.append({**said, "sessionKey": short(record.session_key), "title": short(record.title)})
         state = "archived" if record.active is False else "active"
         lines.append(
             f"conversation {record.conversation_id} ({state}): {held.messages:,} messages, "
-            f"{summaries:,} summaries, last message {short(one.last_activity, 40) or 'never'}"
+            f"{held.summary_count:,} summaries, last message {short(one.last_activity, 40) or 'never'}"
         )
         lines += quoted(short(f"{record.session_key or record.session_id} {record.title or ''}"))
     after = first + len(page)
@@ -585,7 +576,7 @@ async def _status(reader: Reader, memory: Memory, _: Given) -> ToolAnswer:
     scope = await scope_of(reader, memory.allowed)
     counts = await count_rows(reader, scope.ids)
     messages = sum(one.messages for one in counts)
-    summaries = sum(depth.count for one in counts for depth in one.summaries)
+    summaries = sum(one.summary_count for one in counts)
     items = sum(one.context_items for one in counts)
     newest = next((one.last_activity for one in scope.entries if one.last_activity), None)
     lines = [

@@ -20,12 +20,12 @@ from lcm_tui.kit.spans import Column, Layout, Sorting, Span, lay_out_in_turn
 from lcm_tui.tables.conversation_rows import (
     COLUMNS,
     COUNTED,
-    ORDERS,
     Row,
     RowFilter,
     RowKey,
     Scale,
     cells_of,
+    falls,
     names_of,
     ordered,
     scale_of,
@@ -185,7 +185,7 @@ class ConversationList(ListPane[RowKey]):
 
     def sorting(self) -> Sorting:
         """The column, and whether its largest value is on top."""
-        return Sorting(self.sorted_by, ORDERS[self.sorted_by][1] != self.turned)
+        return Sorting(self.sorted_by, falls(self.sorted_by) != self.turned)
 
     # -- what is selected --------------------------------------------------------------------------------
 

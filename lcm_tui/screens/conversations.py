@@ -27,7 +27,8 @@ from lcm_tui.kit import places
 from lcm_tui.kit.commands import Action, bindings
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
-from lcm_tui.kit.spans import Block, Line, imported
+from lcm_tui.kit.session import imported
+from lcm_tui.kit.spans import Block, Line
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.screens.pruning import (

@@ -5,14 +5,24 @@ Blocks hold texts as they stand in the database; whoever draws them makes them s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import depth_name, parse_budget, safe_line
 from lcm_core.base.times import format_zoned, parse_utc
+
+from lcm_tui.kit.spans import Column, Span
+
+if TYPE_CHECKING:
+    from lcm_core.store.schema import Schema
+
+R = TypeVar("R")  #: a row of a list
+D = TypeVar("D")  #: what its cells are drawn with
+PENDING = "…"
+UNRECORDED = "–"
 
 #: A stored time for people, in their zone; as stored when it is none.
 When: TypeAlias = Callable[[str | None], str | None]
@@ -76,6 +86,55 @@ class Verbatim:
     """A text of our own that is for programs: printed as it is."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListColumn(Column, Generic[R, D]):
+    """What a list says of each row, declared once for the app's list, commands, programs and agents.
+
+    Title, width and when it gives way are those in the app, which does not show it without a width.
+    """
+
+    value: Callable[[R], Any]
+    cell: Callable[[Any, R, D], Span] | None = None  #: how the app draws a value; None: as it is
+    heading: str = ""  #: in the command's table; empty: it is not there
+    spare: int = 0  #: as in `OutputColumn`
+    json: str = ""  #: its name in JSON and CSV; empty: it is not there
+    agents: str = ""  #: its name in answers to agents; empty: it is not there
+    stored: str = ""  #: table and column behind it, where older files do not have that
+    counted: bool = False  #: the app reads it behind the first page
+    time: bool = False
+
+    def draw(self, row: R, drawing: D) -> Span:
+        """The cell of a row in the app's list."""
+        value = self.value(row)
+        if self.cell is not None:
+            return self.cell(value, row, drawing)
+        absent = PENDING if self.counted else UNRECORDED
+        return Span(f"{value:,}" if isinstance(value, int) else value or absent)
+
+    def is_stored(self, schema: Schema) -> bool:
+        """Whether this file's version records it."""
+        return not self.stored or schema.has(*self.stored.split("."))
+
+
+def list_table(
+    columns: Iterable[ListColumn[R, D]], rows: Sequence[R], when: When, schema: Schema, *, empty: str
+) -> Table:
+    """The table of a command that lists *rows*."""
+    printed = [column for column in columns if column.heading]
+
+    def cell(column: ListColumn[R, D], row: R) -> Cell:
+        if not column.is_stored(schema):
+            return Mark.NOT_RECORDED
+        value: Any = column.value(row)
+        return when(value) if column.time else value
+
+    return Table(
+        [OutputColumn(one.heading, one.right, one.grows, one.spare) for one in printed],
+        [[cell(column, row) for column in printed] for row in rows],
+        empty=empty,
+    )
 
 
 OutputBlock: TypeAlias = "Table | Facts | Prose | Note | Verbatim"

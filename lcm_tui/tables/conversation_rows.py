@@ -6,19 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from lcm_core.base.records import Conversation
-from lcm_core.base.text import fold
+from lcm_core.base.text import depth_name, fold
 from lcm_core.base.times import format_local, parse_utc, sort_key
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 
-from lcm_tui.kit.spans import Column, Line, Span, StyleName, share_text
-from lcm_tui.tables.blocks import bar_text, size_text
+from lcm_tui.kit.spans import Line, Span, StyleName, share_text
+from lcm_tui.tables.blocks import PENDING, UNRECORDED, ListColumn, bar_text, size_text
 
 if TYPE_CHECKING:
-    from lcm_core.store.statistics import ConversationSums
+    from lcm_core.engine.rules import FreshTail
+    from lcm_core.store.statistics import ConversationStatistics, ConversationSums
     from lcm_host.sessions import HostSession
 
 
@@ -75,10 +77,12 @@ _STATES: Final[Mapping[str, str]] = MappingProxyType(
 _ROLLOVER: Final = "rollover-fallback"
 
 
-def ended_state(conversation: Conversation) -> str:
-    """The state of an archived conversation, in a cell: what ended it."""
+def state_of(conversation: Conversation) -> str:
+    """Its state, in a cell of a list: of an archived one what ended it."""
+    if conversation.active is None:
+        return UNRECORDED
     cause = conversation.archive_cause or "archived"
-    return _STATES.get(cause, cause)
+    return "active" if conversation.active else _STATES.get(cause, cause)
 
 
 def ended_by(conversation: Conversation) -> str:
@@ -116,32 +120,11 @@ def chain_line(conversation: Conversation, chain: Sequence[Conversation], merge_
 
 # -- rows ------------------------------------------------------------------------------------------------
 
-COLUMNS = (
-    Column("id", "id", 5, right=True, keep=100),
-    Column("name", "conversation", 20, grows=True, keep=95, wish=32),
-    Column("agent", "agent", 9, keep=12),
-    Column("session", "session", 18, keep=10),
-    Column("state", "state", 15, keep=45),
-    Column("messages", "messages", 8, right=True, keep=65),
-    Column("depths", "summaries", 23, keep=60),
-    Column("tokens", "tokens", 13, right=True, keep=50),
-    Column("bytes", "bytes", 13, right=True, keep=72),
-    Column("context", "context", 7, right=True, keep=55),
-    Column("context_tokens", "ctx tokens", 10, right=True, keep=52),
-    Column("share", "of budget", 11, right=True, keep=75),
-    Column("broken", "broken", 6, right=True, keep=80),
-    Column("activity", "last activity", 16, keep=85, timed="last"),
-)
-#: Columns whose values are read behind the first page.
-COUNTED = frozenset({"messages", "tokens", "bytes", "depths", "context", "context_tokens", "share", "broken"})
 #: Cells of the bar beside a number, and beside a share.
 BAR, SHARE_BAR = 4, 3
 
 #: A context above this share of the budget is about to be compacted (``contextThreshold`` is 0.75).
 HIGH_SHARE = 0.7
-PENDING = "…"
-UNRECORDED = "–"
-
 RowKey = int | str  #: conversation id, or agent and id of a session that only the host knows
 
 
@@ -156,6 +139,8 @@ class Row:
     words: str | None = None  #: how its first user message begins; None: not read yet
     bytes: int | None = None  #: of its texts; None: not measured yet
     newer: int = 0  #: messages that the host has and the database has not
+    counted: ConversationStatistics | None = None  #: in a command, in place of counts and sums
+    tail: FreshTail | None = None
 
     @property
     def conversation(self) -> Conversation | None:
@@ -226,27 +211,21 @@ def _name(row: Row, titles: Mapping[str | None, int]) -> str:
     return f"{known}  “{words}”" if words else known
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What the cells of a row are drawn with."""
+
+    zone: tzinfo | None
+    name: str  #: what a person tells the row by
+    scale: Scale
+
+
 def cells_of(row: Row, zone: tzinfo | None, name: str = "", scale: Scale = Scale()) -> Mapping[str, Span]:
     """What stands in each column."""
     if row.entry is None:
         return _disk_cells(row.session, zone) if row.session else {}
-    conversation, counts, sums = row.entry.conversation, row.counts, row.sums
-    return {
-        "id": Span(str(conversation.conversation_id), "key"),
-        "agent": Span(conversation.agent or UNRECORDED),
-        "name": Span(name or conversation.name, "dim" if conversation.active is False else "text"),
-        "session": Span(conversation.lane, "dim"),
-        "state": Span(f"{row.newer:,} newer", "error") if row.newer else _state(conversation),
-        "messages": Span(_number(counts.messages if counts else None)),
-        "tokens": _measured(sums.message_tokens if sums else None, scale.tokens),
-        "bytes": _measured(row.bytes, scale.bytes, size_text),
-        "depths": Span(_depths(counts)),
-        "context": Span(_number(counts.context_items if counts else None)),
-        "context_tokens": Span(_number(sums.context_tokens if sums else None)),
-        "share": _share(sums, scale.budget),
-        "broken": _broken(sums),
-        "activity": _said_at(row.entry.last_activity, zone),
-    }
+    drawing = Drawing(zone, name, scale)
+    return {column.name: column.draw(row, drawing) for column in COLUMNS}
 
 
 def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:
@@ -262,21 +241,21 @@ def _disk_cells(session: HostSession, zone: tzinfo | None) -> dict[str, Span]:
     }
 
 
-def _said_at(stamp: str | None, zone: tzinfo | None) -> Span:
-    moment = parse_utc(stamp)
-    return Span(format_local(moment, zone)[:16]) if moment else Span(stamp or "no messages", "dim")
+def _name_cell(value: str, row: Row, drawing: Drawing) -> Span:
+    archived = row.conversation is not None and row.conversation.active is False
+    return Span(drawing.name or value, "dim" if archived else "text")
 
 
-def _state(conversation: Conversation) -> Span:
-    if conversation.active is None:
-        return Span(UNRECORDED, "dim")
-    if conversation.active:
-        return Span("active", "ok")
-    return Span(ended_state(conversation), "warn")
+def _state_cell(value: str, row: Row, _: Drawing) -> Span:
+    if row.newer:
+        return Span(f"{row.newer:,} newer", "error")
+    styles: Mapping[str, StyleName] = {UNRECORDED: "dim", "active": "ok"}
+    return Span(value, styles.get(value, "warn"))
 
 
-def _number(value: int | None) -> str:
-    return PENDING if value is None else f"{value:,}"
+def _activity_cell(value: str | None, _: Row, drawing: Drawing) -> Span:
+    moment = parse_utc(value)
+    return Span(format_local(moment, drawing.zone)[:16]) if moment else Span(value or "no messages", "dim")
 
 
 def _measured(value: int | None, most: int, text: Callable[[int], str] = "{:,}".format) -> Span:
@@ -286,28 +265,110 @@ def _measured(value: int | None, most: int, text: Callable[[int], str] = "{:,}".
     return Span(f"{bar_text(value / most, BAR) if most else ''} {text(value):>8}")
 
 
-def _share(sums: ConversationSums | None, budget: int) -> Span:
+def _share_cell(tokens: int | None, _: Row, drawing: Drawing) -> Span:
     """How much of the budget the context takes."""
-    if sums is None or not budget:
+    budget = drawing.scale.budget
+    if tokens is None or not budget:
         return Span(PENDING)
-    share = sums.context_tokens / budget
+    share = tokens / budget
     style: StyleName = "error" if share > 1 else "warn" if share > HIGH_SHARE else "text"
     return Span(f"{bar_text(share, SHARE_BAR)} {share_text(share):>7}", style)
 
 
-def _depths(counts: ConversationCounts | None) -> str:
-    if counts is None:
-        return PENDING
-    return " ".join(
-        f"leaf·{found.count}" if found.depth == 0 else f"D{found.depth}·{found.count}"
-        for found in counts.summaries
-    )
+def _depths_cell(_: int | None, row: Row, __: Drawing) -> Span:
+    if row.counts is None:
+        return Span(PENDING)
+    return Span(" ".join(f"{depth_name(one.depth)}·{one.count}" for one in row.counts.summaries))
 
 
-def _broken(sums: ConversationSums | None) -> Span:
-    if sums is None:
+def _broken_cell(value: int | None, _: Row, __: Drawing) -> Span:
+    if value is None:
         return Span(PENDING, "dim")
-    return Span(f"✗{sums.broken}", "error") if sums.broken else Span("")
+    return Span(f"✗{value}", "error") if value else Span("")
+
+
+def _at(*paths: str) -> Callable[[Row], Any]:
+    """The value at the first of *paths* whose record has been read, or None."""
+    ways = [(attrgetter(path.partition(".")[0]), attrgetter(path)) for path in paths]
+
+    def value(row: Row) -> Any:
+        for record, way in ways:
+            if record(row) is not None:
+                return way(row)
+        return None
+
+    return value
+
+
+_summaries = _at("counted.summaries.count", "counts.summary_count")
+_context_tokens = _at("counted.context_tokens", "sums.context_tokens")
+# fmt: off
+#: What is said of the row of a conversation, by itself and at the head of lists.
+ROW_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
+    ListColumn("id", "id", 5, right=True, keep=100, heading="Id", json="conversationId",
+               agents="conversationId", value=_at("conversation.conversation_id"),
+               cell=lambda value, _, __: Span(str(value), "key")),
+    ListColumn("session_id", json="sessionId", value=_at("conversation.session_id")),
+    ListColumn("session_key", json="sessionKey", agents="sessionKey", stored="conversations.session_key",
+               value=_at("conversation.session_key")),
+    ListColumn("active", json="active", agents="active", stored="conversations.active",
+               value=_at("conversation.active")),
+    ListColumn("archived_at", json="archivedAt", stored="conversations.archived_at",
+               value=_at("conversation.archived_at")),
+    ListColumn("title", json="title", agents="title", value=_at("conversation.title")),
+    ListColumn("bootstrapped_at", json="bootstrappedAt", value=_at("conversation.bootstrapped_at")),
+    ListColumn("created_at", json="createdAt", stored="conversations.created_at",
+               value=lambda row: row.conversation and (row.conversation.created_at or None)),
+    ListColumn("updated_at", json="updatedAt", stored="conversations.updated_at",
+               value=lambda row: row.conversation and (row.conversation.updated_at or None)),
+)
+#: All that lists say of a conversation, in order.
+CONVERSATION_COLUMNS: Final[tuple[ListColumn[Row, Drawing], ...]] = (
+    *ROW_COLUMNS,
+    ListColumn("name", "conversation", 20, grows=True, keep=95, wish=32, value=_at("conversation.name"),
+               cell=_name_cell),
+    ListColumn("agent", "agent", 9, keep=12, heading="Agent", spare=1, value=_at("conversation.agent")),
+    ListColumn("named", grows=True, heading="Session", value=_at("conversation.name")),
+    ListColumn("session", "session", 18, keep=10, value=_at("conversation.lane"),
+               cell=lambda value, _, __: Span(value, "dim")),
+    ListColumn("state", "state", 15, keep=45, heading="State", spare=2, stored="conversations.active",
+               value=lambda row: row.conversation and state_of(row.conversation), cell=_state_cell),
+    ListColumn("messages", "messages", 8, right=True, keep=65, heading="Messages", json="messageCount",
+               agents="messages", counted=True, value=_at("counted.messages.count", "counts.messages")),
+    ListColumn("depths", "summaries", 23, keep=60, counted=True, value=_summaries, cell=_depths_cell),
+    ListColumn("tokens", "tokens", 13, right=True, keep=50, heading="Tokens", spare=6, json="messageTokens",
+               counted=True, value=_at("counted.messages.tokens", "sums.message_tokens"),
+               cell=lambda value, _, drawing: _measured(value, drawing.scale.tokens)),
+    ListColumn("earliest", json="earliestMessageAt", value=_at("counted.messages.earliest")),
+    ListColumn("latest", json="latestMessageAt", value=_at("counted.messages.latest")),
+    ListColumn("summaries", right=True, heading="Summaries", spare=4, json="summaryCount",
+               agents="summaries", value=_summaries),
+    ListColumn("summary_tokens", json="summaryTokens", value=_at("counted.summaries.tokens")),
+    ListColumn("covered", json="summarizedSourceTokens", value=_at("counted.covered_tokens")),
+    ListColumn("first_covered", json="earliestSummaryAt", value=_at("counted.summaries.earliest")),
+    ListColumn("last_covered", json="latestSummaryAt", value=_at("counted.summaries.latest")),
+    ListColumn("depth", right=True, heading="Depth", spare=5, json="maxSummaryDepth",
+               value=_at("counted.max_depth")),
+    ListColumn("bytes", "bytes", 13, right=True, keep=72, counted=True, value=_at("bytes"),
+               cell=lambda value, _, drawing: _measured(value, drawing.scale.bytes, size_text)),
+    ListColumn("context", "context", 7, right=True, keep=55, heading="Context", spare=3, json="contextItems",
+               agents="contextItems", counted=True,
+               value=_at("counted.context_items", "counts.context_items")),
+    ListColumn("context_tokens", "ctx tokens", 10, right=True, keep=52, heading="Tokens", spare=6,
+               json="contextTokens", counted=True, value=_context_tokens),
+    ListColumn("tail_messages", json="freshTailMessages", value=_at("tail.messages")),
+    ListColumn("tail_tokens", json="freshTailTokens", value=_at("tail.tokens")),
+    ListColumn("share", "of budget", 11, right=True, keep=75, counted=True, value=_context_tokens,
+               cell=_share_cell),
+    ListColumn("broken", "broken", 6, right=True, keep=80, counted=True, value=_at("sums.broken"),
+               cell=_broken_cell),
+    ListColumn("activity", "last activity", 16, keep=85, timed="last", heading="Last message",
+               agents="lastMessageAt", time=True, value=_at("entry.last_activity"), cell=_activity_cell),
+)
+# fmt: on
+#: Those in the app, and of these what is read behind the first page.
+COLUMNS: Final = tuple(column for column in CONVERSATION_COLUMNS if column.width)
+COUNTED: Final = frozenset(column.name for column in COLUMNS if column.counted)
 
 
 # -- filter ------------------------------------------------------------------------------------------------
@@ -356,67 +417,38 @@ class RowFilter:
 
 # -- order -------------------------------------------------------------------------------------------------
 
-Order = Callable[[ConversationEntry, Row], Any]
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def _text(value: Callable[[Conversation], str]) -> Order:
-    return lambda entry, _: (
-        value(entry.conversation).casefold(),
-        _activity(entry),
-        entry.conversation.conversation_id,
-    )
+def falls(name: str) -> bool:
+    """Whether the largest value of a column comes first."""
+    return name in COUNTED or name == "activity"
 
 
-def _count(value: Callable[[Row], int | None]) -> Order:
-    """What has not been read yet counts as less than nothing."""
-
-    def order(entry: ConversationEntry, row: Row) -> tuple[object, ...]:
-        counted = value(row)
-        return (-1 if counted is None else counted, _activity(entry), entry.conversation.conversation_id)
-
-    return order
-
-
-def _activity(entry: ConversationEntry) -> datetime:
-    return sort_key(entry.last_activity or entry.conversation.updated_at)
-
-
-#: How each column sorts, and whether its largest value comes first.
-ORDERS: Mapping[str, tuple[Order, bool]] = {
-    "activity": (lambda entry, _: (_activity(entry), entry.conversation.conversation_id), True),
-    "id": (lambda entry, _: entry.conversation.conversation_id, False),
-    "agent": (_text(lambda conversation: conversation.agent or ""), False),
-    "session": (_text(lambda conversation: conversation.lane), False),
-    "name": (_text(lambda conversation: conversation.name), False),
-    "state": (_text(lambda conversation: _state(conversation).text), False),
-    "messages": (_count(lambda row: row.counts.messages if row.counts else None), True),
-    "tokens": (_count(lambda row: row.sums.message_tokens if row.sums else None), True),
-    "bytes": (_count(lambda row: row.bytes), True),
-    "share": (_count(lambda row: row.sums.context_tokens if row.sums else None), True),
-    "depths": (
-        _count(lambda row: sum(found.count for found in row.counts.summaries) if row.counts else None),
-        True,
-    ),
-    "context": (_count(lambda row: row.counts.context_items if row.counts else None), True),
-    "context_tokens": (_count(lambda row: row.sums.context_tokens if row.sums else None), True),
-    "broken": (_count(lambda row: row.sums.broken if row.sums else None), True),
-}
+def _order(column: ListColumn[Row, Drawing], row: Row, entry: ConversationEntry) -> tuple[Any, datetime, int]:
+    """By the value, then the activity; what has not been read yet counts as less than nothing."""
+    value = None if column.time else column.value(row)
+    if column.counted or column.time:
+        value = -1 if value is None else value
+    elif not isinstance(value, int):
+        value = (value or "").casefold()
+    activity = sort_key(entry.last_activity or entry.conversation.updated_at)
+    return value, activity, entry.conversation.conversation_id
 
 
 def ordered(
     rows: Mapping[RowKey, Row], keys: Iterable[RowKey], column: str, *, turned: bool
 ) -> Sequence[RowKey]:
     """The keys in the order of a column; sessions that only the host knows are below, newest first."""
-    order, descending = ORDERS[column]
+    by = next(one for one in COLUMNS if one.name == column)
     listed: list[tuple[Any, RowKey]] = []
     disk: list[tuple[datetime, str]] = []
     for key in keys:
         row = rows[key]
         if row.entry is not None:
-            listed.append((order(row.entry, row), key))
+            listed.append((_order(by, row, row.entry), key))
         elif row.session is not None:
             disk.append((row.session.newest_at or _LONG_AGO, str(key)))
-    listed.sort(key=lambda pair: pair[0], reverse=descending != turned)
+    listed.sort(key=lambda pair: pair[0], reverse=falls(column) != turned)
     disk.sort(reverse=True)
     return [*(key for _, key in listed), *(path for _, path in disk)]

@@ -21,17 +21,8 @@ from lcm_core.store.statistics import ConversationStatistics, DepthTotal, Growth
 from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When, kind_words
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
-from lcm_tui.tables.conversation_rows import ended_state
+from lcm_tui.tables.conversation_rows import state_of
 from lcm_tui.tables.status import CELLS, spark_text
-
-
-@dataclass(frozen=True, slots=True)
-class CountedConversation:
-    """A conversation with what is counted of it."""
-
-    conversation: Conversation
-    counted: ConversationStatistics
-    tail: FreshTail
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +30,9 @@ class ShownConversation:
     """A conversation with everything around it."""
 
     schema: Schema
-    conversation: CountedConversation
+    conversation: Conversation
+    counted: ConversationStatistics
+    tail: FreshTail
     depths: list[DepthTotal]
     context: list[ItemTotal]
     state: EngineState
@@ -48,51 +41,9 @@ class ShownConversation:
     growth: Growth | None
 
 
-def conversations_table(when: When, schema: Schema, rows: tuple[CountedConversation, ...]) -> Table:
-    """Conversations, each on a line."""
-    columns = (
-        Column("Id", right=True),
-        Column("Agent", spare=1),
-        Column("Session", grows=True),
-        Column("State", spare=2),
-        Column("Messages", right=True),
-        Column("Tokens", right=True, spare=6),
-        Column("Summaries", right=True, spare=4),
-        Column("Depth", right=True, spare=5),
-        Column("Context", right=True, spare=3),
-        Column("Tokens", right=True, spare=6),
-        Column("Last message"),
-    )
-    cells = [
-        (
-            row.conversation.conversation_id,
-            row.conversation.agent,
-            row.conversation.name,
-            _state(schema, row.conversation),
-            row.counted.messages.count,
-            row.counted.messages.tokens,
-            row.counted.summaries.count,
-            row.counted.max_depth,
-            row.counted.context_items,
-            row.counted.context_tokens,
-            when(row.counted.messages.latest),
-        )
-        for row in rows
-    ]
-    return Table(columns, cells, empty="No conversations.")
-
-
-def _state(schema: Schema, record: Conversation) -> Cell:
-    if not schema.has("conversations", "active"):
-        return Mark.NOT_RECORDED
-    if record.active:
-        return "active"
-    return ended_state(record)
-
-
 def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
     """One conversation: its counts, its context, and what the engine notes about it."""
-    record, counted = found.conversation.conversation, found.conversation.counted
+    record, counted = found.conversation, found.counted
     has = found.schema.has
     key: Cell = record.session_key if has("conversations", "session_key") else Mark.NOT_RECORDED
     facts: list[tuple[str, Cell]] = [
@@ -100,7 +51,7 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         ("Session", record.session_id),
         ("Session key", key),
         ("Title", record.title),
-        ("State", _state(found.schema, record)),
+        ("State", state_of(record) if has("conversations", "active") else Mark.NOT_RECORDED),
         (
             "Archived",
             when(record.archived_at) if has("conversations", "archived_at") else Mark.NOT_RECORDED,
@@ -116,7 +67,7 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         ("Context items", f"{counted.context_items:,} ({counted.context_tokens:,} tokens)"),
         (
             "Fresh tail",
-            f"{found.conversation.tail.messages:,} messages ({found.conversation.tail.tokens:,} tokens)",
+            f"{found.tail.messages:,} messages ({found.tail.tokens:,} tokens)",
         ),
         (
             "Focus briefs",

@@ -25,7 +25,7 @@ from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen, Counting, Outlooker
 from lcm_tui.screens.disk_session import DiskSessionScreen
 from lcm_tui.tables import conversation_rows
-from lcm_tui.tables.conversation_rows import COLUMNS, ORDERS, Row
+from lcm_tui.tables.conversation_rows import COLUMNS, Row, falls
 from tests.app.host import Host
 from tests.app.support import (
     NARROW,
@@ -361,13 +361,13 @@ async def test_any_column_sorts_and_turns_round(database_file: DatabaseFactory, 
         await settled(pilot)
         order = list(screen.list.table.keys)
         values = [value_of(pilot, key, column) for key in order]
-        assert values == sorted(values, reverse=ORDERS[column][1])
+        assert values == sorted(values, reverse=falls(column))
         assert screen.list.table.selected == 3
         await pilot.press("I")
         values = [value_of(pilot, key, column) for key in screen.list.table.keys]
-        assert values == sorted(values, reverse=not ORDERS[column][1])
+        assert values == sorted(values, reverse=not falls(column))
         assert screen.list.table.selected == 3
-        arrow = "↑" if ORDERS[column][1] else "↓"
+        arrow = "↑" if falls(column) else "↓"
         title = next(found.title for found in COLUMNS if found.name == column)
         await wait_for_text(pilot, f"by {title} {arrow}")
 

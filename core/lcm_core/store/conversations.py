@@ -54,6 +54,11 @@ class ConversationCounts:
     context_items: int
     summaries: tuple[DepthCount, ...]  #: by depth, leaves first
 
+    @property
+    def summary_count(self) -> int:
+        """Of every depth."""
+        return sum(found.count for found in self.summaries)
+
 
 def conversation_of(row: Row) -> Conversation:
     """A row that holds `COLUMNS` as a record."""
