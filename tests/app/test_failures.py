@@ -363,7 +363,7 @@ async def test_a_screen_that_cannot_be_imported_ahead_ends_nothing(
         await pilot.app._warm_up.run()
     assert len(tried) > 10
     assert done == ["frozen", "frozen", "rests"]
-    assert "dag.screen cannot be imported" in caplog.text
+    assert "lcm_tui.screens.dag cannot be imported" in caplog.text
 
 
 async def test_nothing_is_imported_ahead_while_keys_come(
