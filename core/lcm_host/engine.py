@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Self, TypeVar
@@ -25,9 +26,18 @@ from lcm_core.base.times import sql_utc
 from lcm_core.change.plan import StalePlanError
 from lcm_core.change.schema import create_database
 from lcm_core.change.snapshots import KEPT
-from lcm_core.engine.assembly import Assembled, AssemblyInputs, assemble
+from lcm_core.engine.assembly import (
+    Assembled,
+    AssemblyInputs,
+    AssemblySettings,
+    SentSource,
+    assemble,
+    weight,
+    with_turn,
+)
 from lcm_core.engine.blocks import live_message
 from lcm_core.engine.items import ContextMessages
+from lcm_core.engine.messages import OriginKind, SentMessage
 from lcm_core.engine.rules import EngineRules, IngestRules, configured, engine_rules, ingest_rules
 from lcm_core.engine.sessions import (
     UNKNOWN_MODEL,
@@ -95,6 +105,7 @@ from lcm_host.reconciling import (
     overlap_of,
     reconcile,
     refuse_flood,
+    stored_of_turn,
     stored_session,
     without_repeated,
 )
@@ -723,16 +734,19 @@ class Engine:
     ) -> Assembled:
         """The messages that go to the model within *budget* tokens; *live* are those that the host holds.
 
+        Where the database's messages are sent, the turn at the end of *live* (the user's last messages and
+        what follows them) comes behind them as far as it is not stored; older messages give way to it.
+
         *delivers_prompt*: the host sends *prompt* by itself, behind these messages, so that they may end with
-        the assistant.
+        the assistant; then no turn is added.
 
         Where *prompt* names an identifier that they do not hold, what history says of it may stand before
         them (docs/engine/recall.md, "Recall cue").
 
-        They are sent of a session that nothing is stored of, and when the host says that it cannot compact
-        now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run"). *model* is
-        as for `compact`. *zone* is that of all times (None: that of the settings, else this machine's). A
-        snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
+        All of *live* is sent of a session that nothing is stored of, and when the host says that it cannot
+        compact now although that is due (docs/engine/tokens.md, "When compaction is due and cannot run").
+        *model* is as for `compact`. *zone* is that of all times (None: that of the settings, else this
+        machine's). A snapshot is kept afterwards, unless that fails: `snapshot_problem` says why.
 
         Raises:
             NotFoundError: nothing is stored of this session, and the host holds nothing either.
@@ -753,22 +767,50 @@ class Engine:
             )
         now, zone = self._clock(), zone or self._zone
 
-        async def load(reader: Reader) -> tuple[Assembled, Assembled]:
-            plain = await assemble_context(
+        async def load(reader: Reader) -> tuple[Assembled, AssemblySettings, Assembled]:
+            asked, rules = settings, engine_rules(reader.schema)
+            assembling = partial(
+                assemble_context,
                 reader,
                 conversation_id,
-                settings,
                 zone=zone,
                 live=held,
                 can_compact=can_compact,
                 now=now,
             )
-            rules = engine_rules(reader.schema)
-            return plain, await with_cue(reader, conversation_id, plain, prompt, rules, now)
+            plain = await assembling(asked)
+            turn = () if asked.host_delivers_turn else await self._turn_of(reader, session, live, plain)
+            if turn:
+                room = budget - sum(weight(message, rules) for message in turn)
+                asked = replace(asked, budget=max(1, room), host_delivers_turn=True)
+                plain = await assembling(asked)
+            assembled = await with_cue(reader, conversation_id, plain, prompt, rules, now)
+            if turn and plain.metadata.source is SentSource.ASSEMBLED:
+                assembled = with_turn(assembled, turn, budget, rules)
+            return plain, asked, assembled
 
-        plain, assembled = await self.database.read(load)
-        self._snapshots.keep(plain, conversation_id, settings, zone=zone, now=now)  # rows are noted, no text
+        plain, asked, assembled = await self.database.read(load)
+        self._snapshots.keep(plain, conversation_id, asked, zone=zone, now=now)  # rows are noted, no text
         return assembled
+
+    async def _turn_of(
+        self, reader: Reader, session: Session, live: Sequence[JsonObject] | None, sent: Assembled
+    ) -> tuple[SentMessage, ...]:
+        """The host's turn, as far as it is not stored, where only messages of the database are sent."""
+        theirs = any(message.origin.kind is OriginKind.LIVE for message in sent.messages)
+        if not live or theirs or sent.metadata.source is not SentSource.ASSEMBLED:
+            return ()
+        first = max((at for at, one in enumerate(live) if one.get("role") == "user"), default=len(live))
+        while first > 0 and live[first - 1].get("role") == "user":
+            first -= 1
+        turn = live[first:]
+        hosts = [host_message(one) for one in turn]
+        stored = list(stored_of(hosts, self._ingest_rules(), ImportTally()))
+        held = await stored_of_turn(reader, session, [message for _, message in stored])
+        if held == len(stored):
+            return ()
+        begin = next(at for at, host in enumerate(hosts) if host is stored[held][0])
+        return tuple(map(live_message, turn[begin:]))
 
     @property
     def snapshot_problem(self) -> str | None:

@@ -428,6 +428,31 @@ async def overlap_of(reader: Reader, session: Session, stored: Sequence[StoredMe
     return 0
 
 
+#: Newest rows among which a turn is looked for that goes on in the database.
+_LONGEST_TURN: Final = 200
+
+
+async def stored_of_turn(reader: Reader, session: Session, turn: Sequence[StoredMessage]) -> int:
+    """How many messages of the turn that a host holds are stored, from the first on.
+
+    As `overlap_of`; and all, where the turn goes on in the database: it ends with the result of a tool.
+    """
+    owner, held = await _owner(reader, session), await overlap_of(reader, session, turn)
+    if held or owner is None or not turn:
+        return held
+    newest = await newest_rows(reader, owner, 1)
+    if not newest or newest[0].role != "tool":
+        return 0
+    rows = [(row.role, row.content) for row in await newest_rows(reader, owner, _LONGEST_TURN)]
+    wanted = [(one.role, one.content) for one in turn]
+    last = max((at for at, (role, _) in enumerate(rows) if role == "user"), default=-1)
+    first = last
+    while first > 0 and rows[first - 1][0] == "user":
+        first -= 1
+    places = range(max(0, first), last + 1)
+    return len(turn) if any(rows[at : at + len(wanted)] == wanted for at in places) else 0
+
+
 # -- the very same message -------------------------------------------------------------------------------
 
 

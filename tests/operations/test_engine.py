@@ -394,6 +394,58 @@ async def test_a_host_that_delivers_the_prompt_is_sent_what_the_assistant_said_l
     assert await last(prompt="and now?", delivers_prompt=True) == "assistant"
 
 
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": [{"type": "toolCall", "id": "call_1", "name": "read", "arguments": {"path": "a.py"}}],
+}
+RESULT: dict[str, Any] = {
+    "role": "toolResult",
+    "toolCallId": "call_1",
+    "toolName": "read",
+    "content": [{"type": "text", "text": "found it"}],
+}
+
+
+async def test_a_turn_that_is_not_stored_follows_what_is(engine: Engine) -> None:
+    await engine.ingest_batch(KEY, [said("question", 1), said("answer", 2, "assistant")])
+    ask = {"role": "user", "content": "and now?"}
+
+    async def sent(*live: dict[str, Any], budget: int = 100_000, **more: Any) -> list[str]:
+        found = await engine.assemble(KEY, budget=budget, live=live, **more)
+        assert (len(found.weights), sum(found.weights)) == (len(found.messages), found.sent_tokens)
+        assert (found.budget, found.metadata.estimated_tokens) == (budget, found.sent_tokens)
+        return [message.text for message in found.messages]
+
+    assert await sent() == ["question", "answer"]
+    assert await sent(ask) == ["question", "answer", "and now?"]
+    assert await sent(ask, prompt="and now?", delivers_prompt=True) == ["question", "answer"]
+    assert (await sent(ask, CALL))[:3] == ["question", "answer", "and now?"]
+    assert (await sent(ask, CALL, RESULT))[-1] == "found it"
+    assert await sent({"role": "user", "content": "question"}) == ["question", "answer", "question"]
+    await engine.ingest(KEY, ask)
+    assert await sent(ask) == ["question", "answer", "and now?"]
+    assert (await sent(ask, CALL, RESULT))[-1] == "found it"
+    assert len(await sent(ask, CALL, RESULT)) == 5
+    await engine.ingest(KEY, CALL)
+    await engine.ingest(KEY, RESULT)
+    for live in ((ask,), (ask, CALL), (ask, CALL, RESULT)):
+        assert (await sent(*live))[2:] == (await sent())[2:]
+    assert (await sent({"role": "user", "content": "stop"}))[-1] == "stop"
+    await engine.ingest(KEY, said("done", 9, "assistant"))
+    assert (await sent(ask))[-2:] == ["done", "and now?"]
+
+
+async def test_older_messages_give_way_to_the_turn(engine: Engine) -> None:
+    await engine.ingest_batch(KEY, [said("word " * 50, number) for number in range(9)])
+    alone = await engine.assemble(KEY, budget=400)
+    found = await engine.assemble(KEY, budget=400, live=[{"role": "user", "content": "now " * 50}])
+    assert found.messages[-1].text == "now " * 50
+    assert len(found.messages) <= len(alone.messages)
+    assert found.sent_tokens <= 400
+    await engine.noted()
+    assert engine.snapshot_problem is None
+
+
 async def test_of_a_session_that_is_not_stored_the_hosts_messages_are_sent(engine: Engine) -> None:
     held = [said(f"word {number}") for number in range(9)]
     found = await engine.assemble(KEY, budget=100_000, live=held)

@@ -7,7 +7,7 @@ calls without a result, silence, tool pairing, final clamp.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
@@ -530,6 +530,25 @@ def weight(message: SentMessage, rules: EngineRules) -> int:
     if rules.assembly.counts_serialized:
         return clamp_tokens(message, rules.assembly)
     return message.tokens or estimate(counted_content(message.content), rules.assembly.estimator)
+
+
+def with_turn(
+    assembled: Assembled, turn: Sequence[SentMessage], budget: int, rules: EngineRules
+) -> Assembled:
+    """Messages of the database with the host's turn behind them, which it does not hold yet."""
+    weights = tuple(weight(message, rules) for message in turn)
+    more = sum(weights)
+    told = replace(assembled.metadata, estimated_tokens=assembled.metadata.estimated_tokens + more)
+    return replace(
+        assembled,
+        messages=(*assembled.messages, *turn),
+        weights=(*assembled.weights, *weights),
+        budget=budget,
+        estimated_tokens=assembled.estimated_tokens + more,
+        sent_tokens=assembled.sent_tokens + more,
+        shares=replace(assembled.shares, tail=assembled.shares.tail + more),
+        metadata=told,
+    )
 
 
 def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
