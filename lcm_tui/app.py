@@ -33,7 +33,7 @@ from lcm_tui.kit.dialog import Dialog
 from lcm_tui.kit.places import Place
 from lcm_tui.kit.session import Remembered, Session, read_shares, remembered_path
 from lcm_tui.kit.terminal import Handled, TerminalApp, TypedAhead
-from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
+from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, all_keys
 
 # -- screens of places -----------------------------------------------------------------------------------
 # Which screen shows a place: the one module that knows all screens, and imports each when it is opened.
@@ -405,7 +405,8 @@ class LcmApp(TerminalApp):
     def __init__(self, settings: Settings, *, demo: bool = False) -> None:
         monochrome = "NO_COLOR" in os.environ
         super().__init__(ansi_color=True if monochrome else None)
-        self._mistakes = key_problems(settings.keys)  #: in the config file
+        self._mistakes: list[str] = []  #: in the config file
+        self._given_keys = settings.keys  #: as the config file writes them
         keys = {action: textual_keys(written) for action, written in settings.keys.items()}
         self._settings = settings = replace(settings, keys=keys)
         self._demo = demo
@@ -480,7 +481,18 @@ class LcmApp(TerminalApp):
         notes = [one for one in self._settings.diagnostics if one.problem is not Problem.LOGIN_SHELL]
         mistakes = [*(one.message for one in notes[:3]), *self._mistakes]
         if mistakes:
-            self.notify("\n".join(mistakes), title="Configuration", severity="warning", timeout=DONE_SECONDS)
+            self._tell_mistakes(mistakes)
+        if self._given_keys:
+            self.run_worker(self._check_keys(), exit_on_error=False)
+
+    def _tell_mistakes(self, mistakes: Sequence[str]) -> None:
+        self.notify("\n".join(mistakes), title="Configuration", severity="warning", timeout=DONE_SECONDS)
+
+    async def _check_keys(self) -> None:
+        """Say which keys of the config file cannot be given: every screen is asked for its own."""
+        keys = await asyncio.to_thread(all_keys)
+        if mistakes := key_problems(self._given_keys, keys.values()):
+            self._tell_mistakes(mistakes)
 
     async def on_unmount(self) -> None:
         """Close every connection: an open one would keep the process alive."""

@@ -13,7 +13,8 @@ from lcm_core.change.journal import export_folder
 from lcm_core.operations.export import default_folder
 from lcm_core.writers.keys import _DOCUMENTS, _PROFILES, _STORES
 
-from lcm_tui.kit.commands import COMMANDS, textual_keys
+from lcm_tui.kit.commands import textual_keys
+from lcm_tui.screens.frame import all_keys
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: Keys of the table that move, and that Textual gives to the palette.
@@ -37,7 +38,7 @@ def test_the_table_of_keys_holds_every_key_of_a_command_and_no_other():
         for group in re.findall(r"`([^`]+)`", cell)
         for key in group.split()
     }
-    known = {"escape" if key == "esc" else key for one in COMMANDS.values() for key in one.key.split(",")}
+    known = {"escape" if key == "esc" else key for one in all_keys().values() for key in one.key.split(",")}
     assert told - MOVING - known == set()
     assert known - told - {"f1"} == set()
 

@@ -1,350 +1,431 @@
-"""Every command of the app, declared once, and the keys that a user gives them.
+"""Keys: one value says everything about a key; key bar, help, palette and remapping are made from it.
 
-The declarations are the source of keys, key bar, palette, help and manual. A screen names the commands it has
-(`bindings`) and says what each does there (`Action`), and when it cannot be used, with the reason. Users
-remap keys by id in their config file.
+A screen lists its keys (`KEYS` of a `CommandScreen`). Those that several screens have are declared here, and
+a screen says what each `does` there. Users remap keys by their names in the config file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
 
 from textual.binding import Binding
 from textual.keys import Keys
 
 from lcm_tui.kit.text import TextView
 
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One thing that an operator can do."""
-
-    id: str
-    key: str  #: Textual's names, alternatives separated by commas
-    title: str  #: one or two words, for the key bar
-    help: str  #: one sentence
-    hidden: bool = False  #: not in the key bar
-    where: str = ""  #: the screens that have it, as `:` names them to who looks for it elsewhere
+S = TypeVar("S", contravariant=True)
+T = TypeVar("T")
 
 
-def always() -> str | None:
-    """No reason against a command: it can be used whenever its screen is in front."""
+def always(screen: object) -> str | None:
+    """No reason against a key: it can be used whenever its screen is in front."""
+    del screen
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What a command does on one screen."""
+@dataclass(frozen=True)
+class Key(Generic[S]):
+    """A key of a screen, and the command that it runs."""
 
-    command: str  #: the id of a `Command`
-    run: Callable[[], Awaitable[object] | object]  #: what takes its time is awaited beside the keys
-    when: Callable[[], str | None] = always  #: why it cannot be used now; None: it can
-    words: tuple[str, str] | None = None  #: its own title and sentence
+    id: str  #: its name in `[keys]` of the config file
+    key: str  #: Textual's names, alternatives separated by commas
+    title: str  #: one or two words, for the key bar
+    help: str  #: one sentence
+    #: What it does; what takes its time is awaited beside the keys. None: the screen's action of this name.
+    run: Callable[[S], Awaitable[object] | object] | None = None
+    why_not: Callable[[S], str | None] = always  #: why it cannot be used now; None: it can
+    title_now: Callable[[S], str] | None = None  #: its title where that changes; "": as ever
+    words: str = ""  #: phrases of people who look for it in `:` and do not know ours, separated by semicolons
+    where: str = ""  #: the screens that have it, as `:` names them to who looks for it elsewhere
+    hidden: bool = False  #: not in the key bar
+    changes: bool = False  #: changes the database, or leads to a change: not in the past
+    decides: bool = False  #: acts, or leads to it: counts only if what it acts on was painted before
+    general: Key[Any] | None = None  #: what it is made from: the same on every screen
 
-
-_ALL = (
-    Command("open", "enter", "Open", "Open or unfold the selected row."),
-    Command("back", "escape", "Back", "Go back; it never quits."),
-    Command("quit", "q", "Back/quit", "Go back. On the first screen, quit.", hidden=True),
-    Command("context", "c", "Context", "Show what the model sees of this conversation, in order."),
-    Command("summaries", "s", "Summaries", "Show the summary DAG; on a message, the summary that covers it."),
-    Command(
-        "previous",
-        "p",
-        "Written after",
-        "Show what this summary was written after: the previous context that its writer was given.",
-        where="the summary DAG and the context",
-    ),
-    Command(
-        "expand",
-        "greater_than_sign,ctrl+o",
-        "Expand",
-        "Read what is below this summary level by level, with the tokens that each level costs.",
-        where="the summary DAG and the search",
-    ),
-    Command("messages", "M", "Messages", "Go to the selected message in its conversation."),
-    Command("files", "f", "Files", "Show the large files of this conversation."),
-    Command("briefs", "b", "Briefs", "Show the focus briefs of this conversation."),
-    Command(
-        "new-brief",
-        "ctrl+n",
-        "New brief",
-        "Write a focus brief about one question, with a model or by hand.",
-        where="focus briefs",
-    ),
-    Command(
-        "activate",
-        "asterisk",
-        "Activate",
-        "Preview making the selected focus brief the active one.",
-        where="focus briefs",
-    ),
-    Command("search", "slash", "Find", "Filter the list, or find in the text."),
-    Command(
-        "search-everywhere",
-        "F",
-        "Search all",
-        "Search everywhere: every message, tool call, summary, brief and file of the database.",
-    ),
-    Command(
-        "ask",
-        "ctrl+g",
-        "Ask",
-        "Ask the typed question: evidence, and a model's answer if you agree to its cost.",
-    ),
-    Command("narrow", "ctrl+t", "Narrow", "Limit the search to some kinds, one conversation, or a time."),
-    Command("next", "n", "Next", "Go to the next match.", hidden=True),
-    Command("previous-match", "N", "Previous match", "Go to the previous match.", hidden=True),
-    Command("sort", "S", "Sort", "Sort by the next column (a click on a heading does the same)."),
-    Command("turn", "I", "Reverse", "Reverse the sort order.", hidden=True),
-    Command("jump", "J", "Jump", "Jump to a seq (120), a message id (m4711), or a time (2026-03-02 10:00)."),
-    Command("fold-all", "z", "Fold all", "Fold everything.", hidden=True),
-    Command("unfold-all", "Z", "Unfold all", "Unfold everything below the selected row.", hidden=True),
-    Command(
-        "elsewhere", "O", "Next place", "Go to the next place this summary appears in the DAG.", hidden=True
-    ),
-    Command(
-        "other-view",
-        "m",
-        "Other view",
-        "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",
-    ),
-    Command("zoom-in", "plus", "Zoom in", "Show fewer messages, around the selected summary."),
-    Command("zoom-out", "minus", "Zoom out", "Show more messages, around the selected summary."),
-    Command(
-        "budget",
-        "B",
-        "Budget",
-        "Set the token budget for sending the context.",
-        where="the context and compaction",
-    ),
-    Command("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True),
-    Command("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True),
-    Command(
-        "prompt",
-        "Q",
-        "Test prompt",
-        "Enter a user message to see what prompt-aware eviction would keep.",
-        where="the context",
-    ),
-    Command(
-        "clamp",
-        "percent_sign",
-        "Hard limit",
-        "Include or ignore the engine's final trim to 90 % of the budget.",
-        hidden=True,
-    ),
-    Command(
-        "snapshots",
-        "at",
-        "Snapshots",
-        "List saved snapshots of contexts as they were sent.",
-        where="the context",
-    ),
-    Command(
-        "export",
-        "o",
-        "Export",
-        "Write the context as sent to a file: JSON for an API call, or Markdown.",
-        where="the context",
-    ),
-    Command(
-        "compare",
-        "D",
-        "Compare",
-        "Compare with another budget, prompt, conversation, time or draft.",
-        where="the context, snapshots, a review and the messages",
-    ),
-    Command(
-        "hunk-previous",
-        "left_square_bracket",
-        "Previous change",
-        "Go to the previous change. Where a screen shows one row of a list, show the row before it.",
-    ),
-    Command(
-        "hunk-next",
-        "right_square_bracket",
-        "Next change",
-        "Go to the next change. Where a screen shows one row of a list, show the row after it.",
-    ),
-    Command("layout", "v", "Side-by-side", "Toggle unified and side-by-side."),
-    Command("mark", "space", "Mark", "Mark or unmark the row; changes apply to the marked rows."),
-    Command(
-        "mark-by-cleaner",
-        "asterisk",
-        "Mark by cleaner",
-        "Mark the conversations that the engine's own cleaners would delete.",
-        hidden=True,
-        where="the first screen",
-    ),
-    Command(
-        "rewrite",
-        "r",
-        "Rewrite",
-        "Draft a new text for this summary, and review it.",
-        where="the summary DAG and the context",
-    ),
-    Command(
-        "rewrite-subtree",
-        "W",
-        "Rewrite subtree",
-        "Rewrite this summary and every summary below it.",
-        where="the summary DAG and the context",
-    ),
-    Command("repair", "R", "Repair", "List broken summaries and draft replacements."),
-    Command("proceed", "P", "Start/pause", "Start, pause or resume writing the drafts."),
-    Command("accept-rest", "A", "Accept by rule", "Accept every remaining draft that meets a rule."),
-    Command("leave-out", "L", "Skip", "Skip this summary."),
-    Command("edit", "e", "Edit", "Edit the draft here."),
-    Command("edit-outside", "E", "$EDITOR", "Edit the draft in $EDITOR."),
-    Command("draft-next", "full_stop", "Next draft", "Show the next draft.", hidden=True),
-    Command("draft-previous", "comma", "Previous draft", "Show the previous draft.", hidden=True),
-    Command(
-        "dissolve",
-        "d",
-        "Dissolve",
-        "Preview replacing this summary with its sources.",
-        where="the summary DAG and the context",
-    ),
-    Command(
-        "transplant",
-        "t",
-        "Transplant",
-        "Copy this conversation's summaries into another conversation.",
-        where="the first screen",
-    ),
-    Command("compact", "C", "Compact", "Preview compaction pass by pass, and run it."),
-    Command(
-        "under", "equals_sign", "Target", "Set a target size: tokens (40k) or a share of the budget (60%)."
-    ),
-    Command("tail", "number_sign", "Fresh tail", "Set how many of the newest messages to protect."),
-    Command(
-        "merge",
-        "V",
-        "Merge",
-        "Rejoin a session that a rollover split into several conversations.",
-        hidden=True,
-        where="the first screen",
-    ),
-    Command(
-        "archive",
-        "K",
-        "Archive",
-        "Archive the marked conversations (no data is deleted).",
-        hidden=True,
-        where="the first screen",
-    ),
-    Command(
-        "delete",
-        "X",
-        "Delete",
-        "Export, then delete; or erase permanently.",
-        hidden=True,
-        where="the first screen",
-    ),
-    Command(
-        "backfill",
-        "i",
-        "Import",
-        "Preview importing this session into the database.",
-        hidden=True,
-        where="the first screen and a session on the disk",
-    ),
-    Command("health", "H", "Health", "Show what the checks found; fix what needs no model."),
-    Command("fix", "x", "Fix", "Preview a fix for the selected or marked findings.", where="health"),
-    Command(
-        "whole-file",
-        "1",
-        "Full check",
-        "Also run the slow checks (integrity_check, search index).",
-        where="health",
-    ),
-    Command("history", "U", "History", "List changes made by lcm-tui, and undo them."),
-    Command(
-        "engine",
-        "Y",
-        "Engine",
-        "Show prepared compactions, compaction debt and committed turns.",
-        hidden=True,
-    ),
-    Command("apply", "a", "Apply", "Apply exactly what is previewed."),
-    Command("undo", "u", "Undo", "Preview undoing (or redoing) this operation."),
-    Command("scope", "T", "This conv/all", "Switch between this conversation and all conversations."),
-    Command("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True),
-    Command("choice-2", "2", "Option 2", "Change option 2 of this preview.", hidden=True),
-    Command("choice-3", "3", "Option 3", "Change option 3 of this preview.", hidden=True),
-    Command(
-        "rewrite-mode", "w", "For rewrite", "Switch between the text as given and as a rewrite would use it."
-    ),
-    Command("pane", "tab", "Pane", "Go to the next pane.", hidden=True),
-    Command(
-        "divider-back",
-        "left_curly_bracket",
-        "Divider back",
-        "Move the divider between two panes left or up (the mouse drags it).",
-        hidden=True,
-    ),
-    Command(
-        "divider-on",
-        "right_curly_bracket",
-        "Divider on",
-        "Move the divider between two panes right or down; it is remembered.",
-        hidden=True,
-    ),
-    Command("copy-id", "y", "Copy id", "Copy the id of the selected row to the clipboard."),
-    Command("reload", "ctrl+r", "Reload", "Read the database again now."),
-    Command("help", "question_mark,f1", "Help", "Explain this screen and list its keys."),
-    Command(
-        "palette", "colon", "Go to", "Go to any command, conversation, id, change, setting or theme (ctrl+p)."
-    ),
-)
-
-COMMANDS = MappingProxyType({command.id: command for command in _ALL})
-
-#: The commands that step through a series: changes, operations, hits, or whatever a screen shows one of.
-STEPPED = ("hunk-previous", "hunk-next")
-
-#: What the other view is where there is one as sent to the model.
-AS_SENT = MappingProxyType(
-    {"other-view": ("As sent", "Switch between the text as stored and as sent to the model.")}
-)
-
-#: What every screen has, after its own commands.
-EVERYWHERE = (
-    "search",
-    "search-everywhere",
-    "history",
-    "engine",
-    "next",
-    "previous-match",
-    "copy-id",
-    "pane",
-    "divider-back",
-    "divider-on",
-    "reload",
-    "help",
-    "palette",
-    "back",
-    "quit",
-)
-
-
-def bindings(*ids: str) -> list[Binding]:
-    """The bindings of a screen with these commands, and those that every screen has."""
-    return [
-        Binding(
-            command.key,
-            f"run('{command.id}')",
-            command.title,
-            show=not command.hidden,
-            tooltip=command.help,
-            id=command.id,
+    def does(
+        self,
+        run: Callable[[T], Awaitable[object] | object] | None = None,
+        why_not: Callable[[T], str | None] = always,
+        *,
+        title: str = "",
+        help: str = "",  # noqa: A002
+        title_now: Callable[[T], str] | None = None,
+        hidden: bool | None = None,
+    ) -> Key[T]:
+        """The same key with what it does on a screen, in that screen's words where it says them itself."""
+        return Key(
+            self.id,
+            self.key,
+            title or self.title,
+            help or self.help,
+            run,
+            why_not,
+            title_now,
+            self.words,
+            self.where,
+            self.hidden if hidden is None else hidden,
+            self.changes,
+            self.decides,
+            self.general or self,
         )
-        for command in (COMMANDS[name] for name in dict.fromkeys((*ids, *EVERYWHERE)))
+
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """Other words for it."""
+        return phrases(self.words)
+
+
+def phrases(words: str) -> tuple[str, ...]:
+    """Phrases that are separated by semicolons."""
+    return tuple(one.strip() for one in words.split(";") if one.strip())
+
+
+# -- shared keys ----------------------------------------------------------------------------------------
+# The keys that more than one screen has or names.
+
+OPEN = Key[object](
+    "open",
+    "enter",
+    "Open",
+    "Open or unfold the selected row.",
+    words="transcript; chat; messages; read conversation; look into; raw messages; conversation text",
+)
+BACK = Key[object](
+    "back", "escape", "Back", "Go back; it never quits.", words="return; close; leave screen; previous screen"
+)
+QUIT = Key[object](
+    "quit",
+    "q",
+    "Back/quit",
+    "Go back. On the first screen, quit.",
+    words="exit; leave; close app; stop",
+    hidden=True,
+)
+CONTEXT = Key[object](
+    "context",
+    "c",
+    "Context",
+    "Show what the model sees of this conversation, in order.",
+    words="what did the model see; what does the model see; what it sees; seen by the model; prompt sent; "
+    "why full; why is the context full; full context; context window; what is in the context; "
+    "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
+    "missing from the context; forgotten; evicted; not sent; working memory",
+)
+SUMMARIES = Key[object](
+    "summaries",
+    "s",
+    "Summaries",
+    "Show the summary DAG; on a message, the summary that covers it.",
+    words="dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; "
+    "what was summarised; nodes; levels; hierarchy",
+)
+PREVIOUS = Key[object](
+    "previous",
+    "p",
+    "Written after",
+    "Show what this summary was written after: the previous context that its writer was given.",
+    words="previous context; earlier summaries; what the summarizer saw",
+    where="the summary DAG and the context",
+)
+EXPAND = Key[object](
+    "expand",
+    "greater_than_sign,ctrl+o",
+    "Expand",
+    "Read what is below this summary level by level, with the tokens that each level costs.",
+    words="read details; drill down; zoom into summary; unfold levels; original messages",
+    where="the summary DAG and the search",
+)
+MESSAGES = Key[object](
+    "messages",
+    "M",
+    "Messages",
+    "Go to the selected message in its conversation.",
+    words="transcript; chat; original text; raw messages; conversation text",
+)
+FILES = Key[object](
+    "files",
+    "f",
+    "Files",
+    "Show the large files of this conversation.",
+    words="attachments; large files; uploads; documents; pictures; images",
+)
+BRIEFS = Key[object](
+    "briefs",
+    "b",
+    "Briefs",
+    "Show the focus briefs of this conversation.",
+    words="focus; topic; focus brief; lossless focus; unfocus",
+)
+SEARCH = Key[object](
+    "search",
+    "slash",
+    "Find",
+    "Filter the list, or find in the text.",
+    words="filter; narrow list; find in list",
+)
+SEARCH_EVERYWHERE = Key[object](
+    "search-everywhere",
+    "F",
+    "Search all",
+    "Search everywhere: every message, tool call, summary, brief and file of the database.",
+    words="what was said; who said; where was it said; find text; grep; search; look for; find message; "
+    "full text; remember; recall; when did we talk about; mentioned",
+)
+NEXT = Key[object]("next", "n", "Next", "Go to the next match.", hidden=True)
+PREVIOUS_MATCH = Key[object](
+    "previous-match", "N", "Previous match", "Go to the previous match.", hidden=True
+)
+FOLD_ALL = Key[object]("fold-all", "z", "Fold all", "Fold everything.", hidden=True)
+OTHER_VIEW = Key[object](
+    "other-view",
+    "m",
+    "Other view",
+    "Switch to the other view of the same: messages as sent, the coverage map, the rows as a diff.",
+    words="another view; other view; switch view",
+)
+BUDGET = Key[object](
+    "budget",
+    "B",
+    "Budget",
+    "Set the token budget for sending the context.",
+    words="token limit; limit; max tokens; window size; context size; bigger budget",
+    where="the context and compaction",
+)
+BUDGET_MORE = Key[object]("budget-more", "plus", "More budget", "Raise the budget by a step.", hidden=True)
+BUDGET_LESS = Key[object]("budget-less", "minus", "Less budget", "Lower the budget by a step.", hidden=True)
+SNAPSHOTS = Key[object](
+    "snapshots",
+    "at",
+    "Snapshots",
+    "List saved snapshots of contexts as they were sent.",
+    words="what was sent; sent earlier; sent then; past requests; saved contexts",
+    where="the context",
+)
+COMPARE = Key[object](
+    "compare",
+    "D",
+    "Compare",
+    "Compare with another budget, prompt, conversation, time or draft.",
+    words="diff; difference; versus; what differs",
+    where="the context, snapshots, a review and the messages",
+)
+HUNK_PREVIOUS = Key[object](
+    "hunk-previous",
+    "left_square_bracket",
+    "Previous change",
+    "Go to the previous change. Where a screen shows one row of a list, show the row before it.",
+)
+HUNK_NEXT = Key[object](
+    "hunk-next",
+    "right_square_bracket",
+    "Next change",
+    "Go to the next change. Where a screen shows one row of a list, show the row after it.",
+)
+LAYOUT = Key[object]("layout", "v", "Side-by-side", "Toggle unified and side-by-side.")
+MARK = Key[object](
+    "mark",
+    "space",
+    "Mark",
+    "Mark or unmark the row; changes apply to the marked rows.",
+    words="select; choose several; tick; multiple",
+)
+REWRITE = Key[object](
+    "rewrite",
+    "r",
+    "Rewrite",
+    "Draft a new text for this summary, and review it.",
+    words="new summary; regenerate; summarize again; summarise again; improve; redo summary; "
+    "better summary; wrong summary",
+    where="the summary DAG and the context",
+    changes=True,
+)
+REPAIR = Key[object](
+    "repair",
+    "R",
+    "Repair",
+    "List broken summaries and draft replacements.",
+    words="broken; broken summaries; fix summaries; bad summaries; truncated; corrupt summaries; heal; "
+    "fallback; summary failed",
+    changes=True,
+)
+ACCEPT_REST = Key[object](
+    "accept-rest",
+    "A",
+    "Accept by rule",
+    "Accept every remaining draft that meets a rule.",
+    words="accept all; approve all; accept everything; all drafts",
+    decides=True,
+)
+EDIT = Key[object]("edit", "e", "Edit", "Edit the draft here.", words="change text; correct; type")
+EDIT_OUTSIDE = Key[object](
+    "edit-outside", "E", "$EDITOR", "Edit the draft in $EDITOR.", words="vim; editor; external editor; nano"
+)
+DISSOLVE = Key[object](
+    "dissolve",
+    "d",
+    "Dissolve",
+    "Preview replacing this summary with its sources.",
+    words="unsummarize; uncondense; expand back; give back details; detail back; restore messages; "
+    "undo compaction; split summary; bring back",
+    where="the summary DAG and the context",
+    changes=True,
+)
+COMPACT = Key[object](
+    "compact",
+    "C",
+    "Compact",
+    "Preview compaction pass by pass, and run it.",
+    words="shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; "
+    "too big; too long; reduce tokens; make room; context smaller; shorten",
+    changes=True,
+)
+MERGE = Key[object](
+    "merge",
+    "V",
+    "Merge",
+    "Rejoin a session that a rollover split into several conversations.",
+    words="rejoin; join sessions; combine; split session; unite; put together",
+    where="the first screen",
+    hidden=True,
+)
+ARCHIVE = Key[object](
+    "archive",
+    "K",
+    "Archive",
+    "Archive the marked conversations (no data is deleted).",
+    words="hide; put away; retire",
+    where="the first screen",
+    hidden=True,
+)
+DELETE = Key[object](
+    "delete",
+    "X",
+    "Delete",
+    "Export, then delete; or erase permanently.",
+    words="remove; forget; erase; privacy; purge; free space; free disk; clean up; cleanup; prune; "
+    "delete conversation; get rid of",
+    where="the first screen",
+    hidden=True,
+    decides=True,
+)
+BACKFILL = Key[object](
+    "backfill",
+    "i",
+    "Import",
+    "Preview importing this session into the database.",
+    words="import session; missing session; not in the database; ingest; load session; bootstrap; sync",
+    where="the first screen and a session on the disk",
+    hidden=True,
+)
+HEALTH = Key[object](
+    "health",
+    "H",
+    "Health",
+    "Show what the checks found; fix what needs no model.",
+    words="doctor; check; checks; sound; is it ok; is the database ok; is it sound; integrity; errors; "
+    "problems; diagnose; corrupt; damaged; verify; validate; status; warnings",
+)
+FIX = Key[object](
+    "fix",
+    "x",
+    "Fix",
+    "Preview a fix for the selected or marked findings.",
+    words="repair the database; fix errors; fix findings; solve; fix problems",
+    where="health",
+    changes=True,
+)
+HISTORY = Key[object](
+    "history",
+    "U",
+    "History",
+    "List changes made by lcm-tui, and undo them.",
+    words="undo last; undo last change; revert; roll back; rollback; undo changes; what changed; log; "
+    "what did i do; journal; audit; take back; changes; operations",
+)
+ENGINE = Key[object](
+    "engine",
+    "Y",
+    "Engine",
+    "Show prepared compactions, compaction debt and committed turns.",
+    words="debt; pending; background; worker; prepared; turns; waiting compaction; queue",
+    hidden=True,
+)
+APPLY = Key[object](
+    "apply",
+    "a",
+    "Apply",
+    "Apply exactly what is previewed.",
+    words="save; write; commit; accept; confirm; yes",
+    decides=True,
+)
+UNDO = Key[object](
+    "undo",
+    "u",
+    "Undo",
+    "Preview undoing (or redoing) this operation.",
+    words="undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
+    decides=True,
+)
+SCOPE = Key[object]("scope", "T", "This conv/all", "Switch between this conversation and all conversations.")
+CHOICE_1 = Key[object]("choice-1", "1", "Option 1", "Change option 1 of this preview.", hidden=True)
+CHOICE_2 = Key[object]("choice-2", "2", "Option 2", "Change option 2 of this preview.", hidden=True)
+CHOICE_3 = Key[object]("choice-3", "3", "Option 3", "Change option 3 of this preview.", hidden=True)
+PANE = Key[object](
+    "pane", "tab", "Pane", "Go to the next pane.", words="other pane; switch focus; next pane", hidden=True
+)
+DIVIDER_BACK = Key[object](
+    "divider-back",
+    "left_curly_bracket",
+    "Divider back",
+    "Move the divider between two panes left or up (the mouse drags it).",
+    hidden=True,
+)
+DIVIDER_ON = Key[object](
+    "divider-on",
+    "right_curly_bracket",
+    "Divider on",
+    "Move the divider between two panes right or down; it is remembered.",
+    hidden=True,
+)
+COPY_ID = Key[object](
+    "copy-id",
+    "y",
+    "Copy id",
+    "Copy the id of the selected row to the clipboard.",
+    words="copy; clipboard; yank",
+)
+RELOAD = Key[object](
+    "reload", "ctrl+r", "Reload", "Read the database again now.", words="refresh; update; read again"
+)
+HELP = Key[object](
+    "help",
+    "question_mark,f1",
+    "Help",
+    "Explain this screen and list its keys.",
+    words="keys; shortcuts; key bindings; manual; how does this work; what is this",
+)
+PALETTE = Key[object](
+    "palette",
+    "colon",
+    "Go to",
+    "Go to any command, conversation, id, change, setting or theme (ctrl+p).",
+    words="commands; menu; go to",
+)
+
+#: All of them by name.
+SHARED: Final = MappingProxyType({one.id: one for one in [*globals().values()] if isinstance(one, Key)})
+
+
+def bindings(keys: Iterable[Key[Any]]) -> list[Binding]:
+    """The bindings of a screen with these keys."""
+    return [
+        Binding(one.key, f"run('{one.id}')", one.title, show=not one.hidden, tooltip=one.help, id=one.id)
+        for one in keys
     ]
 
 
@@ -403,12 +484,13 @@ def _name_of(character: str) -> str:
     return next(iter(Binding.make_bindings([Binding(character, "")]))).key
 
 
-def key_problems(given: Mapping[str, str]) -> list[str]:
+def key_problems(given: Mapping[str, str], keys: Collection[Key[Any]]) -> list[str]:
     """Actions and keys that do not exist, and keys that two actions would have; one sentence each.
 
-    *given*: action id to a key, or to several separated by commas, as the user wrote them.
+    *given*: action id to a key, or to several separated by commas, as the user wrote them. *keys* are those
+    of all screens.
     """
-    known = _default_keys()
+    known = {**moving_keys(), **{one.id: one.key for one in keys}}
     problems = [
         f"The config file gives a key to {action!r}, which is not a command; {_like(action, known)}"
         for action in given
@@ -457,11 +539,6 @@ def moving_keys() -> Mapping[str, str]:
     return {one.id: one.key for one in moving if isinstance(one, Binding) and one.id}
 
 
-def _default_keys() -> dict[str, str]:
-    """The keys of every action that has an id: the commands, and moving in lists and texts."""
-    return {**moving_keys(), **{command.id: command.key for command in COMMANDS.values()}}
-
-
 def _split(keys: str) -> list[str]:
     return [key.strip() for key in keys.split(",") if key.strip()]
 
@@ -473,4 +550,4 @@ def _side_by_side(action: str, other: str, known: Mapping[str, str]) -> bool:
 
 def _like(action: str, known: Mapping[str, str]) -> str:
     found = get_close_matches(action, known, 1)
-    return f"do you mean {found[0]!r}?" if found else "the command palette (:) lists the commands."
+    return f"do you mean {found[0]!r}?" if found else "help (?) shows the name of each key."

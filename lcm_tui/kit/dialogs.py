@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Protocol
 
 from lcm_core.base.text import safe_line
 from textual import events, on
@@ -12,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from lcm_tui.kit.commands import Command, key_title
+from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialog import READING, TEXT, TYPING, Dialog, key_row
 from lcm_tui.kit.lines import Moves
 from lcm_tui.kit.listing import Filter, Finder
@@ -213,13 +214,14 @@ class Question(Dialog[str], Decision[str]):
 
 
 # -- help ------------------------------------------------------------------------------------------------
-# The keys of a screen, from the declared commands, and what it shows.
+# The keys of a screen, and what it shows.
 
 #: Between the first sentence and what follows it.
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+")
 
 #: The headings; tab goes to all but the first.
 HELP_KEYS: Final = heading("Keys of this screen")
+NAMED: Final = Block("Each line ends with the name of the key for [keys] in the config file.", "dim")
 MORE: Final = heading("What this screen shows")
 MOVING: Final = heading("Moving on this screen")
 EVERYWHERE: Final = heading("The mouse, on every screen")
@@ -245,13 +247,13 @@ class Explained(Protocol):
 
     @property
     def commands(self) -> Sequence[str]:
-        """The ids of its commands."""
+        """The names of its keys."""
 
     def explained(self) -> str:
         """What it shows."""
 
-    def told(self, command: str) -> Command:
-        """A command in its words."""
+    def told(self, command: str) -> Key[Any]:
+        """A key in its words."""
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now."""
@@ -263,13 +265,14 @@ class Explained(Protocol):
 def help_document(screen: Explained) -> Document:
     """A sentence on the screen, its keys, the rest of what it shows, and how to move everywhere."""
     first, *rest = _SENTENCE.split(reflowed(screen.explained()), 1)
-    blocks: list[Block] = [Block(text=first), Block(), HELP_KEYS]
+    blocks: list[Block] = [Block(text=first), Block(), HELP_KEYS, NAMED]
     for name in screen.commands:
         command = screen.told(name)
         keys = screen.session.settings.keys.get(name, command.key)
         written = " ".join(key_title(key) for key in keys.split(","))
         reason = screen.why_not(name)
-        blocks.append(key_row(written, command.title, command.help, usable=reason is None))
+        row = key_row(written, command.title, command.help, usable=reason is None)
+        blocks.append(_named(row, name))
         if reason:
             blocks.append(Block(text=f"Not now: {reason}", style="dim", indent=TEXT))
     if rest:
@@ -293,8 +296,12 @@ def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Docum
         keys = {**bound_keys(widget), **remapped}
         for names, what in moves:
             written = " ".join(key_title(key) for name in names for key in keys[name].split(","))
-            blocks.append(text_field(f"{safe_line(written)} ", what, width=TEXT))
+            blocks.append(_named(text_field(f"{safe_line(written)} ", what, width=TEXT), " ".join(names)))
     return tuple(blocks)
+
+
+def _named(row: Block, name: str) -> Block:
+    return replace(row, spans=(*(row.spans or ()), Span(f"  {name}", "dim")))
 
 
 def bound_keys(widget: Widget) -> Mapping[str, str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import groupby
-from types import MappingProxyType
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from lcm_core.base.diff import Diff, DiffRow, LineMark, compare_texts, emphasis
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as, wrap_spans
@@ -17,7 +16,8 @@ from textual import events
 from textual.message import Message
 from textual.worker import Worker
 
-from lcm_tui.kit.commands import Action
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Line, Span, StyleName, recoloured, text_of
 from lcm_tui.kit.text import mark
@@ -463,25 +463,21 @@ class DiffView(LineView[Piece]):
 # -- the layout ------------------------------------------------------------------------------------------
 # How the texts are arranged: `v` says it on a diff, and so does `m`, the other view of it.
 
-#: The other view of a diff.
-OTHER_LAYOUT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {"other-view": ("Side by side", "Switch between one text under the other and both side by side.")}
-)
+
+def layout_key(view: Callable[[Any], DiffView]) -> Key[Any]:
+    """`v`."""
+    return commands.LAYOUT.does(lambda s: view(s).switch())
 
 
-def layout_actions(view: DiffView) -> tuple[Action, Action]:
-    """`v`, and `m`, which does the same."""
-    return Action("layout", view.switch), Action("other-view", view.switch)
-
-
-def layout_title(view: DiffView) -> str:
-    """What the other view would be now."""
-    return "Unified" if view.side_by_side else "Side by side"
-
-
-def without_twin(commands: Sequence[str]) -> list[str]:
-    """The commands of a key bar, which says once that there is another layout."""
-    return [name for name in commands if name != "other-view"]
+def other_layout_key(view: Callable[[Any], DiffView]) -> Key[Any]:
+    """`m`, which does the same; the key bar says once that there is another layout."""
+    return commands.OTHER_VIEW.does(
+        lambda s: view(s).switch(),
+        title="Side by side",
+        help="Switch between one text under the other and both side by side.",
+        title_now=lambda s: "Unified" if view(s).side_by_side else "Side by side",
+        hidden=True,
+    )
 
 
 # -- finding ---------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.worker import Worker
 
-from lcm_tui.kit.commands import Action
 from lcm_tui.kit.drawn import Drawn, Still, strip_of
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
@@ -378,21 +377,16 @@ class TwoPanes(Container, Still):
 # -- keys of the divider ---------------------------------------------------------------------------------
 
 
-def divider_actions(screen: Screen[None]) -> tuple[Action, Action]:
-    """Move it left or up, and right or down; a screen with one pane says so."""
+def move_divider(screen: Screen[None], step: int) -> None:
+    """Move it left or up, or right or down."""
+    for panes in screen.query(TwoPanes):
+        panes.move(step)
 
-    def move(step: int) -> None:
-        for panes in screen.query(TwoPanes):
-            panes.move(step)
 
-    def why_not() -> str | None:
-        panes = next(iter(screen.query(TwoPanes)), None)
-        return "this screen has one pane" if panes is None else panes.why_not_move()
-
-    return (
-        Action("divider-back", lambda: move(-1), why_not),
-        Action("divider-on", lambda: move(1), why_not),
-    )
+def why_no_divider(screen: Screen[None]) -> str | None:
+    """Why there is none to move."""
+    panes = next(iter(screen.query(TwoPanes)), None)
+    return "this screen has one pane" if panes is None else panes.why_not_move()
 
 
 # -- a text beside the list ------------------------------------------------------------------------------

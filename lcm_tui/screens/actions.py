@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lcm_core.base.errors import NotFoundError
@@ -11,12 +10,11 @@ from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryI
 from lcm_core.base.text import counted
 from lcm_core.store.conversations import get_conversation
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key, always
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.session import PastSession
 from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.message_pane import MessagesPane
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
@@ -26,49 +24,68 @@ if TYPE_CHECKING:
 # Marking summaries of a conversation, and dissolving the marked ones or the one under the cursor.
 
 
-class Dissolvable(Protocol):
-    """Says why a summary cannot be dissolved, as far as that is known without reading."""
+class Dissolving(Protocol):
+    """A screen on which summaries can be marked and dissolved."""
 
-    def __call__(self, summary_id: SummaryId, *, below: bool) -> str | None:
-        """*below*: it is one of a set, so it may stand below another of it."""
+    @property
+    def conversation(self) -> Conversation:
+        """Whose summaries they are."""
+
+    @property
+    def marks(self) -> Marks[SummaryId]:
+        """Those that are marked."""
+
+    def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """Why a summary cannot be dissolved, as far as that is known without reading.
+
+        *below*: it is one of a set, so it may stand below another of it.
+        """
 
 
-def dissolve_actions(
-    screen: CommandScreen,
-    conversation: Conversation,
-    marks: Marks[SummaryId],
+def mark_key(
+    selected: Callable[[Any], SummaryId | None],
+    why_not: Callable[[Any], str | None] = always,
     *,
-    selected: Callable[[], SummaryId | None],
-    why_not: Dissolvable,
-) -> tuple[Action, ...]:
-    """Mark and dissolve; *selected* is the summary under the cursor."""
+    help: str = "",  # noqa: A002
+) -> Key[Any]:
+    """Mark the summary under the cursor, which is *selected*; *why_not* is a reason that comes first."""
 
-    def mark() -> None:
-        if (summary_id := selected()) is not None:
-            marks.turn([summary_id])
+    def mark(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            screen.marks.turn([summary_id])
             screen.refresh_bars()
 
-    def why_no_mark() -> str | None:
-        return "no summary is selected" if selected() is None else None
+    return commands.MARK.does(
+        mark,
+        lambda s: why_not(s) or ("no summary is selected" if selected(s) is None else None),
+        help=help,
+    )
 
-    def why_no_dissolve() -> str | None:
-        chosen = marks.chosen(selected())
+
+def dissolve_key(
+    selected: Callable[[Any], SummaryId | None], why_not: Callable[[Any], str | None] = always
+) -> Key[Any]:
+    """Dissolve the marked summaries, or the *selected* one; *why_not* is a reason that comes first."""
+
+    def why_none(screen: Dissolving) -> str | None:
+        chosen = screen.marks.chosen(selected(screen))
         if not chosen:
             return "no summary is selected"
-        reasons = ((one, why_not(one, below=len(chosen) > 1)) for one in chosen)
+        reasons = ((one, screen.why_not_dissolved(one, below=len(chosen) > 1)) for one in chosen)
         refused = next(((one, reason) for one, reason in reasons if reason is not None), None)
         if refused is None:
             return None
-        return f"{refused[0]}: {refused[1]}" if marks else refused[1]
+        return f"{refused[0]}: {refused[1]}" if screen.marks else refused[1]
 
-    def dissolve() -> None:
+    def dissolve(screen: Any) -> None:
         from lcm_tui.flows.changes import dissolving
 
-        chosen = marks.chosen(selected())
-        change = dissolving(conversation, chosen, screen.session.budget, lambda _: marks.clear())
+        marks = screen.marks
+        chosen = marks.chosen(selected(screen))
+        change = dissolving(screen.conversation, chosen, screen.session.budget, lambda _: marks.clear())
         screen.open(places.Preview(change))
 
-    return (Action("mark", mark, why_no_mark), Action("dissolve", dissolve, why_no_dissolve))
+    return commands.DISSOLVE.does(dissolve, lambda s: why_not(s) or why_none(s))
 
 
 def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | None:
@@ -86,113 +103,77 @@ def why_not_dissolved(leaf: bool | None, standing: int, below: bool) -> str | No
 # Where a conversation, or an item of its context, leads to.
 
 
-def to(screen: CommandScreen, command: str, place: places.Place) -> Action:
-    """A command that opens one place."""
-    return Action(command, lambda: screen.open(place))
+ITS_CONTEXT: Final[Key[Any]] = commands.CONTEXT.does(lambda s: s.open(places.Context(s.conversation)))
+ITS_SUMMARIES: Final[Key[Any]] = commands.SUMMARIES.does(lambda s: s.open(places.Summaries(s.conversation)))
+ITS_FILES: Final[Key[Any]] = commands.FILES.does(lambda s: s.open(places.Files(s.conversation)))
+ITS_BRIEFS: Final[Key[Any]] = commands.BRIEFS.does(lambda s: s.open(places.Briefs(s.conversation)))
+ITS_COMPACT: Final[Key[Any]] = commands.COMPACT.does(lambda s: s.open(places.Compaction(s.conversation)))
+ITS_HISTORY: Final[Key[Any]] = commands.HISTORY.does(
+    lambda s: s.open(places.History(s.conversation, only=True))
+)
+ITS_HEALTH: Final[Key[Any]] = commands.HEALTH.does(lambda s: s.open(places.Health(s.conversation, only=True)))
+ITS_ENGINE: Final[Key[Any]] = commands.ENGINE.does(lambda s: s.open(places.Engine(s.conversation)))
+ITS_SNAPSHOTS: Final[Key[Any]] = commands.SNAPSHOTS.does(lambda s: s.open(places.Snapshots(s.conversation)))
 
 
-def conversation_links(screen: CommandScreen, conversation: Conversation) -> tuple[Action, ...]:
-    """The views of one conversation, by the commands that open them; a screen takes those that it binds."""
-    return (
-        to(screen, "context", places.Context(conversation)),
-        to(screen, "summaries", places.Summaries(conversation)),
-        to(screen, "files", places.Files(conversation)),
-        to(screen, "briefs", places.Briefs(conversation)),
-        to(screen, "compact", places.Compaction(conversation)),
-        to(screen, "history", places.History(conversation, only=True)),
-        to(screen, "health", places.Health(conversation, only=True)),
-        to(screen, "engine", places.Engine(conversation)),
-        to(screen, "snapshots", places.Snapshots(conversation)),
-    )
+def summaries_key(
+    item: Callable[[Any], ItemId], covered_by: Callable[[Any], SummaryId | None] = lambda _: None
+) -> Key[Any]:
+    """The selected *item* of a context in the DAG, or what covers it, once that is known."""
+
+    def go(screen: Any) -> None:
+        selected = item(screen)
+        summary_id = SummaryId(selected) if isinstance(selected, str) else covered_by(screen)
+        screen.open(places.Summaries(screen.conversation, summary_id))
+
+    return commands.SUMMARIES.does(go)
 
 
-def item_links(
-    screen: CommandScreen,
-    conversation: Conversation,
-    *,
-    item: Callable[[], ItemId],
-    seq: Callable[[], int | None],
-    covered_by: Callable[[], SummaryId | None] = lambda: None,
-    is_leaf: Callable[[SummaryId], bool | None] = lambda _: None,
-) -> tuple[Action, ...]:
-    """Where the selected *item* of a context leads to.
+def previous_key(
+    item: Callable[[Any], ItemId], is_leaf: Callable[[Any, SummaryId], bool | None] = lambda *_: None
+) -> Key[Any]:
+    """What the selected *item* was written after; *is_leaf* says of a summary whether it is one, if known."""
 
-    *seq* is that of the selected message, and *covered_by* a summary that covers it, once they are known.
-    *is_leaf* says of a summary whether it is one; None: that is not known.
-    """
-
-    def summaries() -> None:
-        selected = item()
-        summary_id = SummaryId(selected) if isinstance(selected, str) else covered_by()
-        screen.open(places.Summaries(conversation, summary_id))
-
-    def previous() -> None:
-        screen.open(places.Previous(conversation, SummaryId(str(item()))))
-
-    def why_no_previous() -> str | None:
-        selected = item()
+    def why_not(screen: Any) -> str | None:
+        selected = item(screen)
         if not isinstance(selected, str):
             return "only a summary has a previous context"
-        if is_leaf(SummaryId(selected)) is False:
+        if is_leaf(screen, SummaryId(selected)) is False:
             return "Only leaves are written with a previous context"
         return None
 
-    def messages() -> None:
-        screen.open(places.Messages(conversation, seq()))
-
-    def why_no_messages() -> str | None:
-        return "only messages appear in the conversation" if seq() is None else None
-
-    return (
-        Action("summaries", summaries),
-        Action("previous", previous, why_no_previous),
-        Action("messages", messages, why_no_messages),
+    return commands.PREVIOUS.does(
+        lambda s: s.open(places.Previous(s.conversation, SummaryId(str(item(s))))), why_not
     )
 
 
-def bound(screen: CommandScreen, *actions: Action) -> tuple[Action, ...]:
-    """Those of *actions* that a screen binds; of several for one command the last."""
-    chosen = {action.command: action for action in actions}
-    return tuple(chosen[command] for command in screen.bound_commands if command in chosen)
+def messages_key(seq: Callable[[Any], int | None]) -> Key[Any]:
+    """The selected message, whose *seq* it is, in its conversation."""
+    return commands.MESSAGES.does(
+        lambda s: s.open(places.Messages(s.conversation, seq(s))),
+        lambda s: "only messages appear in the conversation" if seq(s) is None else None,
+    )
 
 
 # -- messages --------------------------------------------------------------------------------------------
-# Opening and folding messages.
+# What both a conversation and a transcript offer for the selected message.
 
-
-def message_actions(screen: CommandScreen, pane: MessagesPane) -> tuple[Action, ...]:
-    """What both a conversation and a transcript offer for the selected message."""
-    return (
-        Action("open", pane.toggle_selected, pane.why_none),
-        Action("fold-all", pane.fold_all),
-        Action("copy-id", screen.action_copy_id, pane.why_none),
-    )
+OPEN_MESSAGE: Final[Key[Any]] = commands.OPEN.does(
+    lambda s: s.pane.toggle_selected(), lambda s: s.pane.why_none()
+)
+FOLD_MESSAGES: Final[Key[Any]] = commands.FOLD_ALL.does(lambda s: s.pane.fold_all())
+COPY_MESSAGE_ID: Final[Key[Any]] = commands.COPY_ID.does(
+    lambda s: s.action_copy_id(), lambda s: s.pane.why_none()
+)
 
 
 # -- the past --------------------------------------------------------------------------------------------
 # Stepping through a conversation's past operation by operation, and to the moment before one.
 
-#: What the keys of changes mean where they step through operations.
-STEPS: Final = MappingProxyType(
-    {
-        "hunk-previous": ("Older", "Go to the past: as it was before the previous operation."),
-        "hunk-next": (
-            "Newer",
-            "Come back from the past: as it was before the next operation, at last as it is now.",
-        ),
-    }
-)
-#: What the keys of views mean on an operation.
-BEFORE: Final = MappingProxyType(
-    {
-        "context": ("Context before", "Show the context as it was before this operation."),
-        "summaries": ("DAG before", "Show the summary DAG as it was before this operation."),
-    }
-)
 _NO_NEWER: Final = "this is the present"
 
 
-class _Steps:
+class Steps:
     """Where a screen is in the past of a conversation: presses are counted, and taken together."""
 
     def __init__(self, screen: DataScreen[Any], conversation: Conversation) -> None:
@@ -252,21 +233,30 @@ class _Steps:
         return f"{said} {screen.key_of('snapshots')} lists {counted(kept, 'context')} as sent."
 
 
-def step_actions(screen: DataScreen[Any], conversation: Conversation) -> tuple[Action, ...]:
-    """Step through the operations that changed a conversation."""
-    steps = _Steps(screen, conversation)
-    return (
-        Action("hunk-previous", lambda: steps.press(1)),
-        Action("hunk-next", lambda: steps.press(-1), lambda: _NO_NEWER if screen.then is None else None),
-    )
+#: Step through the operations that changed a conversation.
+STEPS: Final[Sequence[Key[Any]]] = (
+    commands.HUNK_PREVIOUS.does(
+        lambda s: s.steps.press(1),
+        title="Older",
+        help="Go to the past: as it was before the previous operation.",
+    ),
+    commands.HUNK_NEXT.does(
+        lambda s: s.steps.press(-1),
+        lambda s: _NO_NEWER if s.then is None else None,
+        title="Newer",
+        help="Come back from the past: as it was before the next operation, at last as it is now.",
+    ),
+)
 
 
-def before_actions(
-    screen: CommandScreen, chosen: Callable[[], Operation | None], why_not: Callable[[], str | None]
-) -> tuple[Action, ...]:
+def before_keys(
+    chosen: Callable[[Any], Operation | None], why_not: Callable[[Any], str | None]
+) -> tuple[Key[Any], Key[Any]]:
     """Open the context or the summary DAG as it was before the *chosen* operation."""
 
-    async def conversation_before(operation: Operation, owner: ConversationId) -> places.Earlier:
+    async def conversation_before(
+        screen: CommandScreen, operation: Operation, owner: ConversationId
+    ) -> places.Earlier:
         from lcm_core.operations.past_point import Point
 
         point = Point(operation.id)
@@ -280,25 +270,32 @@ def before_actions(
                 await then.close()
         return places.Earlier(places.Context(conversation), point)
 
-    async def context() -> None:
-        operation = chosen()
+    async def context(screen: CommandScreen) -> None:
+        operation = chosen(screen)
         if operation is not None and operation.conversation_id is not None:
             owner = ConversationId(operation.conversation_id)
-            screen.open(await conversation_before(operation, owner))
+            screen.open(await conversation_before(screen, operation, owner))
 
-    async def summaries() -> None:
-        operation = chosen()
+    async def summaries(screen: CommandScreen) -> None:
+        operation = chosen(screen)
         if operation is not None and operation.conversation_id is not None:
             owner = ConversationId(operation.conversation_id)
-            found = await conversation_before(operation, owner)
+            found = await conversation_before(screen, operation, owner)
             screen.open(found._replace(place=places.Summaries(found.place.conversation)))
 
-    def why() -> str | None:
-        operation = chosen()
-        if (reason := why_not()) is not None or operation is None:
+    def why(screen: CommandScreen) -> str | None:
+        operation = chosen(screen)
+        if (reason := why_not(screen)) is not None or operation is None:
             return reason
         if operation.conversation_id is None:
             return "it changed several conversations: open one, and step to it with ["
         return None
 
-    return (Action("context", context, why), Action("summaries", summaries, why))
+    return (
+        commands.CONTEXT.does(
+            context, why, title="Context before", help="Show the context as it was before this operation."
+        ),
+        commands.SUMMARIES.does(
+            summaries, why, title="DAG before", help="Show the summary DAG as it was before this operation."
+        ),
+    )

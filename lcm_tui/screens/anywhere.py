@@ -1,14 +1,13 @@
-"""What `:` finds: commands by any of their names, places, ids, changes, settings and themes."""
+"""What `:` finds: keys by their names and by other words for them, places, ids, changes, settings, themes."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
@@ -26,18 +25,15 @@ from textual.worker import Worker, WorkerState
 
 from lcm_tui.kit import places
 from lcm_tui.kit.bars import KeyBar, KeyHint
-from lcm_tui.kit.commands import COMMANDS, Command, key_title
+from lcm_tui.kit.commands import OTHER_VIEW, Key, key_title, phrases
 from lcm_tui.kit.dialog import TYPING, HelpScreen, faded, key_row
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.places import message_named, summaries_named
 from lcm_tui.kit.spans import Block, heading
-from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.frame import CommandScreen, all_keys
 
-# -- other words for commands ----------------------------------------------------------------------------
-# As people say them who do not know ours; `:` finds a command by them, too.
-#
-# One table: a phrase belongs to what a stranger who types it looks for. Words of a command's title and
-# sentence need no entry.
+# -- other words -----------------------------------------------------------------------------------------
+# A phrase belongs to what a stranger who types it looks for. Words of a title and a sentence need no entry.
 
 #: Words that say nothing about what is looked for.
 EMPTY: Final = frozenset(
@@ -46,89 +42,6 @@ EMPTY: Final = frozenset(
         *("is", "it", "its", "me", "my", "of", "on", "please", "show", "that", "the", "this", "to"),
         *("want", "what's", "where", "which", "with", "you", "your"),
     }
-)
-
-#: Phrases, separated by semicolons, by the id of a command or of a goal that is none.
-_TABLE: Final[Mapping[str, str]] = {
-    "context": "what did the model see; what does the model see; what it sees; seen by the model; "
-    "prompt sent; why full; why is the context full; full context; context window; what is in the context; "
-    "token usage; tokens used; what fills the context; left out; what was left out; dropped; "
-    "missing from the context; forgotten; evicted; not sent; working memory",
-    "summaries": "dag; tree; summary tree; graph; memory; summary; condensed; what was summarized; "
-    "what was summarised; nodes; levels; hierarchy",
-    "search-everywhere": "what was said; who said; where was it said; find text; grep; search; look for; "
-    "find message; full text; remember; recall; when did we talk about; mentioned",
-    "ask": "question; question and answer; ask the memory; answer",
-    "compact": "shrink; smaller; make smaller; reduce; free tokens; compress; summarize now; summarise now; "
-    "too big; too long; reduce tokens; make room; context smaller; shorten",
-    "under": "shrink to; how small; reduce to",
-    "repair": "broken; broken summaries; fix summaries; bad summaries; truncated; corrupt summaries; heal; "
-    "fallback; summary failed",
-    "rewrite": "new summary; regenerate; summarize again; summarise again; improve; redo summary; "
-    "better summary; wrong summary",
-    "dissolve": "unsummarize; uncondense; expand back; give back details; detail back; restore messages; "
-    "undo compaction; split summary; bring back",
-    "expand": "read details; drill down; zoom into summary; unfold levels; original messages",
-    "transplant": "carry over; new session; copy memory; move summaries; transfer; migrate conversation; "
-    "clone; import summaries",
-    "merge": "rejoin; join sessions; combine; split session; unite; put together",
-    "archive": "hide; put away; retire",
-    "delete": "remove; forget; erase; privacy; purge; free space; free disk; clean up; cleanup; prune; "
-    "delete conversation; get rid of",
-    "backfill": "import session; missing session; not in the database; ingest; load session; bootstrap; sync",
-    "mark-by-cleaner": "cleaner; junk; heartbeat; garbage",
-    "sort": "disk; disk usage; disk space; biggest; largest; what eats the disk; space used; size; bytes; "
-    "which is largest; order; most tokens",
-    "history": "undo last; undo last change; revert; roll back; rollback; undo changes; what changed; log; "
-    "what did i do; journal; audit; take back; changes; operations",
-    "undo": "undo last; undo last change; revert; roll back; rollback; take back; undo that; oops; redo",
-    "health": "doctor; check; checks; sound; is it ok; is the database ok; is it sound; integrity; errors; "
-    "problems; diagnose; corrupt; damaged; verify; validate; status; warnings",
-    "fix": "repair the database; fix errors; fix findings; solve; fix problems",
-    "whole-file": "slow checks; integrity check; deep check; complete check",
-    "briefs": "focus; topic; focus brief; lossless focus; unfocus",
-    "new-brief": "focus on; new focus; write brief",
-    "files": "attachments; large files; uploads; documents; pictures; images",
-    "messages": "transcript; chat; original text; raw messages; conversation text",
-    "open": "transcript; chat; messages; read conversation; look into; raw messages; conversation text",
-    "previous": "previous context; earlier summaries; what the summarizer saw",
-    "snapshots": "what was sent; sent earlier; sent then; past requests; saved contexts",
-    "compare": "diff; difference; versus; what differs",
-    "export": "save as; write to file; dump; markdown; json; download; save context",
-    "budget": "token limit; limit; max tokens; window size; context size; bigger budget",
-    "prompt": "what if; simulate; test message",
-    "clamp": "ninety percent; 90 percent; final trim",
-    "other-view": "another view; other view; switch view",
-    "engine": "debt; pending; background; worker; prepared; turns; waiting compaction; queue",
-    "copy-id": "copy; clipboard; yank",
-    "reload": "refresh; update; read again",
-    "help": "keys; shortcuts; key bindings; manual; how does this work; what is this",
-    "palette": "commands; menu; go to",
-    "back": "return; close; leave screen; previous screen",
-    "quit": "exit; leave; close app; stop",
-    "pane": "other pane; switch focus; next pane",
-    "mark": "select; choose several; tick; multiple",
-    "search": "filter; narrow list; find in list",
-    "narrow": "only messages; only summaries; by time; by date; by conversation; scope of the search",
-    "jump": "go to message; go to time; go to date; line number",
-    "proceed": "start drafting; run; pause; resume; go on",
-    "accept-rest": "accept all; approve all; accept everything; all drafts",
-    "leave-out": "ignore; reject; leave as it is",
-    "apply": "save; write; commit; accept; confirm; yes",
-    "edit": "change text; correct; type",
-    "edit-outside": "vim; editor; external editor; nano",
-    # Goals that are no commands of a screen.
-    "backup": "backup; back up; back up the database; copy of the database; safety copy; save the database",
-    "restore": "restore; restore backup; go back to a backup; from backup",
-    "reindex": "search index; rebuild index; full text index; fts; reindex",
-    "migrate": "upgrade schema; new version; migrate; old database",
-    "report": "bug report; anonymous copy; share database; support; report",
-    "models": "which model; api key; provider; configure model; model settings; openai; anthropic; ollama",
-    "themes": "dark mode; light mode; colours; colors; theme; appearance",
-}
-
-SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {name: tuple(one.strip() for one in phrases.split(";")) for name, phrases in _TABLE.items()}
 )
 
 #: What a match by the words as they were typed scores at least; one that is only alike scores less.
@@ -272,39 +185,45 @@ MOST_CHANGES: Final = 200
 #: What is added to how well a command matches: the words themselves, in a command of the screen and in
 #: another one, come before ids and names; what is only alike or in its sentence, between them.
 _EXACT_HERE, _EXACT, _ALIKE_HERE, _BY_ID = 2.0, 1.9, 1.2, 1.7
-#: The command whose name is that of what it leads to.
-OTHER_VIEW: Final = "other-view"
 
-#: What the command line does, and `:` names for who looks for it here.
-ELSEWHERE: Final = MappingProxyType(
-    {
-        "backup": (
-            "Backup (command line)",
-            "lcm-tui backup copies the database while it is used. A copy is also offered before the first "
-            "change of a day.",
-        ),
-        "restore": (
-            "Restore (command line)",
-            "lcm-tui restore FILE restores a backup and keeps a copy of the current database.",
-        ),
-        "reindex": (
-            "Search index (command line)",
-            "lcm-tui reindex rebuilds the search tables from messages and summaries; it previews first.",
-        ),
-        "migrate": (
-            "Migrate (command line)",
-            "lcm-tui migrate brings an old database to the engine's current schema, after a backup.",
-        ),
-        "report": (
-            "Report (command line)",
-            "lcm-tui report writes a bug report: versions, counts, masked settings and errors, no content.",
-        ),
-        "models": (
-            "Models (command line)",
-            "lcm-tui config show names the model that drafts are written with, and where it is set.",
-        ),
-        "themes": ("Themes", "Type theme and a name: dark, light, nord."),
-    }
+#: What the command line does, and `:` names for who looks for it here: a title, what it does, other words.
+ELSEWHERE: Final = (
+    (
+        "Backup (command line)",
+        "lcm-tui backup copies the database while it is used. A copy is also offered before the first "
+        "change of a day.",
+        "backup; back up; back up the database; copy of the database; safety copy; save the database",
+    ),
+    (
+        "Restore (command line)",
+        "lcm-tui restore FILE restores a backup and keeps a copy of the current database.",
+        "restore; restore backup; go back to a backup; from backup",
+    ),
+    (
+        "Search index (command line)",
+        "lcm-tui reindex rebuilds the search tables from messages and summaries; it previews first.",
+        "search index; rebuild index; full text index; fts; reindex",
+    ),
+    (
+        "Migrate (command line)",
+        "lcm-tui migrate brings an old database to the engine's current schema, after a backup.",
+        "upgrade schema; new version; migrate; old database",
+    ),
+    (
+        "Report (command line)",
+        "lcm-tui report writes a bug report: versions, counts, masked settings and errors, no content.",
+        "bug report; anonymous copy; share database; support; report",
+    ),
+    (
+        "Models (command line)",
+        "lcm-tui config show names the model that drafts are written with, and where it is set.",
+        "which model; api key; provider; configure model; model settings; openai; anthropic; ollama",
+    ),
+    (
+        "Themes",
+        "Type theme and a name: dark, light, nord.",
+        "dark mode; light mode; colours; colors; theme; appearance",
+    ),
 )
 
 Go = Callable[[], Awaitable[None] | None]
@@ -408,7 +327,11 @@ _PALETTE_HELP: Final = (
 
 
 class CommandSource(Provider):
-    """The commands of the screen in front."""
+    """The keys of the screen in front, and those of others."""
+
+    async def startup(self) -> None:
+        """Have every screen say its keys."""
+        await asyncio.to_thread(all_keys)
 
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
@@ -422,43 +345,44 @@ class CommandSource(Provider):
         """
         matcher = self.matcher(query)
         for name, title, text in self._commands():
-            called: str = COMMANDS[name].title
-            phrases: Sequence[str] = SYNONYMS.get(name, ())
-            if name == OTHER_VIEW and (view := self._view_here()) is not None:
-                called, phrases = view.title, (*phrases, *view.phrases)
-            if score := _matches(query, called, text, phrases):
+            key = all_keys()[name]
+            called, words = key.title, key.phrases
+            if name == OTHER_VIEW.id and (view := self._view_here()) is not None:
+                called, words = view.title, (*words, *view.phrases)
+            if score := _matches(query, called, text, words):
                 score += _EXACT_HERE if score >= EXACT else _ALIKE_HERE
                 yield Hit(score, matcher.highlight(title), partial(self._run, name), help=text)
-        for command, phrases in self._elsewhere():
-            if score := _matches(query, command.title, command.help, phrases):
+        for command, other in self._elsewhere():
+            if score := _matches(query, command.title, command.help, other):
                 score += _EXACT if score >= EXACT else 0.0
                 does = f"{command.help} It is a key of: {command.where}."
                 title = escape(f"{command.title} ({self._key_of(command)}) elsewhere")
                 yield Hit(score, title, partial(self.app.notify, does, timeout=8), help=escape(does))
 
-    def _elsewhere(self) -> Iterable[tuple[Command, Sequence[str]]]:
+    def _elsewhere(self) -> Iterable[tuple[Key[Any], tuple[str, ...]]]:
         """Commands that only other screens have, and the other views of other screens, with their phrases."""
         screen = self.screen
         known = screen.commands if isinstance(screen, CommandScreen) else ()
-        for one in COMMANDS.values():
+        for one in all_keys().values():
             if one.where and one.id not in known:
-                yield one, SYNONYMS.get(one.id, ())
-        command, here = COMMANDS[OTHER_VIEW], self._view_here()
+                yield one, one.phrases
+        here = self._view_here()
         for view in VIEWS:
             if view.where and view is not here:
-                named = replace(command, title=view.title, help=view.does, where=view.where)
+                named = replace(OTHER_VIEW, title=view.title, help=view.does, where=view.where)
                 yield named, view.phrases
 
     def _view_here(self) -> OtherView | None:
         """What `m` leads to on the screen in front."""
         screen = self.screen
-        if not isinstance(screen, CommandScreen) or OTHER_VIEW not in screen.commands:
+        if not isinstance(screen, CommandScreen) or OTHER_VIEW.id not in screen.commands:
             return None
-        return view_called(screen.told(OTHER_VIEW).title)
+        return view_called(screen.told(OTHER_VIEW.id).title)
 
-    def _key_of(self, command: Command) -> str:
+    def _key_of(self, command: Key[Any]) -> str:
         screen = self.screen
-        return screen.key_of(command.id) if isinstance(screen, CommandScreen) else key_title(command.key)
+        remapped = screen.session.settings.keys if isinstance(screen, CommandScreen) else {}
+        return key_title(remapped.get(command.id, command.key))
 
     def _commands(self) -> Iterable[tuple[str, str, str]]:
         screen = self.screen
@@ -468,7 +392,7 @@ class CommandSource(Provider):
             command = screen.told(name)
             reason = screen.why_not(name)
             text = command.help if reason is None else f"{command.help} Not now: {reason}"
-            view = self._view_here() if name == OTHER_VIEW else None
+            view = self._view_here() if name == OTHER_VIEW.id else None
             title = command.title if view is None else view.title
             # The palette reads markup; a reason may hold a path, a key of the user may be a bracket.
             yield name, escape(f"{title} ({screen.key_of(name)})"), escape(safe_line(text))
@@ -552,9 +476,9 @@ class Anywhere(Provider):
             ("History", "List changes made by lcm-tui, and undo them.", places.History()),
         ):
             yield Goal(f"Screen: {title}", does, partial(_open, screen, place))
-        for name, (title, does) in ELSEWHERE.items():
+        for title, does, words in ELSEWHERE:
             say = partial(screen.app.notify, does, timeout=10)
-            yield Goal(title, does, say, SYNONYMS[name])
+            yield Goal(title, does, say, phrases(words))
 
     def _themes(self) -> Iterable[Goal]:
         for name in sorted(self.app.available_themes):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
-from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
@@ -12,16 +11,14 @@ from lcm_core.change.commit import Committed
 from lcm_core.change.plan import touched_rows
 from lcm_core.store.focus import BRIEFS
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from lcm_tui.flows.focus import BriefOutlook, BriefWork, putting_in_force, recording_failure
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder, TextFinder
 from lcm_tui.kit.spans import Line, Span, WrappedBlock
 from lcm_tui.kit.terminal import edit_outside
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import to
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.focus import head_blocks, text_document
@@ -53,19 +50,6 @@ The engine records a call that fails as a failed brief; here 2 previews that.
 "saves" compares the tokens of the covered summaries with those of the brief. What is invented is named:
 paths, ids, numbers and names that are in no text the model was shown.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("apply", "edit", "edit-outside", "rewrite", "choice-1", "choice-2", "context")
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "apply": ("Next step", "Sweep first, then call the model, then preview the brief."),
-            "edit": ("Write here", "Write or edit the text here."),
-            "edit-outside": ("$EDITOR", "Write or edit the text in $EDITOR."),
-            "rewrite": ("Write again", "Call the model again."),
-            "choice-1": ("Sweep", "Sweep the context first, as the engine does, or skip that."),
-            "choice-2": ("Record", "Preview recording the failed call, as the engine does."),
-        }
-    )
     DEFAULT_CSS = """
     BriefDraftScreen #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
     """
@@ -84,18 +68,6 @@ paths, ids, numbers and names that are in no text the model was shown.
         """What is due, and the text."""
         yield self.head
         yield self.text
-
-    def actions(self) -> Sequence[Action]:
-        """The steps, and writing."""
-        return (
-            Action("apply", self._go, self._why_not_go),
-            Action("edit", self._edit, self._why_not_edited),
-            Action("edit-outside", self._edit_outside, self._why_not_edited),
-            Action("rewrite", self._write, self._why_not_written),
-            Action("choice-1", self._turn_sweep, self._why_no_choice),
-            Action("choice-2", self._record, self._why_not_recorded),
-            to(self, "context", places.Context(self.work.conversation)),
-        )
 
     def main_widget(self) -> TextView:
         """The text."""
@@ -158,13 +130,11 @@ paths, ids, numbers and names that are in no text the model was shown.
         if self.is_attached:
             self._say()
 
-    def title_now(self, command: str) -> str:
-        """What `a` does now."""
-        write = "Write" if self._by_hand else "Call model"
-        titles = {Step.SWEEP: "Sweep", Step.WRITE: write, Step.PREVIEW: "Preview"}
-        return titles[self._step()] if command == "apply" else super().title_now(command)
-
     # -- steps -------------------------------------------------------------------------------------------
+
+    def _next_step_title(self) -> str:
+        write = "Write" if self._by_hand else "Call model"
+        return {Step.SWEEP: "Sweep", Step.WRITE: write, Step.PREVIEW: "Preview"}[self._step()]
 
     def _step(self) -> Step:
         """What is due next."""
@@ -303,3 +273,29 @@ paths, ids, numbers and names that are in no text the model was shown.
         for _, _, row in made:
             if isinstance(below, CommandScreen) and row.get("status") == "active":
                 below.stand_on(str(row["brief_id"]))
+
+    KEYS: ClassVar[Sequence[Key[BriefDraftScreen]]] = (
+        commands.APPLY.does(
+            _go,
+            _why_not_go,
+            title="Next step",
+            help="Sweep first, then call the model, then preview the brief.",
+            title_now=_next_step_title,
+        ),
+        commands.EDIT.does(_edit, _why_not_edited, title="Write here", help="Write or edit the text here."),
+        commands.EDIT_OUTSIDE.does(_edit_outside, _why_not_edited, help="Write or edit the text in $EDITOR."),
+        commands.REWRITE.does(_write, _why_not_written, title="Write again", help="Call the model again."),
+        commands.CHOICE_1.does(
+            _turn_sweep,
+            _why_no_choice,
+            title="Sweep",
+            help="Sweep the context first, as the engine does, or skip that.",
+        ),
+        commands.CHOICE_2.does(
+            _record,
+            _why_not_recorded,
+            title="Record",
+            help="Preview recording the failed call, as the engine does.",
+        ),
+        commands.CONTEXT.does(lambda s: s.open(places.Context(s.work.conversation))),
+    )

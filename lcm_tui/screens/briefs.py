@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
@@ -18,21 +17,19 @@ from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_in, list_briefs
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from lcm_tui.flows.drafts import choose_writer
 from lcm_tui.flows.focus import BriefWork, activating, clearing, deleting_brief, sweep_forecast
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import AS_SENT, STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Span, StyleName
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import to
+from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.pruning import row_actions
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
 
@@ -199,16 +196,6 @@ class BriefChanges:
         self._conversation = conversation
         self._list = chosen
 
-    def actions(self) -> Sequence[Action]:
-        """The commands."""
-        return (
-            Action("new-brief", self._new, self._why_unknown),
-            Action("rewrite", self._refocus, self._why_none_active),
-            Action("activate", self._activate, self._why_not_activated),
-            Action("archive", self._clear, self._why_none_active),
-            Action("delete", self._delete, self._list.why_none),
-        )
-
     # -- reasons -----------------------------------------------------------------------------------------
 
     def _why_unknown(self) -> str | None:
@@ -310,30 +297,6 @@ with newer summaries. * makes an older brief active, K deactivates the active on
 Each is previewed first, and can be undone. Before it writes a brief, and after clearing, the engine sweeps
 the context: the passes are shown with their cost, and belong to the same batch.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *(
-                "open",
-                "new-brief",
-                "rewrite",
-                "activate",
-                "archive",
-                "delete",
-                "other-view",
-                "context",
-                "history",
-                *STEPPED,
-            )
-        )
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            **AS_SENT,
-            "rewrite": ("Refocus", "Rewrite the active brief with newer summaries."),
-            "archive": ("Clear", "Preview deactivating the active brief, which is kept."),
-            "delete": ("Delete", "Preview deleting this brief."),
-        }
-    )
 
     def __init__(self, conversation: Conversation, *, select: str | None = None, find: str = "") -> None:
         """*find*: what was found in the selected brief, which is shown there."""
@@ -351,17 +314,6 @@ the context: the passes are shown with their cost, and belong to the same batch.
     def compose_body(self) -> ComposeResult:
         """The list above, the text below."""
         yield TwoPanes(self.list, self.text, shares=(0.6, 1 / 3))
-
-    def actions(self) -> Sequence[Action]:
-        """Reading a brief, as it is stored and as it is sent."""
-        return (
-            Action("open", self.text.focus, self.list.why_none),
-            Action("other-view", self._turn_form, self._why_not_sent),
-            *self.changes.actions(),
-            to(self, "context", places.Context(self.conversation)),
-            to(self, "history", places.History(self.conversation, only=True)),
-            *row_actions(self, "brief", lambda: self.list.table),
-        )
 
     def where(self) -> str:
         """Whose briefs."""
@@ -451,6 +403,50 @@ the context: the passes are shown with their cost, and belong to the same batch.
         self._show_text()
         self.refresh_bars()
 
-    def title_now(self, command: str) -> str:
-        """`m` gives the other form."""
-        return "As stored" if command == "other-view" and self._as_sent else super().title_now(command)
+    KEYS: ClassVar[Sequence[Key[BriefsScreen]]] = (
+        commands.OPEN.does(lambda s: s.text.focus(), lambda s: s.list.why_none()),
+        Key(
+            "new-brief",
+            "ctrl+n",
+            "New brief",
+            "Write a focus brief about one question, with a model or by hand.",
+            lambda s: s.changes._new(),
+            lambda s: s.changes._why_unknown(),
+            words="focus on; new focus; write brief",
+            where="focus briefs",
+        ),
+        commands.REWRITE.does(
+            lambda s: s.changes._refocus(),
+            lambda s: s.changes._why_none_active(),
+            title="Refocus",
+            help="Rewrite the active brief with newer summaries.",
+        ),
+        Key(
+            "activate",
+            "asterisk",
+            "Activate",
+            "Preview making the selected focus brief the active one.",
+            lambda s: s.changes._activate(),
+            lambda s: s.changes._why_not_activated(),
+            where="focus briefs",
+        ),
+        commands.ARCHIVE.does(
+            lambda s: s.changes._clear(),
+            lambda s: s.changes._why_none_active(),
+            title="Clear",
+            help="Preview deactivating the active brief, which is kept.",
+        ),
+        commands.DELETE.does(
+            lambda s: s.changes._delete(), lambda s: s.list.why_none(), help="Preview deleting this brief."
+        ),
+        commands.OTHER_VIEW.does(
+            _turn_form,
+            _why_not_sent,
+            title="As sent",
+            help="Switch between the text as stored and as sent to the model.",
+            title_now=lambda s: "As stored" if s._as_sent else "",
+        ),
+        actions.ITS_CONTEXT,
+        actions.ITS_HISTORY,
+        *pruning.row_keys("brief", lambda s: s.list.table),
+    )

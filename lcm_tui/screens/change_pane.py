@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from lcm_core.base.records import ContextItem, MessageId, SummaryId, Timestamp
@@ -21,8 +20,9 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
 
+from lcm_tui.kit import commands
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.commands import Action
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.kit.diff import DiffView, Naming, Piece
 from lcm_tui.kit.drawn import Drawn, strip_of
@@ -30,7 +30,6 @@ from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import LineFinder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Block, Document, Line, Span, StyleName, heading
-from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.tables.change import (
     ShiftRow,
     Shown,
@@ -466,26 +465,24 @@ def _item(ref: Ref) -> ContextItem | None:
 # -- its keys --------------------------------------------------------------------------------------------
 # Moving through a change that is shown.
 
-#: What the other view of a change is.
-OTHER_VIEW: Final = MappingProxyType(
-    {"other-view": ("Diff", "Show the rows before and after as a diff, or what was in front before.")}
+
+async def _open_line(screen: Any) -> None:
+    document = await screen.view.whole()
+    if document is not None:
+        screen.app.push_screen(WholeScreen(document))
+
+
+def _turn(screen: Any) -> None:
+    screen.view.turn()
+    screen.refresh_bars()
+
+
+#: Look at a line whole, and go from ordinals to edits and SQL, on a screen whose `view` is a `ChangePane`.
+OPEN_LINE: Final[Key[Any]] = commands.OPEN.does(_open_line, lambda s: s.view.why_not_open())
+NEXT_VIEW: Final[Key[Any]] = commands.PANE.does(lambda s: s.view.next_pane())
+ROWS_OR_DIFF: Final[Key[Any]] = commands.OTHER_VIEW.does(
+    _turn,
+    title="Diff",
+    help="Show the rows before and after as a diff, or what was in front before.",
+    title_now=lambda s: "Preview" if s.view.shows_diff else "",
 )
-
-
-def change_actions(screen: CommandScreen, view: ChangePane) -> tuple[Action, ...]:
-    """Look at a line whole, and go from ordinals to edits and SQL."""
-
-    async def open_line() -> None:
-        document = await view.whole()
-        if document is not None:
-            screen.app.push_screen(WholeScreen(document))
-
-    def turn() -> None:
-        view.turn()
-        screen.refresh_bars()
-
-    return (
-        Action("open", open_line, view.why_not_open),
-        Action("pane", view.next_pane),
-        Action("other-view", turn),
-    )

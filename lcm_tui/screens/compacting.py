@@ -7,8 +7,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -31,13 +29,12 @@ from lcm_core.writers.retention import Retention, measure, read_retention_source
 from lcm_core.writers.writer import SummaryWriter
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from lcm_tui.flows.change import Choice
 from lcm_tui.flows.compaction import KEY_REFUSED, CompactionRun, Order, Rule, span_text
 from lcm_tui.flows.drafts import Modelling, choose_writer, cost_text
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question, WholeScreen
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
@@ -45,7 +42,7 @@ from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Column, Line, Span, WrappedBlock
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import to
+from lcm_tui.screens import actions
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled
@@ -109,7 +106,7 @@ def target_of(text: str) -> Target | None:
 
 
 class CompactionChoices:
-    """The choices of one screen, and the commands that turn them."""
+    """The choices of one screen, and how they are turned."""
 
     def __init__(
         self,
@@ -131,19 +128,6 @@ class CompactionChoices:
         self.what_if: int | None = None  #: the budget that was set here, in tokens; None: as configured
         self.tail: int | None = None  #: newest messages that are left alone; None: as is configured
         self.version = 0  #: grows with every choice: a look that began before one is worth nothing
-
-    def actions(self, when: Callable[[], str | None]) -> tuple[Action, ...]:
-        """Their commands; *when* says why nothing can be chosen now."""
-        return (
-            Action("choice-1", self._turn_mode, when),
-            Action("choice-2", self._turn_target, lambda: when() or self._why_no_target()),
-            Action("choice-3", self._turn_rule, when),
-            Action("under", self._ask_target),
-            Action("tail", self._ask_tail),
-            Action("budget", self._ask_budget, when),
-            Action("budget-more", partial(self._step_budget, 1), when),
-            Action("budget-less", partial(self._step_budget, -1), when),
-        )
 
     # -- what is chosen ----------------------------------------------------------------------------------
 
@@ -370,27 +354,6 @@ again, until the app exits.
 esc during a run stops after the current pass; esc again cancels the model call. Finished passes stay; they
 are one batch in the history: U, then u undoes it. enter opens the whole text, / and n find in it.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *("apply", "accept-rest", "open", "choice-1", "choice-2", "choice-3", "history"),
-            *("under", "tail", "budget", "budget-more", "budget-less"),
-        )
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "apply": ("Run 1 pass", "Run the next pass, or accept the waiting draft."),
-            "accept-rest": ("Run all", "Run every remaining pass, and accept the waiting draft."),
-            "choice-1": (
-                "Mode",
-                "Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
-                "single root.",
-            ),
-            "choice-2": ("Target", "Change the target size, as a share of the budget."),
-            "choice-3": ("Accept", "Change how drafts are accepted: all, ask each, stop on truncation."),
-            "open": ("Whole text", "Open the text of the selected pass."),
-            "budget": ("Budget", "Set the token budget that decides when compaction is due."),
-        }
-    )
 
     def __init__(self, conversation: Conversation, batch: str = "") -> None:
         """*batch*: that the passes become a part of; empty: one of their own."""
@@ -429,17 +392,6 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
         """The head, the passes, and the text of the selected one."""
         yield self.head
         yield TwoPanes(self.list, self.text, shares=(0.62, 0.5), beside=120)
-
-    def actions(self) -> Sequence[Action]:
-        """Making passes, what they are to be, and looking at one."""
-        return (
-            Action("apply", partial(self._go, whole=False), self._why_not_go),
-            Action("accept-rest", partial(self._go, whole=True), self._why_not_go),
-            Action("open", self._open_text, self._why_no_pass),
-            Action("reload", self._look_anew),
-            *self.choices.actions(self._why_running),
-            to(self, "history", places.History(self.conversation, only=True)),
-        )
 
     def main_widget(self) -> LineView[int]:
         """The passes."""
@@ -724,6 +676,67 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             timeout=DONE_SECONDS,
         )
         return True
+
+    KEYS: ClassVar[Sequence[Key[CompactingScreen]]] = (
+        commands.APPLY.does(
+            lambda s: s._go(whole=False),
+            _why_not_go,
+            title="Run 1 pass",
+            help="Run the next pass, or accept the waiting draft.",
+        ),
+        commands.ACCEPT_REST.does(
+            lambda s: s._go(whole=True),
+            _why_not_go,
+            title="Run all",
+            help="Run every remaining pass, and accept the waiting draft.",
+        ),
+        commands.OPEN.does(
+            _open_text, _why_no_pass, title="Whole text", help="Open the text of the selected pass."
+        ),
+        commands.CHOICE_1.does(
+            lambda s: s.choices._turn_mode(),
+            _why_running,
+            title="Mode",
+            help="Change the mode: sweep (1.1: current turn too), one leaf, leaf then condense, until under, "
+            "single root.",
+        ),
+        commands.CHOICE_2.does(
+            lambda s: s.choices._turn_target(),
+            lambda s: s._why_running() or s.choices._why_no_target(),
+            title="Target",
+            help="Change the target size, as a share of the budget.",
+        ),
+        commands.CHOICE_3.does(
+            lambda s: s.choices._turn_rule(),
+            _why_running,
+            title="Accept",
+            help="Change how drafts are accepted: all, ask each, stop on truncation.",
+        ),
+        actions.ITS_HISTORY,
+        Key(
+            "under",
+            "equals_sign",
+            "Target",
+            "Set a target size: tokens (40k) or a share of the budget (60%).",
+            lambda s: s.choices._ask_target(),
+            words="shrink to; how small; reduce to",
+        ),
+        Key(
+            "tail",
+            "number_sign",
+            "Fresh tail",
+            "Set how many of the newest messages to protect.",
+            lambda s: s.choices._ask_tail(),
+        ),
+        commands.BUDGET.does(
+            lambda s: s.choices._ask_budget(),
+            _why_running,
+            help="Set the token budget that decides when compaction is due.",
+        ),
+        commands.BUDGET_MORE.does(lambda s: s.choices._step_budget(1), _why_running),
+        commands.BUDGET_LESS.does(lambda s: s.choices._step_budget(-1), _why_running),
+    )
+    COMMON: ClassVar[Sequence[Key[CompactingScreen]]] = (commands.RELOAD.does(_look_anew),)
 
 
 def _measure(draft: PassDraft, setting: CompactionSetting) -> Retention:

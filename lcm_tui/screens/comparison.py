@@ -6,11 +6,10 @@ import asyncio
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
-from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from lcm_core.base.diff import Diff, compare_lines
 from lcm_core.base.errors import LcmError
@@ -25,18 +24,16 @@ from lcm_core.writers.source import previous_of
 from lcm_host.codex import CodexDiff, compare_with_codex, read_held
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.strip import Strip
 
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.diff import (
-    OTHER_LAYOUT,
     DiffFinder,
     DiffView,
     Naming,
-    layout_actions,
-    layout_title,
-    without_twin,
+    layout_key,
+    other_layout_key,
 )
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
@@ -296,12 +293,6 @@ From the messages of a conversation D compares it with the Codex session that it
 called and returned, in the order of each. "elsewhere" counts rows that both have at different places. Lines
 of Codex that hold nothing of the kind are counted by their type, and so are events that repeat a message.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "hunk-previous", "hunk-next", "layout", "other-view")
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"open": ("Unfold", "Unfold unchanged lines."), **OTHER_LAYOUT}
-    )
 
     def __init__(self, comparing: Comparing[C]) -> None:
         super().__init__()
@@ -315,23 +306,6 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
         """The head and the lines."""
         yield self.head
         yield self.table
-
-    def actions(self) -> Sequence[Action]:
-        """Going from change to change."""
-        return (
-            Action("open", self.table.unfold, self._why_not_unfold),
-            Action("hunk-previous", lambda: self._go(-1), self._why_no_change),
-            Action("hunk-next", lambda: self._go(1), self._why_no_change),
-            *layout_actions(self.table),
-        )
-
-    def in_key_bar(self) -> list[str]:
-        """The other layout once."""
-        return without_twin(super().in_key_bar())
-
-    def title_now(self, command: str) -> str:
-        """`m` gives the other layout."""
-        return layout_title(self.table) if command == "other-view" else super().title_now(command)
 
     def where(self) -> str:
         """What is compared."""
@@ -399,6 +373,16 @@ of Codex that hold nothing of the kind are counted by their type, and so are eve
         if not self.table.go(direction):
             end = "last" if direction > 0 else "first"
             self.app.notify(f"That was the {end} change.", timeout=3)
+
+    KEYS: ClassVar[Sequence[Key[CompareScreen[Any]]]] = (
+        commands.OPEN.does(
+            lambda s: s.table.unfold(), _why_not_unfold, title="Unfold", help="Unfold unchanged lines."
+        ),
+        commands.HUNK_PREVIOUS.does(lambda s: s._go(-1), _why_no_change),
+        commands.HUNK_NEXT.does(lambda s: s._go(1), _why_no_change),
+        layout_key(lambda s: s.table),
+        other_layout_key(lambda s: s.table),
+    )
 
 
 # -- a Codex session -------------------------------------------------------------------------------------

@@ -6,12 +6,11 @@ import asyncio
 import re
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import accumulate
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import FileMissingError, LcmError, UsageError
@@ -23,33 +22,24 @@ from lcm_core.operations.past_point import parse_point
 from lcm_core.store.context_view import Distance, Fetched, Group, RowKey, distance_of, stands_for_item
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.worker import Worker
 
-from lcm_tui.kit import places
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Document, Layout, Line, Span
-from lcm_tui.screens.actions import (
-    STEPS,
-    bound,
-    conversation_links,
-    dissolve_actions,
-    item_links,
-    step_actions,
-    why_not_dissolved,
-)
+from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.context_items import ACCOUNT, ItemList, SentList
 from lcm_tui.screens.frame import DONE_SECONDS, RELOAD_SECONDS, CommandScreen, DataScreen
-from lcm_tui.screens.pruning import Series, rewrite_actions
+from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import budget_problem
 from lcm_tui.tables.composition import Measured, bar_line, legend_line, numbers_line, share_out
 from lcm_tui.tables.context import columns, fate_at
@@ -364,51 +354,6 @@ class Assembly:
             self._made(ledger)
 
 
-# -- what decides what is sent ---------------------------------------------------------------------------
-# As the operator sets it: the budget, a prompt, the hard limit.
-
-
-def budget_actions(
-    screen: CommandScreen, assembly: Assembly, changed: Callable[[], None]
-) -> tuple[Action, ...]:
-    """Set what decides what is sent; *changed* is called when something else does."""
-
-    def set_budget(budget: int | None) -> None:
-        assembly.what_if = budget
-        changed()
-
-    async def ask_budget() -> None:
-        configured = screen.session.budget
-        label = f"What if the budget were, in tokens, e.g. 64k (empty: {configured:,}, as configured)"
-        text = await screen.ask(label, check=budget_problem)
-        if text is not None:
-            set_budget(parse_budget(text) if text.strip() else None)
-
-    async def ask_prompt() -> None:
-        label = "User message to test eviction with (empty: none)"
-        text = await screen.ask(label, assembly.prompt)
-        if text is not None and text.strip() != assembly.prompt:
-            assembly.prompt = text.strip()
-            changed()
-
-    def turn_clamp() -> None:
-        assembly.clamps = not assembly.clamps
-        changed()
-
-    def why_no_clamp() -> str | None:
-        rules = screen.session.rules
-        cuts = rules.assembly.clamp is not None
-        return None if cuts else f"an engine with these rules ({rules.name}) has no hard limit"
-
-    return (
-        Action("budget", ask_budget),
-        Action("budget-more", lambda: set_budget(step(assembly.asked, 1))),
-        Action("budget-less", lambda: set_budget(step(assembly.asked, -1))),
-        Action("prompt", ask_prompt),
-        Action("clamp", turn_clamp, why_no_clamp),
-    )
-
-
 # -- export and compare ----------------------------------------------------------------------------------
 # A context written to a file, compared with another one or an earlier one.
 
@@ -424,62 +369,58 @@ NOW: Final = "now"
 NO_PROMPT: Final = "no prompt"
 
 
-def export_actions(
-    screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly
-) -> tuple[Action, ...]:
-    """Write what is sent to a file, and compare it."""
-
-    async def export() -> None:
-        offered = f"context-{conversation_id}-{assembly.budget}.json"
-        name = await screen.ask(
-            f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
-        )
-        agreed = ""  # the name of a file that was there: typed again, it is replaced
-        if name is not None:
-            await assembly.ready()
-        while name is not None and assembly.ledger is not None:
-            name = name.strip() or offered
-            database = screen.session.database.path
-            try:
-                said = await asyncio.to_thread(
-                    _export, name, assembly.ledger, conversation_id, database, replace=name == agreed
-                )
-            except FileThereError as error:
-                agreed = name
-                again = f"{error.message} Enter again replaces it; or give another name."
-                screen.app.notify(again, severity="warning")
-                name = await screen.ask("another name", name)
-                continue
-            except (FileNotWrittenError, FileMissingError) as error:
-                screen.app.notify(error.message, severity="warning", timeout=8)
-                return
-            screen.app.notify(said, title="Exported", timeout=DONE_SECONDS)
+async def export(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
+    """Write what is sent to a file."""
+    offered = f"context-{conversation_id}-{assembly.budget}.json"
+    name = await screen.ask(
+        f"to a file (.json for an API call, .md to read); enter: {offered} in this folder"
+    )
+    agreed = ""  # the name of a file that was there: typed again, it is replaced
+    if name is not None:
+        await assembly.ready()
+    while name is not None and assembly.ledger is not None:
+        name = name.strip() or offered
+        database = screen.session.database.path
+        try:
+            said = await asyncio.to_thread(
+                _export, name, assembly.ledger, conversation_id, database, replace=name == agreed
+            )
+        except FileThereError as error:
+            agreed = name
+            again = f"{error.message} Enter again replaces it; or give another name."
+            screen.app.notify(again, severity="warning")
+            name = await screen.ask("another name", name)
+            continue
+        except (FileNotWrittenError, FileMissingError) as error:
+            screen.app.notify(error.message, severity="warning", timeout=8)
             return
+        screen.app.notify(said, title="Exported", timeout=DONE_SECONDS)
+        return
 
-    async def compare() -> None:
-        other = step(assembly.budget, -1)
-        smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
-        then, zone = screen.then, screen.session.zone
-        offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
-        at = "" if then is None else then.past.point.text
-        here = Side(
-            conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
-        )
 
-        def check(text: str) -> str | None:
-            try:
-                if text.strip().casefold() != OPENED:  # which is known when the context is assembled
-                    comparison(text.strip() or offered, here, None, zone)
-            except UsageError as error:
-                return error.message
-            return None
+async def compare(screen: CommandScreen, conversation_id: ConversationId, assembly: Assembly) -> None:
+    """Compare what is sent with something else."""
+    other = step(assembly.budget, -1)
+    smaller = str(other if other != assembly.budget else step(assembly.budget, 1))
+    then, zone = screen.then, screen.session.zone
+    offered = NOW if then is not None else NO_PROMPT if assembly.prompt else smaller
+    at = "" if then is None else then.past.point.text
+    here = Side(
+        conversation_id, assembly.asked, at or NOW, prompt=assembly.prompt, clamps=assembly.clamps, at=at
+    )
 
-        label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
-        wanted = await screen.ask(label, check=check)
-        if wanted is not None and (first := await assembly.ready()) is not None:
-            screen.open(comparison(wanted.strip() or offered, here, first, zone))
+    def check(text: str) -> str | None:
+        try:
+            if text.strip().casefold() != OPENED:  # which is known when the context is assembled
+                comparison(text.strip() or offered, here, None, zone)
+        except UsageError as error:
+            return error.message
+        return None
 
-    return (Action("export", export, assembly.why_none), Action("compare", compare, assembly.why_none))
+    label = f"compare with: 64k, #3, asm_…, op_…, a time, {OPENED}, {NOW}; enter: {offered}"
+    wanted = await screen.ask(label, check=check)
+    if wanted is not None and (first := await assembly.ready()) is not None:
+        screen.open(comparison(wanted.strip() or offered, here, first, zone))
 
 
 def comparison(wanted: str, here: Side, first: Ledger | None, zone: tzinfo | None) -> places.Comparison:
@@ -588,39 +529,13 @@ not know. The past is read-only; D compares it with now.
 
 enter opens an item or a message. / finds ids, kinds and previews; in the messages as sent it finds text.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *(
-                "open",
-                "other-view",
-                "budget",
-                "dissolve",
-                "prompt",
-                "compare",
-                "compact",
-                "snapshots",
-                "rewrite",
-            ),
-            *("export", "summaries", "previous", "messages", "repair", "rewrite-subtree", "mark", "health"),
-            *("history", "files", "briefs", "budget-more", "budget-less", "clamp"),
-            *STEPS,
-        )
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "open": ("Open", "Open the item, or the message as sent."),
-            "other-view": ("Sent messages", "Switch between stored items and the messages as sent."),
-            "mark": ("Mark", "Mark or unmark a summary; dissolving applies to the marked ones."),
-            "search": ("Find", "Find ids, kinds and previews of items, or text in the messages as sent."),
-            **STEPS,
-        }
-    )
 
     def __init__(self, conversation: Conversation, *, select: tuple[str, ...] | None = None) -> None:
         """The context of *conversation*, standing on ``("summary", id)`` or ``("message", id)``."""
         super().__init__()
         self.conversation = conversation
         self.marks = Marks[SummaryId](self._marked)
+        self.steps = actions.Steps(self, conversation)
         self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
         self.head = CompositionBar(id="head")
         self.account = AccountBar()
@@ -643,25 +558,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         yield self.head
         yield self.account
         yield self._aside
-
-    def actions(self) -> Sequence[Action]:
-        """Looking at what is sent, deciding what is, changing it, and where it leads to."""
-        one = self.conversation
-        changing = dissolve_actions(
-            self, one, self.marks, selected=self.summary_id, why_not=self._why_not_dissolved
-        )
-        return bound(
-            self,
-            Action("open", self._open_selected, self._why_not_open),
-            Action("other-view", self._turn_as_sent),
-            *budget_actions(self, self.assembly, self._settings_changed),
-            *export_actions(self, one.conversation_id, self.assembly),
-            *step_actions(self, one),
-            *(replace(action, when=self._once_read(action.when)) for action in changing),
-            *rewrite_actions(self, one, self.summary_id),
-            *conversation_links(self, one),
-            *item_links(self, one, item=self.item, seq=self.seq, is_leaf=self._is_leaf),
-        )
 
     def where(self) -> str:
         """Whose context."""
@@ -730,6 +626,33 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.sent.show_sent(ledger)
         self._show_text()
         self.refresh_bars()
+
+    def _set_budget(self, budget: int | None) -> None:
+        self.assembly.what_if = budget
+        self._settings_changed()
+
+    async def _ask_budget(self) -> None:
+        configured = self.session.budget
+        label = f"What if the budget were, in tokens, e.g. 64k (empty: {configured:,}, as configured)"
+        text = await self.ask(label, check=budget_problem)
+        if text is not None:
+            self._set_budget(parse_budget(text) if text.strip() else None)
+
+    async def _ask_prompt(self) -> None:
+        label = "User message to test eviction with (empty: none)"
+        text = await self.ask(label, self.assembly.prompt)
+        if text is not None and text.strip() != self.assembly.prompt:
+            self.assembly.prompt = text.strip()
+            self._settings_changed()
+
+    def _turn_clamp(self) -> None:
+        self.assembly.clamps = not self.assembly.clamps
+        self._settings_changed()
+
+    def _why_no_clamp(self) -> str | None:
+        rules = self.session.rules
+        cuts = rules.assembly.clamp is not None
+        return None if cuts else f"an engine with these rules ({rules.name}) has no hard limit"
 
     def _settings_changed(self) -> None:
         """The budget, the prompt or the hard limit is another one."""
@@ -837,10 +760,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         entry = self.items.entries.get(self.item())
         return None if entry is None else entry.seq
 
-    def title_now(self, command: str) -> str:
-        """`m` gives the other form."""
-        return "Stored items" if command == "other-view" and self._as_sent else super().title_now(command)
-
     def summary_id(self) -> SummaryId | None:
         """The summary under the cursor."""
         item = self.item()
@@ -872,9 +791,6 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def _why_unread(self) -> str | None:
         return None if self.items.was_read else "still loading: try again in a moment"
-
-    def _once_read(self, why_not: Callable[[], str | None]) -> Callable[[], str | None]:
-        return lambda: self._why_unread() or why_not()
 
     def _why_not_open(self) -> str | None:
         if self._as_sent or self.selected_id() is not None:
@@ -913,11 +829,11 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         fate = under_budget(fate_at(known, place, ledger), ledger)
         return places.Item(self.conversation, known.view.items.refs[place], fate=fate)
 
-    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+    def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What has been read of it: a leaf, or standing twice."""
         entry = self.items.entries.get(summary_id)
         standing = self.items.known.view.items.repeated.get(summary_id, (0,))
-        return why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
+        return actions.why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
 
     def _marked(self, summary_ids: Sequence[SummaryId]) -> None:
         """Draw their rows again."""
@@ -929,3 +845,73 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         """How many are marked, and what is asked here that is not configured."""
         said = filter(None, (self.marks.text, self.assembly.what_if_text))
         self.title_bar.note = "  ".join(said)
+
+    KEYS: ClassVar[Sequence[Key[ContextScreen]]] = (
+        commands.OPEN.does(_open_selected, _why_not_open, help="Open the item, or the message as sent."),
+        commands.OTHER_VIEW.does(
+            _turn_as_sent,
+            title="Sent messages",
+            help="Switch between stored items and the messages as sent.",
+            title_now=lambda s: "Stored items" if s._as_sent else "",
+        ),
+        commands.BUDGET.does(_ask_budget),
+        actions.dissolve_key(summary_id, _why_unread),
+        Key(
+            "prompt",
+            "Q",
+            "Test prompt",
+            "Enter a user message to see what prompt-aware eviction would keep.",
+            _ask_prompt,
+            words="what if; simulate; test message",
+            where="the context",
+        ),
+        commands.COMPARE.does(
+            lambda s: compare(s, s.conversation.conversation_id, s.assembly), lambda s: s.assembly.why_none()
+        ),
+        actions.ITS_COMPACT,
+        actions.ITS_SNAPSHOTS,
+        pruning.rewrite_key(summary_id),
+        Key(
+            "export",
+            "o",
+            "Export",
+            "Write the context as sent to a file: JSON for an API call, or Markdown.",
+            lambda s: export(s, s.conversation.conversation_id, s.assembly),
+            lambda s: s.assembly.why_none(),
+            words="save as; write to file; dump; markdown; json; download; save context",
+            where="the context",
+        ),
+        actions.summaries_key(item),
+        actions.previous_key(item, lambda s, summary_id: s._is_leaf(summary_id)),
+        actions.messages_key(seq),
+        pruning.repair_key(lambda s: s.conversation),
+        pruning.rewrite_subtree_key(summary_id),
+        actions.mark_key(
+            summary_id, _why_unread, help="Mark or unmark a summary; dissolving applies to the marked ones."
+        ),
+        actions.ITS_HEALTH,
+        actions.ITS_HISTORY,
+        actions.ITS_FILES,
+        actions.ITS_BRIEFS,
+        commands.BUDGET_MORE.does(lambda s: s._set_budget(step(s.assembly.asked, 1))),
+        commands.BUDGET_LESS.does(lambda s: s._set_budget(step(s.assembly.asked, -1))),
+        Key(
+            "clamp",
+            "percent_sign",
+            "Hard limit",
+            "Include or ignore the engine's final trim to 90 % of the budget.",
+            _turn_clamp,
+            _why_no_clamp,
+            words="ninety percent; 90 percent; final trim",
+            hidden=True,
+        ),
+        *actions.STEPS,
+    )
+    COMMON: ClassVar[Sequence[Key[ContextScreen]]] = (
+        commands.SEARCH.does(
+            lambda s: s.search.begin(),
+            lambda s: s.search.why_not(),
+            help="Find ids, kinds and previews of items, or text in the messages as sent.",
+        ),
+        actions.ITS_ENGINE,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import ClassVar, Final
@@ -28,16 +28,15 @@ from lcm_core.store.context_view import (
     stands_for_item,
 )
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit.commands import AS_SENT, STEPPED, Action, bindings
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, MarkingFinder, TextFinder
 from lcm_tui.kit.spans import Block, Document, Line
 from lcm_tui.kit.text import TextView, mark
-from lcm_tui.screens.actions import bound, item_links
-from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.pruning import rewrite_actions
+from lcm_tui.screens import actions, pruning
+from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
 from lcm_tui.tables.composition import Measured
 from lcm_tui.tables.context import age_text, fate_at, findings_line, item_line, line_between, same_fate
 from lcm_tui.tables.items import ItemData, document, facts, load_item, name_of
@@ -61,10 +60,6 @@ calls, the budget) are not applied here: m on the list of items shows the messag
 "not recomputable" after a token count: the text that the engine counted is not in the database, so the count
 cannot be verified.
 """
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = AS_SENT
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("other-view", "summaries", "previous", "messages", "rewrite", *STEPPED)
-    )
 
     def __init__(
         self, conversation: Conversation, item: ItemId, *, wrapped: bool = False, fate: Document = ()
@@ -82,14 +77,6 @@ cannot be verified.
     def compose_body(self) -> ComposeResult:
         """The text."""
         yield self.text
-
-    def actions(self) -> Sequence[Action]:
-        """As text or as the model gets it, and where it leads to."""
-        links = item_links(
-            self, self.conversation, item=lambda: self.item, seq=self._seq, covered_by=self._covered_by
-        )
-        drafts = rewrite_actions(self, self.conversation, self._summary_id)
-        return bound(self, Action("other-view", self._turn_wrapped), *links, *drafts)
 
     def where(self) -> str:
         """Which item."""
@@ -140,10 +127,6 @@ cannot be verified.
         if isinstance(before, ItemScreen):
             self._wrapped = before._wrapped
 
-    def title_now(self, command: str) -> str:
-        """`m` gives the other form."""
-        return "As stored" if command == "other-view" and self._wrapped else super().title_now(command)
-
     # -- what is shown -----------------------------------------------------------------------------------
 
     def _summary_id(self) -> SummaryId | None:
@@ -157,6 +140,20 @@ cannot be verified.
         """A summary that covers the message."""
         message = self._data.message if self._data is not None else None
         return message.covered_by[0] if message and message.covered_by else None
+
+    KEYS: ClassVar[Sequence[Key[ItemScreen]]] = (
+        commands.OTHER_VIEW.does(
+            _turn_wrapped,
+            title="As sent",
+            help="Switch between the text as stored and as sent to the model.",
+            title_now=lambda s: "As stored" if s._wrapped else "",
+        ),
+        actions.summaries_key(lambda s: s.item, _covered_by),
+        actions.previous_key(lambda s: s.item),
+        actions.messages_key(_seq),
+        pruning.rewrite_key(_summary_id),
+        *SERIES,
+    )
 
 
 # -- the list of items -----------------------------------------------------------------------------------
@@ -719,7 +716,6 @@ and what is added to the system prompt.
 
 This view does not change when the database does.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("summaries", "previous", "messages", *STEPPED))
 
     def __init__(
         self,
@@ -744,11 +740,6 @@ This view does not change when the database does.
         """The text."""
         yield self.text
 
-    def actions(self) -> Sequence[Action]:
-        """Where it leads to; it is never read again."""
-        links = item_links(self, self.conversation, item=lambda: self._item, seq=lambda: self._seq)
-        return (*links, Action("reload", self._say_it_stays))
-
     def where(self) -> str:
         """Of which context, and what of it."""
         return f"Context {self.conversation.conversation_id}  {self._name}"
@@ -772,3 +763,11 @@ This view does not change when the database does.
     def _say_it_stays(self) -> None:
         """Another one is opened from the list."""
         self.app.notify("This view does not reload; go back and open it again.", timeout=4)
+
+    KEYS: ClassVar[Sequence[Key[SentScreen]]] = (
+        actions.summaries_key(lambda s: s._item),
+        actions.previous_key(lambda s: s._item),
+        actions.messages_key(lambda s: s._seq),
+        *SERIES,
+    )
+    COMMON: ClassVar[Sequence[Key[SentScreen]]] = (commands.RELOAD.does(_say_it_stays),)

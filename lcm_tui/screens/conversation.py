@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
@@ -23,18 +22,17 @@ from lcm_core.store.messages import MessageEntry, MessagePage
 from lcm_core.store.statistics import Growth, growth_of
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
 from lcm_tui.kit.spans import Line
-from lcm_tui.screens.actions import bound, conversation_links, message_actions
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens import actions
+from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
 from lcm_tui.tables.conversation_rows import chain_line
 from lcm_tui.tables.messages import MessageView, parts_of
@@ -355,16 +353,6 @@ conversations, a line names the previous and the next one, and what ended each: 
 
 D compares the conversation with the Codex session that it was held in, if the host ran it with Codex.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *("open", "summaries", "context", "health", "compact", "jump", "files", "history", "search"),
-            *("fold-all", "engine", "compare", *STEPPED),
-        )
-    )
-
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"compare": ("Codex", "Compare with the Codex session that this conversation was held in.")}
-    )
 
     def __init__(self, conversation: Conversation, *, seq: int | None = None, find: str = "") -> None:
         """*find*: what was found in the message with this seq: it opens there, marked."""
@@ -423,21 +411,6 @@ D compares the conversation with the Codex session that it was held in, if the h
         shown = super().in_key_bar()
         in_codex = self._codex_looked_for and self._why_no_codex is None
         return shown if in_codex else [name for name in shown if name != "compare"]
-
-    def actions(self) -> Sequence[Action]:
-        """Opening messages, going to one, and the other views of the conversation."""
-        return bound(
-            self,
-            *conversation_links(self, self.conversation),
-            *message_actions(self, self.pane),
-            Action("summaries", self._open_summaries),
-            Action("jump", self._jump),
-            Action(
-                "compare",
-                lambda: self.open(places.CodexComparison(self.conversation)),
-                lambda: self._why_no_codex,
-            ),
-        )
 
     def where(self) -> str:
         """Whose messages these are."""
@@ -536,6 +509,35 @@ D compares the conversation with the Codex session that it was held in, if the h
         if number[1]:
             return await self.session.read(store.seq_of_message, conversation_id, int(number[2]))
         return int(number[2])
+
+    KEYS: ClassVar[Sequence[Key[ConversationScreen]]] = (
+        actions.OPEN_MESSAGE,
+        commands.SUMMARIES.does(_open_summaries),
+        actions.ITS_CONTEXT,
+        actions.ITS_HEALTH,
+        actions.ITS_COMPACT,
+        Key(
+            "jump",
+            "J",
+            "Jump",
+            "Jump to a seq (120), a message id (m4711), or a time (2026-03-02 10:00).",
+            _jump,
+            words="go to message; go to time; go to date; line number",
+        ),
+        actions.ITS_FILES,
+        actions.ITS_HISTORY,
+        commands.SEARCH,
+        actions.FOLD_MESSAGES,
+        actions.ITS_ENGINE,
+        commands.COMPARE.does(
+            lambda s: s.open(places.CodexComparison(s.conversation)),
+            lambda s: s._why_no_codex,
+            title="Codex",
+            help="Compare with the Codex session that this conversation was held in.",
+        ),
+        *SERIES,
+    )
+    COMMON: ClassVar[Sequence[Key[ConversationScreen]]] = (actions.COPY_MESSAGE_ID,)
 
 
 #: A seq, or with `m` the id of a message; more digits than SQLite counts with are neither.

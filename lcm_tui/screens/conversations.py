@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lcm_core.base.files import any_drafts, drafts_folder
@@ -20,23 +19,20 @@ from lcm_core.store.database import Reader
 from lcm_core.store.schema import JOURNAL
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks
 from lcm_tui.kit.session import imported
 from lcm_tui.kit.spans import Block, Line
+from lcm_tui.screens import pruning
 from lcm_tui.screens.conversation_list import ConversationList
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.screens.pruning import (
     Series,
-    cleaner_action,
     open_repair,
-    prune_actions,
-    repair_action,
     resume_drafts,
 )
 from lcm_tui.tables.conversation_rows import COUNTED, RowKey
@@ -741,6 +737,11 @@ OF_CONVERSATION: Final = frozenset(
 )
 
 
+def _of_selected(key: Key[object], place: Callable[[Conversation], places.Place]) -> Key[ConversationsScreen]:
+    """A key that opens a place of the selected conversation."""
+    return key.does(lambda s: s._open_of_selected(place), lambda s: s.list.why_no_conversation())
+
+
 class ConversationsScreen(DataScreen[list[ConversationEntry]]):
     """All conversations, newest activity first."""
 
@@ -774,39 +775,6 @@ undone (U), except "forget", an option of the delete preview. R lists the broken
 or of the whole database and drafts replacements. i previews importing a session that is not in the database,
 or the missing messages of a conversation behind its host. Y shows prepared compactions and compaction debt.
 """
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"quit": ("Quit", "Quit lcm-tui; it asks first when something waits.")}
-    )
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *(
-                "open",
-                "context",
-                "summaries",
-                "search-everywhere",
-                "health",
-                "repair",
-                "undo",
-                "compact",
-                "transplant",
-                "mark",
-            ),
-            *(
-                "history",
-                "files",
-                "search",
-                "sort",
-                "briefs",
-                "merge",
-                "archive",
-                "delete",
-                "mark-by-cleaner",
-                "backfill",
-                "turn",
-                "engine",
-            ),
-        )
-    )
 
     def __init__(self, first: list[ConversationEntry] | None = None) -> None:
         super().__init__(first)
@@ -892,32 +860,6 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
         ahead = ("open", "backfill")
         return [*ahead, *(name for name in names if name not in ahead and name not in OF_CONVERSATION)]
 
-    def actions(self) -> Sequence[Action]:
-        """The views of the selected conversation, what can be done with it, and the order of the list."""
-        return (
-            Action("open", self._open, self._why_not_open),
-            Action("undo", self._undo, self._why_no_undo),
-            self._of_selected("context", places.Context),
-            self._of_selected("summaries", places.Summaries),
-            self._of_selected("files", places.Files),
-            self._of_selected("briefs", places.Briefs),
-            self._of_selected("compact", places.Compaction),
-            self._of_selected("transplant", lambda one: places.TransplantTarget(one, self._select)),
-            self._of_selected("merge", self._merged),
-            Action("history", lambda: self.open(places.History(self.list.conversation))),
-            Action("health", lambda: self.open(places.Health(self.list.conversation))),
-            Action("engine", lambda: self.open(places.Engine(self.list.conversation))),
-            Action("backfill", self._import_session, self._why_no_session),
-            repair_action(self, lambda: self.list.conversation),
-            *prune_actions(
-                self, self.marks, selected=self._selected_number, why_none=self.list.why_no_conversation
-            ),
-            cleaner_action(self, self.marks),
-            Action("sort", self.list.sort_by_next),
-            Action("turn", self.list.turn),
-            Action("reload", self._read_all),
-        )
-
     # -- data --------------------------------------------------------------------------------------------
 
     async def fetch(self) -> list[ConversationEntry]:
@@ -972,14 +914,38 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def _of_selected(self, command: str, place: Callable[[Conversation], places.Place]) -> Action:
-        """A command that opens a place of the selected conversation."""
+    def _open_of_selected(self, place: Callable[[Conversation], places.Place]) -> None:
+        if self.list.conversation is not None:
+            self.open(place(self.list.conversation))
 
-        def go() -> None:
-            if self.list.conversation is not None:
-                self.open(place(self.list.conversation))
+    def _chosen(self) -> list[ConversationId]:
+        """The marked ones; it is said when the selected one is none of them."""
+        chosen, under = self.marks.chosen(self._selected_number()), self._selected_number()
+        if under is not None and under not in chosen:
+            said = ", ".join(map(str, chosen[:5])) + (" …" if len(chosen) > 5 else "")
+            self.app.notify(
+                f"This is about the marked conversations ({said}), not the selected one ({under}).",
+                severity="warning",
+                timeout=8,
+            )
+        return chosen
 
-        return Action(command, go, self.list.why_no_conversation)
+    def _why_none_chosen(self) -> str | None:
+        return None if self.marks else self.list.why_no_conversation()
+
+    def _mark(self) -> None:
+        if (conversation_id := self._selected_number()) is not None:
+            self.marks.turn([conversation_id])
+            self.refresh_bars()
+
+    def _archive(self) -> None:
+        from lcm_tui.flows.changes import archiving
+
+        self.open(places.Preview(archiving(self._chosen(), self._pruned)))
+
+    def _pruned(self, _: object) -> None:
+        self.marks.clear()
+        self.refresh_bars()
 
     def step_back(self) -> bool:
         """Give the keys back to the list, or take its filter or the marks away."""
@@ -1154,3 +1120,60 @@ or the missing messages of a conversation behind its host. Y shows prepared comp
 
     def _select(self, conversation_id: ConversationId) -> None:
         self.list.table.select(conversation_id)
+
+    KEYS: ClassVar[Sequence[Key[ConversationsScreen]]] = (
+        commands.OPEN.does(_open, _why_not_open),
+        _of_selected(commands.CONTEXT, places.Context),
+        _of_selected(commands.SUMMARIES, places.Summaries),
+        commands.SEARCH_EVERYWHERE,
+        commands.HEALTH.does(lambda s: s.open(places.Health(s.list.conversation))),
+        pruning.repair_key(lambda s: s.list.conversation),
+        commands.UNDO.does(_undo, _why_no_undo),
+        _of_selected(commands.COMPACT, places.Compaction),
+        Key(
+            "transplant",
+            "t",
+            "Transplant",
+            "Copy this conversation's summaries into another conversation.",
+            lambda s: s._open_of_selected(lambda one: places.TransplantTarget(one, s._select)),
+            lambda s: s.list.why_no_conversation(),
+            words="carry over; new session; copy memory; move summaries; transfer; migrate conversation; "
+            "clone; import summaries",
+            where="the first screen",
+            changes=True,
+        ),
+        commands.MARK.does(_mark, lambda s: s.list.why_no_conversation()),
+        commands.HISTORY.does(lambda s: s.open(places.History(s.list.conversation))),
+        _of_selected(commands.FILES, places.Files),
+        commands.SEARCH,
+        Key(
+            "sort",
+            "S",
+            "Sort",
+            "Sort by the next column (a click on a heading does the same).",
+            lambda s: s.list.sort_by_next(),
+            words="disk; disk usage; disk space; biggest; largest; what eats the disk; space used; size; "
+            "bytes; which is largest; order; most tokens",
+        ),
+        _of_selected(commands.BRIEFS, places.Briefs),
+        commands.MERGE.does(lambda s: s._open_of_selected(s._merged), lambda s: s.list.why_no_conversation()),
+        commands.ARCHIVE.does(_archive, _why_none_chosen),
+        commands.DELETE.does(lambda s: s.open(places.Deletion(s._chosen(), s._pruned)), _why_none_chosen),
+        Key(
+            "mark-by-cleaner",
+            "asterisk",
+            "Mark by cleaner",
+            "Mark the conversations that the engine's own cleaners would delete.",
+            lambda s: pruning.mark_by_cleaner(s, s.marks),
+            words="cleaner; junk; heartbeat; garbage",
+            where="the first screen",
+            hidden=True,
+        ),
+        commands.BACKFILL.does(_import_session, _why_no_session),
+        Key("turn", "I", "Reverse", "Reverse the sort order.", lambda s: s.list.turn(), hidden=True),
+        commands.ENGINE.does(lambda s: s.open(places.Engine(s.list.conversation))),
+    )
+    COMMON: ClassVar[Sequence[Key[ConversationsScreen]]] = (
+        commands.RELOAD.does(_read_all),
+        commands.QUIT.does(title="Quit", help="Quit lcm-tui; it asks first when something waits."),
+    )

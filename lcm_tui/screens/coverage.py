@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
@@ -21,28 +20,19 @@ from lcm_core.store.coverage import read_broken, read_coverage
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import Scroller
 from lcm_tui.kit.listing import Finder, Marks, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.spans import Block, Line, Span, StyleName
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import (
-    STEPS,
-    bound,
-    conversation_links,
-    dissolve_actions,
-    step_actions,
-    why_not_dissolved,
-)
+from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.frame import DataScreen
-from lcm_tui.screens.pruning import rewrite_actions
 from lcm_tui.tables.coverage import (
     GUTTER,
     axis_line,
@@ -496,22 +486,6 @@ message in the conversation; m switches to the tree. d dissolves it, r drafts a 
 everything below it. / finds ids and text in all summaries, n and N go from match to match. The text below is
 the summary's: tab goes there, and / finds in it. [ and ] go through the past, one operation at a time.
 """
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            **STEPS,
-            "other-view": ("Tree", "Switch between the tree of the summaries and the coverage map."),
-            "open": ("Open", "Open the selected summary in the tree."),
-            "messages": ("Messages", "Go to the first message of the selected summary."),
-            "summaries": ("Tree", "Show the summaries as a tree."),
-        }
-    )
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *("open", "other-view", "dissolve", "rewrite", "zoom-in", "zoom-out"),
-            *("messages", "context", "repair", *STEPS),
-            *("rewrite-subtree", "compact", "health", "history", "files"),
-        )
-    )
     DEFAULT_CSS = """
     CoverageScreen {
         & #foot { height: 4; background: $background; }
@@ -530,7 +504,8 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         self._panes = TwoPanes(map_pane, self.text, shares=(0.5, None), beside=None, changed=self._lay_out)
         self._in_text = TextFinder(self.text)
         self._in_map = MapFinder(self.rows, self._texts_with)
-        self._marks = Marks[SummaryId](lambda _: None)
+        self.marks = Marks[SummaryId](lambda _: None)
+        self.steps = actions.Steps(self, conversation)
         self._wanted = select
         self._wrong: Wrong | None = None  #: None: not read yet
         self._seconds = 0.0  #: that reading the map took
@@ -578,29 +553,6 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
             return super().step_back()
         self.rows.focus()
         return True
-
-    def title_now(self, command: str) -> str:
-        """`m` goes back to the tree."""
-        return "Tree" if command == "other-view" else super().title_now(command)
-
-    def actions(self) -> Sequence[Action]:
-        """Looking closer, where a block leads to, and what can be done with its summary."""
-        rows = self.rows
-        return bound(
-            self,
-            *conversation_links(self, self.conversation),
-            *rewrite_actions(self, self.conversation, self._summary),
-            *dissolve_actions(
-                self, self.conversation, self._marks, selected=self._summary, why_not=self._why_not_dissolved
-            ),
-            *step_actions(self, self.conversation),
-            Action("open", self._open_summary, self._why_none),
-            Action("other-view", self._show_tree),
-            Action("zoom-in", lambda: rows.zoom(1 / ZOOM), rows.why_not_closer),
-            Action("zoom-out", lambda: rows.zoom(ZOOM), rows.why_not_wider),
-            Action("messages", self._open_messages, self._why_none),
-            Action("context", self._open_context),
-        )
 
     # -- the map ---------------------------------------------------------------------------------------------
 
@@ -737,12 +689,13 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
     def _why_none(self) -> str | None:
         return "no summary is selected" if self._summary() is None else None
 
-    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+    def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+        """A block knows no more of it than this."""
         coverage, chosen = self.rows.coverage, self.rows.chosen
         if coverage is None or chosen is None:
             return "no summary is selected"
         standing = coverage.columns.in_context.count(summary_id)
-        return why_not_dissolved(chosen.kind == "leaf", standing, below)
+        return actions.why_not_dissolved(chosen.kind == "leaf", standing, below)
 
     def _open_summary(self) -> None:
         self.open(places.Summaries(self.conversation, self._summary()))
@@ -761,3 +714,40 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         held = coverage is not None and summary_id is not None and summary_id in coverage.columns.in_context
         select = ("summary", str(summary_id)) if held else None
         self.open(places.Context(self.conversation, select=select))
+
+    KEYS: ClassVar[Sequence[Key[CoverageScreen]]] = (
+        commands.OPEN.does(_open_summary, _why_none, help="Open the selected summary in the tree."),
+        commands.OTHER_VIEW.does(
+            _show_tree, title="Tree", help="Switch between the tree of the summaries and the coverage map."
+        ),
+        actions.dissolve_key(_summary),
+        pruning.rewrite_key(_summary),
+        Key(
+            "zoom-in",
+            "plus",
+            "Zoom in",
+            "Show fewer messages, around the selected summary.",
+            lambda s: s.rows.zoom(1 / ZOOM),
+            lambda s: s.rows.why_not_closer(),
+        ),
+        Key(
+            "zoom-out",
+            "minus",
+            "Zoom out",
+            "Show more messages, around the selected summary.",
+            lambda s: s.rows.zoom(ZOOM),
+            lambda s: s.rows.why_not_wider(),
+        ),
+        commands.MESSAGES.does(
+            _open_messages, _why_none, help="Go to the first message of the selected summary."
+        ),
+        commands.CONTEXT.does(_open_context),
+        pruning.repair_key(lambda s: s.conversation),
+        *actions.STEPS,
+        pruning.rewrite_subtree_key(_summary),
+        actions.ITS_COMPACT,
+        actions.ITS_HEALTH,
+        actions.ITS_HISTORY,
+        actions.ITS_FILES,
+    )
+    COMMON: ClassVar[Sequence[Key[CoverageScreen]]] = (actions.ITS_ENGINE,)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.errors import NotFoundError
@@ -19,25 +18,17 @@ from lcm_core.store.messages import get_message
 from lcm_core.store.summaries import SummaryEntry
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, Marks, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Document, Line, Span, heading
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import (
-    STEPS,
-    bound,
-    conversation_links,
-    dissolve_actions,
-    step_actions,
-    why_not_dissolved,
-)
+from lcm_tui.screens import actions, pruning
 from lcm_tui.screens.dag_tree import (
     Folding,
     Known,
@@ -53,7 +44,6 @@ from lcm_tui.screens.dag_tree import (
     survey,
 )
 from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.pruning import rewrite_actions
 from lcm_tui.tables.summaries import message_document, read_summary_document
 
 if TYPE_CHECKING:
@@ -639,27 +629,6 @@ as it is now. The past is read-only.
 / finds ids, models, failures and text in all summaries, or in the text beside the tree when that has the
 focus (tab); n and N go to the next and the previous match.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *(
-                "open",
-                "other-view",
-                "expand",
-                "dissolve",
-                "rewrite",
-                "repair",
-                "rewrite-subtree",
-                "context",
-                "previous",
-                "compact",
-            ),
-            *("mark", "health", "history", "files", "elsewhere", "fold-all", "unfold-all"),
-            *STEPS,
-        )
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {**STEPS, "other-view": ("Map", "Switch between the tree of the summaries and the coverage map.")}
-    )
 
     def __init__(
         self, conversation: Conversation, *, select: SummaryId | None = None, find: str = ""
@@ -669,6 +638,7 @@ focus (tab); n and N go to the next and the previous match.
         self.conversation = conversation
         self.conversation_id = conversation.conversation_id
         self.marks = Marks[SummaryId](self._marks_changed)
+        self.steps = actions.Steps(self, conversation)
         self.lines = SummaryTree(self.conversation_id, self.marks)
         self.lines.also_moves("fold, then up to what was made from it; unfold, then down to its first source")
         self.text = TextView(id="text")
@@ -718,30 +688,6 @@ focus (tab); n and N go to the next and the previous match.
             return super().step_back()
         self.lines.focus()
         return True
-
-    def actions(self) -> Sequence[Action]:
-        """Unfolding, where a row leads, and what can be done with a summary."""
-        return bound(
-            self,
-            *conversation_links(self, self.conversation),
-            *rewrite_actions(self, self.conversation, self._rewritable),
-            *dissolve_actions(
-                self,
-                self.conversation,
-                self.marks,
-                selected=lambda: self.lines.summary,
-                why_not=self._why_not_dissolved,
-            ),
-            *step_actions(self, self.conversation),
-            Action("open", self._open_row, self._why_not_open),
-            Action("other-view", self._show_map),
-            Action("expand", self._expand, self._why_not_expanded),
-            Action("context", self._open_context),
-            Action("previous", self._open_previous, self._why_no_previous),
-            Action("elsewhere", self._go_elsewhere, self._why_not_elsewhere),
-            Action("fold-all", self._fold_all),
-            Action("unfold-all", self._unfold_all),
-        )
 
     # -- coming back -------------------------------------------------------------------------------------
 
@@ -1000,14 +946,55 @@ focus (tab); n and N go to the next and the previous match.
         selected = self.lines.summary
         return None if selected in self.lines.known.gone else selected
 
-    def _why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
+    def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What the tree knows of it: a leaf, gone, or not in the context."""
         known = self.lines.known
         if summary_id in known.gone:
             return "the summary is deleted (row missing)"
-        return why_not_dissolved(known.is_leaf(summary_id), len(known.ordinals.get(summary_id, ())), below)
+        return actions.why_not_dissolved(
+            known.is_leaf(summary_id), len(known.ordinals.get(summary_id, ())), below
+        )
 
     def _marks_changed(self, summary_ids: Sequence[SummaryId]) -> None:
         """Draw their rows again."""
         self.lines.redraw(self.lines.places_of(summary_ids))
         self._say_count()
+
+    KEYS: ClassVar[Sequence[Key[DagScreen]]] = (
+        commands.OPEN.does(_open_row, _why_not_open),
+        commands.OTHER_VIEW.does(
+            _show_map, title="Map", help="Switch between the tree of the summaries and the coverage map."
+        ),
+        commands.EXPAND.does(_expand, _why_not_expanded),
+        actions.dissolve_key(lambda s: s.lines.summary),
+        pruning.rewrite_key(_rewritable),
+        pruning.repair_key(lambda s: s.conversation),
+        pruning.rewrite_subtree_key(_rewritable),
+        commands.CONTEXT.does(_open_context),
+        commands.PREVIOUS.does(_open_previous, _why_no_previous),
+        actions.ITS_COMPACT,
+        actions.mark_key(lambda s: s.lines.summary),
+        actions.ITS_HEALTH,
+        actions.ITS_HISTORY,
+        actions.ITS_FILES,
+        Key(
+            "elsewhere",
+            "O",
+            "Next place",
+            "Go to the next place this summary appears in the DAG.",
+            _go_elsewhere,
+            _why_not_elsewhere,
+            hidden=True,
+        ),
+        commands.FOLD_ALL.does(_fold_all),
+        Key(
+            "unfold-all",
+            "Z",
+            "Unfold all",
+            "Unfold everything below the selected row.",
+            _unfold_all,
+            hidden=True,
+        ),
+        *actions.STEPS,
+    )
+    COMMON: ClassVar[Sequence[Key[DagScreen]]] = (actions.ITS_ENGINE,)

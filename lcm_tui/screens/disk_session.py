@@ -14,14 +14,13 @@ from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import Glimpse, HostSession, glimpse
 from lcm_host.transcript import TranscriptEntry
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Desk
-from lcm_tui.screens.actions import message_actions, to
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens import actions
+from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.screens.message_pane import PAGE, MessageList, MessagesPane, window_around
 from lcm_tui.tables.blocks import size_text
 from lcm_tui.tables.conversation_rows import session_state
@@ -237,9 +236,6 @@ database, so it has no tokens, summaries or context here. The list shows the bra
 title counts entries on abandoned branches and unreadable lines. lcm-tui never writes to a session. i previews
 importing it into the database, as its engine would have stored it.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "backfill", "history", "fold-all", *STEPPED)
-    )
 
     def __init__(self, session: HostSession) -> None:
         super().__init__()
@@ -262,14 +258,6 @@ importing it into the database, as its engine would have stored it.
         # What could not be opened is not tried again by itself: unpacking it may take its time.
         if self.app.screen is self and self.pane.run_shown is not None:
             self.load()
-
-    def actions(self) -> Sequence[Action]:
-        """Opening entries, importing the session, and where an import is taken back."""
-        return (
-            *message_actions(self, self.pane),
-            to(self, "backfill", places.Import(self.shown)),
-            to(self, "history", places.History(None)),
-        )
 
     def in_key_bar(self) -> list[str]:
         """Importing comes right behind opening: it is what this screen is for."""
@@ -327,3 +315,12 @@ importing it into the database, as its engine would have stored it.
             said += [f"{bad:,} unreadable {'line' if bad == 1 else 'lines'}"] if bad else []
             said += text.remarks[:1]
             self.title_bar.note = ", ".join(said)
+
+    KEYS: ClassVar[Sequence[Key[DiskSessionScreen]]] = (
+        actions.OPEN_MESSAGE,
+        commands.BACKFILL.does(lambda s: s.open(places.Import(s.shown))),
+        commands.HISTORY.does(lambda s: s.open(places.History(None))),
+        actions.FOLD_MESSAGES,
+        *SERIES,
+    )
+    COMMON: ClassVar[Sequence[Key[DiskSessionScreen]]] = (actions.COPY_MESSAGE_ID,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -23,7 +22,6 @@ from lcm_core.writers.request import NO_USAGE
 from lcm_core.writers.writer import call_budget
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from lcm_tui.flows.drafts import (
@@ -40,15 +38,14 @@ from lcm_tui.flows.drafts import (
     rewriting,
     worth_keeping,
 )
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Finder, ListPane, Marks, TextFinder, WholeRow
 from lcm_tui.kit.panes import Aside, Desk, Head
 from lcm_tui.kit.session import Session
 from lcm_tui.kit.spans import Block, Column, Document, Layout, Line, Span, depth_style, heading, lay_out
-from lcm_tui.screens.actions import to
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import AskAgain, backup_settled, wants_backup
 from lcm_tui.tables.drafts import (
@@ -411,19 +408,6 @@ the list: tab goes there, / finds in it, { and } move the divider.
 
 Drafts are saved on disk: leave at any time and continue later.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *("proceed", "open", "apply", "accept-rest", "mark", "leave-out", "choice-1", "history"),
-        )
-    )
-
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "apply": ("Preview", "Preview applying this draft; nothing is written yet."),
-            "open": ("Review", "Review the draft of this summary."),
-            "choice-1": ("Mark all", "Mark or unmark every summary made from a broken one."),
-        }
-    )
 
     def __init__(self, wanted: Wanted, title: str) -> None:
         super().__init__()
@@ -446,19 +430,6 @@ Drafts are saved on disk: leave at any time and continue later.
         yield self.head
         yield self._beside
         yield self.foot
-
-    def actions(self) -> Sequence[Action]:
-        """Choosing what is in the batch, running it, and deciding on its drafts."""
-        return (
-            Action("proceed", self._proceed, self._why_not_proceed),
-            Action("open", self._review, self._why_no_draft),
-            Action("apply", self._apply, self._why_not_apply),
-            Action("accept-rest", self._accept_rest, self._why_no_rest),
-            Action("mark", self._mark, self._why_not_mark),
-            Action("leave-out", self._leave_out, self._why_not_leave_out),
-            Action("choice-1", self._mark_contaminated, self._why_no_contaminated),
-            to(self, "history", places.History()),
-        )
 
     def in_key_bar(self) -> list[str]:
         """Starting comes first, then deciding on the drafts that there are."""
@@ -680,10 +651,7 @@ Drafts are saved on disk: leave at any time and continue later.
             return self.list.table.empty
         return None if ready.marks else "no summary is marked"
 
-    def title_now(self, command: str) -> str:
-        """`P` starts the drafts, pauses them, cancels the calls in flight, or resumes."""
-        if command != "proceed":
-            return super().title_now(command)
+    def _proceed_title(self) -> str:
         if self.work is None:
             return "Start"
         if not self.work.batch.running:
@@ -883,6 +851,44 @@ Drafts are saved on disk: leave at any time and continue later.
         if not work.batch.finished and work.worth_keeping:
             self.app.notify("Drafts saved. Press R or W to continue.", timeout=DONE_SECONDS)
         return True
+
+    KEYS: ClassVar[Sequence[Key[DraftingScreen]]] = (
+        Key(
+            "proceed",
+            "P",
+            "Start/pause",
+            "Start, pause or resume writing the drafts.",
+            _proceed,
+            _why_not_proceed,
+            title_now=_proceed_title,
+            words="start drafting; run; pause; resume; go on",
+        ),
+        commands.OPEN.does(_review, _why_no_draft, title="Review", help="Review the draft of this summary."),
+        commands.APPLY.does(
+            _apply,
+            _why_not_apply,
+            title="Preview",
+            help="Preview applying this draft; nothing is written yet.",
+        ),
+        commands.ACCEPT_REST.does(_accept_rest, _why_no_rest),
+        commands.MARK.does(_mark, _why_not_mark),
+        Key(
+            "leave-out",
+            "L",
+            "Skip",
+            "Skip this summary.",
+            _leave_out,
+            _why_not_leave_out,
+            words="ignore; reject; leave as it is",
+        ),
+        commands.CHOICE_1.does(
+            _mark_contaminated,
+            _why_no_contaminated,
+            title="Mark all",
+            help="Mark or unmark every summary made from a broken one.",
+        ),
+        commands.HISTORY,
+    )
 
 
 def _rule_problem(text: str) -> str | None:

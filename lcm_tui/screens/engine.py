@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, ConversationId
@@ -16,16 +15,15 @@ from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import PreparedText, engine_rows, prepared_texts
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
 from lcm_tui.flows.changes import closing_debt
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder, ListPane, Said
 from lcm_tui.kit.spans import Column, Span, StyleName
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.frame import DataScreen, here
 from lcm_tui.tables.blocks import moment_text
 from lcm_tui.tables.engine import NEEDS, conversation_work_blocks, document_of, prepared_blocks
 
@@ -161,6 +159,11 @@ class WorkList(ListPane[ConversationId]):
 LOOK_SECONDS: Final = 30.0
 
 
+def _of_selected(key: Key[object], place: Callable[[Conversation], places.Place]) -> Key[EngineScreen]:
+    """A key that opens a place of the selected conversation."""
+    return key.does(lambda s: s._open_of_selected(place), lambda s: s.list.why_none())
+
+
 class EngineScreen(DataScreen[Found]):
     """What the engine prepares, owes and has committed."""
 
@@ -174,16 +177,6 @@ enter opens the prepared texts. No model has received them: they are not part of
 are published. x previews closing the debt of an ended conversation, which no engine ever pays; this screen
 writes nothing else. Engines before 1.0 prepare nothing.
 """
-    HERE: ClassVar[str] = "engine"
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "fix", "context", "summaries", "health", "history", "search")
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "open": ("Prepared", "Read the prepared texts of this conversation; no model has received them."),
-            "fix": ("Close debt", "Preview closing the debt of an ended conversation."),
-        }
-    )
 
     def __init__(self, conversation: Conversation | None = None) -> None:
         """Stand on *conversation*."""
@@ -202,17 +195,6 @@ writes nothing else. Engines before 1.0 prepare nothing.
     def on_mount(self) -> None:
         """Count ages again from time to time."""
         self.set_interval(LOOK_SECONDS, self._look_again)
-
-    def actions(self) -> Sequence[Action]:
-        """Reading what is prepared, closing debt, and the views of the selected conversation."""
-        return (
-            Action("open", self._read_prepared, self._why_nothing_prepared),
-            Action("fix", self._close_debt, self._why_no_closing),
-            self._of_selected("context", places.Context),
-            self._of_selected("summaries", places.Summaries),
-            self._of_selected("health", partial(places.Health, only=True)),
-            self._of_selected("history", partial(places.History, only=True)),
-        )
 
     def where(self) -> str:
         """What this is about."""
@@ -278,14 +260,9 @@ writes nothing else. Engines before 1.0 prepare nothing.
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def _of_selected(self, command: str, place: Callable[[Conversation], places.Place]) -> Action:
-        """A command that opens a place of the selected conversation."""
-
-        def go() -> None:
-            if self.list.selected is not None:
-                self.open(place(self.list.selected.conversation))
-
-        return Action(command, go, self.list.why_none)
+    def _open_of_selected(self, place: Callable[[Conversation], places.Place]) -> None:
+        if self.list.selected is not None:
+            self.open(place(self.list.selected.conversation))
 
     def _why_nothing_prepared(self) -> str | None:
         one = self.list.selected
@@ -309,6 +286,27 @@ writes nothing else. Engines before 1.0 prepare nothing.
     def _close_debt(self) -> None:
         if self.list.selected is not None:
             self.open(places.Preview(closing_debt(self.list.selected.conversation)))
+
+    KEYS: ClassVar[Sequence[Key[EngineScreen]]] = (
+        commands.OPEN.does(
+            _read_prepared,
+            _why_nothing_prepared,
+            title="Prepared",
+            help="Read the prepared texts of this conversation; no model has received them.",
+        ),
+        commands.FIX.does(
+            _close_debt,
+            _why_no_closing,
+            title="Close debt",
+            help="Preview closing the debt of an ended conversation.",
+        ),
+        _of_selected(commands.CONTEXT, places.Context),
+        _of_selected(commands.SUMMARIES, places.Summaries),
+        _of_selected(commands.HEALTH, partial(places.Health, only=True)),
+        _of_selected(commands.HISTORY, partial(places.History, only=True)),
+        commands.SEARCH,
+    )
+    COMMON: ClassVar[Sequence[Key[EngineScreen]]] = (here(commands.ENGINE),)
 
 
 def why_no_closing(one: ConversationWork) -> str | None:

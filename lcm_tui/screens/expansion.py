@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, SummaryId
@@ -12,17 +11,15 @@ from lcm_core.store.database import Reader
 from lcm_recall.read import Level, Page, Passage, levels_below, read_level
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import TwoPanes
 from lcm_tui.kit.spans import Block, Column, Document, Span
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.actions import to
-from lcm_tui.screens.frame import DataScreen
+from lcm_tui.screens.frame import SERIES, DataScreen
 from lcm_tui.tables.search import level_text, passages_document, totals
 
 # -- the levels as a list --------------------------------------------------------------------------------
@@ -142,10 +139,6 @@ the estimated tokens of a text with its tool calls. A citation can be checked wi
 A page has about 4,000 tokens. enter moves to the text, and there reads the next page; / finds words in what
 was read; esc goes back to the levels. Nothing is changed here, and no model is called.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "summaries", "context", *STEPPED))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"open": ("Read", "Move to the texts of this level; there, read the next page of them.")}
-    )
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
         super().__init__()
@@ -163,14 +156,6 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
     def compose_body(self) -> ComposeResult:
         """The levels, and the texts of one."""
         yield self._panes
-
-    def actions(self) -> Sequence[Action]:
-        """Reading on, and where the summary is."""
-        return (
-            Action("open", self._read_on, self._why_nothing),
-            to(self, "summaries", places.Summaries(self._conversation, self._summary_id)),
-            to(self, "context", places.Context(self._conversation, ("summary", self._summary_id))),
-        )
 
     def where(self) -> str:
         """Of which summary."""
@@ -258,10 +243,6 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def title_now(self, command: str) -> str:
-        """In the text, enter reads on."""
-        return "Next page" if command == "open" and self.text.has_focus else ""
-
     def on_descendant_focus(self) -> None:
         """Enter does something else."""
         self.refresh_bars()
@@ -284,3 +265,16 @@ was read; esc goes back to the levels. Nothing is changed here, and no model is 
             self.text.focus()
         elif texts is not None:
             self.work_on("texts", self._read, texts, False)
+
+    KEYS: ClassVar[Sequence[Key[ExpansionScreen]]] = (
+        commands.OPEN.does(
+            _read_on,
+            _why_nothing,
+            title="Read",
+            help="Move to the texts of this level; there, read the next page of them.",
+            title_now=lambda s: "Next page" if s.text.has_focus else "",
+        ),
+        commands.SUMMARIES.does(lambda s: s.open(places.Summaries(s._conversation, s._summary_id))),
+        commands.CONTEXT.does(lambda s: s.open(places.Context(s._conversation, ("summary", s._summary_id)))),
+        *SERIES,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.base.errors import NotFoundError
@@ -18,16 +17,16 @@ from lcm_core.store.database import Reader
 from lcm_core.store.messages import FileReferences
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Beside, Finder, ListPane, Paging, Said, TextFinder, appeared
 from lcm_tui.kit.spans import Block, Column, Document, Span, heading
 from lcm_tui.kit.text import TextView
-from lcm_tui.screens.frame import CommandScreen, DataScreen
-from lcm_tui.screens.pruning import Series, row_actions
+from lcm_tui.screens import pruning
+from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen
+from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.blocks import moment_text, size_text
 from lcm_tui.tables.messages import file_facts, reference_facts
 
@@ -212,7 +211,6 @@ enter opens a file that was found: text is shown (the beginning of a large file)
 files are described. / filters the list by words in any column or in the exploration summary; in the text
 pane (tab) it finds text.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", *STEPPED))
 
     def __init__(self, conversation: Conversation | None, *, select: FileId | None = None) -> None:
         super().__init__()
@@ -229,13 +227,6 @@ pane (tab) it finds text.
     def compose_body(self) -> ComposeResult:
         """The list, and what is known of the selected file."""
         yield self._panes
-
-    def actions(self) -> Sequence[Action]:
-        """Opening a file."""
-        return (
-            Action("open", self._open_file, self.list.why_not_open),
-            *row_actions(self, "file", lambda: self.list.table),
-        )
 
     def where(self) -> str:
         """Whose files."""
@@ -355,6 +346,11 @@ pane (tab) it finds text.
         self.text.show(document, keep_place=self._described == key)
         self._described = key
 
+    KEYS: ClassVar[Sequence[Key[FilesScreen]]] = (
+        commands.OPEN.does(_open_file, lambda s: s.list.why_not_open()),
+        *pruning.row_keys("file", lambda s: s.list.table),
+    )
+
 
 # -- the screen of one file ------------------------------------------------------------------------------
 # Read from disk: its text, or what it is when it is no text.
@@ -370,10 +366,6 @@ A file that is not text is described and not shown. ctrl+r reads it again.
 m switches to what the database says about it: its size and type, where it is stored, and its exploration
 summary. [ and ] go to the previous and the next file of the list that can be opened.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("other-view", *STEPPED))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"other-view": ("Facts", "Switch between the text and what the database says about the file.")}
-    )
 
     def __init__(self, file: LargeFile, *, find: str = "") -> None:
         """*find*: what was found in the file, or in what the database says of it: it opens there."""
@@ -449,18 +441,20 @@ summary. [ and ] go to the previous and the next file of the list that can be op
         self._show_text(keep_place=False)
         self.refresh_bars()
 
-    def actions(self) -> Sequence[Action]:
-        """The other view."""
-        return (Action("other-view", self._turn),)
-
-    def title_now(self, command: str) -> str:
-        """`m` gives the other view."""
-        return "Text" if command == "other-view" and self._as_facts else super().title_now(command)
-
     def go_on_from(self, before: CommandScreen) -> None:
         """The text, or the facts."""
         if isinstance(before, FileScreen) and not self._find:
             self._as_facts = before._as_facts
+
+    KEYS: ClassVar[Sequence[Key[FileScreen]]] = (
+        commands.OTHER_VIEW.does(
+            _turn,
+            title="Facts",
+            help="Switch between the text and what the database says about the file.",
+            title_now=lambda s: "Text" if s._as_facts else "",
+        ),
+        *SERIES,
+    )
 
 
 def _note_and_text(data: OpenedFile) -> tuple[str, Document]:

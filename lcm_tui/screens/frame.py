@@ -7,13 +7,16 @@ One that reads what it shows is a `DataScreen`.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
+import pkgutil
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from inspect import isawaitable
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, TypeVarTuple, cast
 
@@ -22,7 +25,7 @@ from lcm_core.base.text import safe_line
 from lcm_core.base.times import zone_words
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Idle, ScreenResume, ScreenSuspend, Unmount
 from textual.geometry import Size
 from textual.message import Message
@@ -30,14 +33,14 @@ from textual.screen import UPDATE_PERIOD, Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
-from lcm_tui.kit import places
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import KeyBar, KeyHint, Part, PastBar, TitleBar, refresh_bars
-from lcm_tui.kit.commands import COMMANDS, Action, Command, bindings, key_title
+from lcm_tui.kit.commands import SHARED, Key, bindings, key_title
 from lcm_tui.kit.dialog import Prompt
 from lcm_tui.kit.drawn import Drawn, Still
 from lcm_tui.kit.lines import LineView, Painter
 from lcm_tui.kit.listing import Filter, Finder
-from lcm_tui.kit.panes import Desk, Rows, divider_actions
+from lcm_tui.kit.panes import Desk, Rows, move_divider, why_no_divider
 from lcm_tui.kit.places import Place, is_id_of, place_named
 from lcm_tui.kit.session import LONGEST_PAUSE, LOOK_SECONDS, WORD_SECONDS, PastSession, Session
 from lcm_tui.tables.home import PAST, live_lines
@@ -84,14 +87,6 @@ class Searching:
         self._screen = screen
         self.finder: Finder | None = None  #: what the prompt searches
 
-    def actions(self) -> tuple[Action, ...]:
-        """What its commands do."""
-        return (
-            Action("search", self._begin, self._why_not),
-            Action("next", lambda: self._go(forward=True), self._why_not_next),
-            Action("previous-match", lambda: self._go(forward=False), self._why_not_next),
-        )
-
     def leave(self) -> None:
         """The prompt was left: what it searches is as before."""
         if self.finder is not None and self.finder is self._screen.finder():
@@ -102,15 +97,17 @@ class Searching:
         self.finder = None
         self._screen.ask("find", check=lambda text: reason if text.strip() else None, problem=reason)
 
-    def _why_not(self) -> str | None:
+    def why_not(self) -> str | None:
+        """Why nothing can be searched."""
         finder = self._screen.finder()
         return "this screen has nothing to search" if finder is None else finder.why_not_search()
 
-    def _why_not_next(self) -> str | None:
+    def why_not_next(self) -> str | None:
+        """Why it cannot go on to a match."""
         finder = self._screen.finder()
         return "nothing to find in here" if finder is None else finder.why_not_next()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Search in the pane in front as you type."""
         finder = self._screen.finder()
         if finder is not None:
@@ -126,7 +123,7 @@ class Searching:
             self._screen.app.notify(problem, timeout=3)
         self._screen.refresh_bars()
 
-    def _go(self, *, forward: bool) -> None:
+    def go(self, *, forward: bool) -> None:
         """Go to the next match, or to the one before."""
         finder = self._screen.finder()
         if finder is not None:
@@ -148,12 +145,8 @@ log = logging.getLogger(__name__)
 DONE_SECONDS: Final = 12
 #: So long behind a letter what it lists is painted at once.
 LISTED_SECONDS: Final = 0.1
-#: Commands that act, or lead to it: they only count if pressed after what they act on was painted.
-DECISIONS = frozenset({"apply", "accept-rest", "undo", "delete"})
-#: Commands that change the database, or lead to a change.
-CHANGING = frozenset({"dissolve", "rewrite", "rewrite-subtree", "repair", "compact", "transplant", "fix"})
-#: The commands that step through a series, each with its direction.
-_STEPS: Final = MappingProxyType({"hunk-previous": -1, "hunk-next": 1})
+#: The keys that step through a series, each with its direction.
+_STEPS: Final = MappingProxyType({commands.HUNK_PREVIOUS.id: -1, commands.HUNK_NEXT.id: 1})
 #: Title and help of `/` where it filters.
 _FILTER: Final = ("Filter", "Show only the rows that contain every word typed.")
 
@@ -188,20 +181,76 @@ class Host(Protocol):
         """Another screen has come to the front, or the one there has read its rows."""
 
 
-class CommandScreen(Screen[None], Still):
-    """A screen whose keys come from the registry of commands.
+_FIND: Final[Key[CommandScreen]] = commands.SEARCH.does(
+    lambda s: s.search.begin(), lambda s: s.search.why_not()
+)
+#: What every screen has, after its own keys.
+EVERYWHERE: Final[Sequence[Key[CommandScreen]]] = (
+    _FIND,
+    commands.SEARCH_EVERYWHERE.does(lambda s: s.open(places.Search())),
+    commands.HISTORY.does(lambda s: s.open(places.History())),
+    commands.ENGINE.does(lambda s: s.open(places.Engine())),
+    commands.NEXT.does(lambda s: s.search.go(forward=True), lambda s: s.search.why_not_next()),
+    commands.PREVIOUS_MATCH.does(lambda s: s.search.go(forward=False), lambda s: s.search.why_not_next()),
+    commands.COPY_ID.does(lambda s: s.action_copy_id()),
+    commands.PANE.does(lambda s: s.action_pane()),
+    commands.DIVIDER_BACK.does(lambda s: move_divider(s, -1), why_no_divider),
+    commands.DIVIDER_ON.does(lambda s: move_divider(s, 1), why_no_divider),
+    commands.RELOAD.does(lambda s: s.action_reload()),
+    commands.HELP.does(lambda s: s.action_help()),
+    commands.PALETTE.does(lambda s: s.action_palette()),
+    commands.BACK,
+    commands.QUIT,
+)
+#: `[` and `]` on a screen that shows one of a series.
+SERIES: Final[Sequence[Key[CommandScreen]]] = (
+    commands.HUNK_PREVIOUS.does(
+        lambda s: s.step_in_series(-1), lambda s: s.why_no_series(commands.HUNK_PREVIOUS)
+    ),
+    commands.HUNK_NEXT.does(lambda s: s.step_in_series(1), lambda s: s.why_no_series(commands.HUNK_NEXT)),
+)
+_STEPPING: Final = {one.id: one for one in SERIES}
 
-    It says in `actions` what each of its commands does, and may name the pane that `/` searches (`finder`).
-    """
+
+def here(key: Key[object]) -> Key[object]:
+    """A key of every screen on the screen that it leads to."""
+    return key.does(lambda _: None, lambda _: "You are already on this screen.", hidden=True)
+
+
+@cache
+def all_keys() -> Mapping[str, Key[Any]]:
+    """The keys of all screens by name, as none of them in particular says them; each screen is imported."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)], f"{__package__}."):
+        importlib.import_module(module.name)
+    found: dict[str, Key[Any]] = dict(SHARED)
+    kinds: list[type[CommandScreen]] = [CommandScreen]
+    for kind in kinds:  # which grows
+        kinds += kind.__subclasses__()
+        for one in kind.ALL_KEYS.values():
+            found.setdefault(one.id, one.general or one)
+    return found
+
+
+class CommandScreen(Screen[None], Still):
+    """A screen whose `KEYS` say what each of its keys does; it may name what `/` searches (`finder`)."""
 
     HELP: ClassVar[str] = ""
-    #: This screen's own words for commands that mean something more definite here: a title and a sentence.
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({})
-    #: The command that leads to this screen, where every screen has it.
-    HERE: ClassVar[str] = ""
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    KEYS: ClassVar[Sequence[Key[Any]]] = ()  #: its own, in the order of the key bar
+    #: Keys of every screen that do or say something else here; named in `KEYS` they stand there in order.
+    COMMON: ClassVar[Sequence[Key[Any]]] = ()
+    ALL_KEYS: ClassVar[Mapping[str, Key[Any]]] = {one.id: one for one in EVERYWHERE}  #: of the class, by name
+    BINDINGS: ClassVar[list[BindingType]] = list(bindings(EVERYWHERE))
     BLANK: ClassVar[bool] = True  # what it holds covers it
     AUTO_FOCUS: ClassVar[str | None] = ""  # `on_mount` does; two of them draw the first rows twice
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Bind its keys, and those that every screen has, after its own."""
+        if {"KEYS", "COMMON"} & vars(cls).keys():
+            common = {one.id: one for one in (*EVERYWHERE, *cls.COMMON)}
+            own = {one.id: one if one.run else common[one.id] for one in cls.KEYS}
+            cls.ALL_KEYS = own | {name: one for name, one in common.items() if name not in own}
+            cls.BINDINGS = list(bindings(cls.ALL_KEYS.values()))
+        super().__init_subclass__(**given)
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,9 +259,8 @@ class CommandScreen(Screen[None], Still):
         self.moving = False  #: another moment is being read and is not shown yet
         self.among: SeriesOf | None = None  #: what it shows one of
         self._left: list[PastSession] = []
-        self._actions: dict[str, Action] | None = None  #: by command
         self.prompt = Prompt()
-        self.search = Searching(self)
+        self.search: Searching = Searching(self)
         self._key_bar = KeyBar(self.key_hints)
         self.title_bar = TitleBar(self.position)  #: also of a screen that is just being left
         self._resumed = False  #: has come to the front before
@@ -310,12 +358,12 @@ class CommandScreen(Screen[None], Still):
 
     @on(LineView.Opened)
     async def _opened_a_line(self) -> None:
-        if self._action("open") is not None:
+        if "open" in self.ALL_KEYS:
             await self.action_run("open")
 
     @on(LineView.Highlighted)
     def _highlighted_a_line(self) -> None:
-        if self._action("open") is not None:
+        if "open" in self.ALL_KEYS:
             self.refresh_bars()
         else:
             self._placed_otherwise()
@@ -391,73 +439,43 @@ class CommandScreen(Screen[None], Still):
         first = self.focused or self.main_widget()
         return (first, *(one for one in self.focus_chain if one is not first))
 
-    def actions(self) -> Sequence[Action]:
-        """What each command of this screen does; asked once, when the screen has been made."""
-        return ()
-
     def finder(self) -> Finder | None:
         """What `/`, `n` and `N` search at the moment; None: nothing."""
         return None
 
     def why_not(self, command: str) -> str | None:
         """Why a command cannot be used now; None when it can."""
-        if self.moving and command in CHANGING:
+        key = self._key(command)
+        if self.moving and key.changes:
             return f"another moment is being read: press {self.key_of(command)} again when it is shown"
-        if self.then is not None and command in CHANGING:
+        if self.then is not None and key.changes:
             return f"the past cannot be changed; {self.key_of('hunk-next')} leads to the present"
-        if command == self.HERE:
-            return "You are already on this screen."
-        action = self._action(command)
-        if action is not None:
-            return action.when()
-        if command in _STEPS:
-            return None if self.among is not None else self._no_key_here(COMMANDS[command])
-        return None
+        return key.why_not(self)
 
-    def _action(self, command: str) -> Action | None:
-        if command in _STEPS and self.among is not None:
-            return None  # it is one of a series first
-        if self._actions is None:
-            common = (*self.search.actions(), *divider_actions(self))
-            self._actions = {action.command: action for action in (*common, *self.actions())}
-        return self._actions.get(command)
+    def _key(self, command: str) -> Key[Any]:
+        """What a key is on this screen; where it is one of a series, `[` and `]` go through that first."""
+        return _STEPPING[command] if command in _STEPS and self.among is not None else self.ALL_KEYS[command]
 
     @property
     def commands(self) -> list[str]:
-        """The ids of this screen's commands, its own first; one of a series has the keys of that."""
-        steps = self.among is not None or self._action("hunk-next") is not None
-        return [name for name in self.bound_commands if steps or name not in _STEPS]
-
-    @property
-    def bound_commands(self) -> list[str]:
-        """The ids of the commands that this class of screen can have."""
-        return [binding.id for binding in self.own_bindings() if binding.id and binding.id in COMMANDS]
-
-    def own_bindings(self) -> list[Binding]:
-        """The bindings made from the registry."""
-        return [binding for binding in type(self).BINDINGS if isinstance(binding, Binding)]
+        """The names of this screen's keys, its own first; one of a series has the keys of that."""
+        steps = self.among is not None or self.ALL_KEYS.get("hunk-next") not in {None, SERIES[1]}
+        return [name for name in self.ALL_KEYS if steps or name not in _STEPS]
 
     def key_of(self, command: str) -> str:
         """The key of a command as people write it, remapped or not."""
         remapped = self.session.settings.keys.get(command)
-        return key_title(remapped or COMMANDS[command].key)
+        return key_title(remapped or (self.ALL_KEYS.get(command) or SHARED[command]).key)
 
-    def told(self, command: str) -> Command:
-        """A command in the words of this screen."""
-        found = COMMANDS[command]
-        title, text = self.WORDS.get(command, (found.title, found.help))
+    def told(self, command: str) -> Key[Any]:
+        """A key in the words that this screen has for it now."""
+        key = self._key(command)
+        title, text = key.title, key.help
         if command in _STEPS and self.among is not None:
             title, text = self.among.words(_STEPS[command])
-        elif (action := self._action(command)) is not None and action.words is not None:
-            title, text = action.words
-        if command == "search" and command not in self.WORDS and isinstance(self.finder(), Filter):
+        elif key is EVERYWHERE[0] and isinstance(self.finder(), Filter):
             title, text = _FILTER
-        return replace(found, title=self.title_now(command) or title, help=text)
-
-    def title_now(self, command: str) -> str:
-        """What a command that switches between two states would do now; empty: its title says it."""
-        del command
-        return ""
+        return replace(key, title=(key.title_now and key.title_now(self)) or title, help=text)
 
     def key_hints(self) -> list[KeyHint]:
         """What the key bar shows; while something is typed, the keys that are no text."""
@@ -475,28 +493,24 @@ class CommandScreen(Screen[None], Still):
 
     def in_key_bar(self) -> list[str]:
         """The commands of the key bar, in order; on the first screen `q` has a meaning of its own."""
-        never = CHANGING if self.then is not None else ()
-        shown = [
-            name
-            for name in self.commands
-            if not COMMANDS[name].hidden and name != self.HERE and name not in never
-        ]
+        keys = (self._key(name) for name in self.commands)
+        shown = [one.id for one in keys if not (one.hidden or (one.changes and self.then is not None))]
         return [("quit" if name == "back" and self.is_first else name) for name in shown]
 
     def say_unknown_key(self, key: str) -> None:
         """Say that a key has no meaning here, when another screen gives it one."""
         keys = self.session.settings.keys
-        elsewhere = (one for one in COMMANDS.values() if key in keys.get(one.id, one.key).split(","))
+        elsewhere = (one for one in all_keys().values() if key in keys.get(one.id, one.key).split(","))
         found = next((one for one in elsewhere if one.id not in self.commands), None)
         if found is not None and not self.asking:
             self.app.notify(self._no_key_here(found, key), timeout=3)
 
-    def _no_key_here(self, command: Command, key: str | None = None) -> str:
+    def _no_key_here(self, command: Key[Any], key: str | None = None) -> str:
         named = self.key_of(command.id) if key is None else key_title(key)
         return f"{named} ({command.title}) is not a key here; {self.key_of('palette')} lists all."
 
     async def action_run(self, command: str) -> None:
-        """Run a command of the registry, or say why it cannot be run."""
+        """Do what a key does, or say why it cannot be done."""
         self._problems.clear()
         reason = self.why_not(command) or self._why_unseen(command)
         if reason is not None and command == "search":
@@ -505,11 +519,11 @@ class CommandScreen(Screen[None], Still):
         if reason is not None:
             self.app.notify(reason, severity="warning", timeout=4)
             return
-        action = self._action(command)
-        if action is None:
-            await self.run_action(command.replace("-", "_"))
+        run = self._key(command).run
+        if run is None:
+            await self.run_action(command)
             return
-        doing = action.run()
+        doing = run(self)
         if isawaitable(doing):  # beside the keys; up to the first prompt it opens it runs before the next one
             self.work_on(command, self._finish, doing)
             await asyncio.sleep(0)  # the work begins: the next key is for its prompt
@@ -525,7 +539,11 @@ class CommandScreen(Screen[None], Still):
     def _why_unseen(self, command: str) -> str | None:
         """Why a deciding key that was pressed before its object was painted does nothing."""
         pressed, (seen, since) = self.session.pressed_at, self._decidable
-        if command not in DECISIONS or pressed is None or (seen == self.decided_on() and since <= pressed):
+        if (
+            not self._key(command).decides
+            or pressed is None
+            or (seen == self.decided_on() and since <= pressed)
+        ):
             return None
         self.call_after_refresh(self._note_painted)
         return f"{self.key_of(command)} was pressed before this appeared: check it, and press the key again"
@@ -651,17 +669,17 @@ class CommandScreen(Screen[None], Still):
         """End what belongs to this screen, before the one below comes to the front; False: it stays."""
         return True
 
-    def action_hunk_previous(self) -> None:
-        """Show the previous one of the series."""
-        self._step_in_series(-1)
-
-    def action_hunk_next(self) -> None:
-        """Show the next one of the series."""
-        self._step_in_series(1)
-
-    def _step_in_series(self, direction: int) -> None:
+    def step_in_series(self, direction: int) -> None:
+        """Show the previous or the next one of the series."""
         if self.among is not None:
             self.among.press(self, direction)
+
+    def why_no_series(self, key: Key[Any]) -> str | None:
+        """Why there is nothing to step through."""
+        return None if self.among is not None else self._no_key_here(key)
+
+    def action_reload(self) -> None:
+        """Read the database again now; here nothing is read."""
 
     def action_help(self) -> None:
         """Explain this screen, or the line that is typed."""
@@ -697,18 +715,6 @@ class CommandScreen(Screen[None], Still):
             copied = safe_line(found)
             self.app.copy_to_clipboard(copied)
             self.app.notify(f"Copied {copied}", timeout=3)
-
-    def action_search_everywhere(self) -> None:
-        """Search every text of the database."""
-        self.open(places.Search())
-
-    def action_history(self) -> None:
-        """List what was changed in this database, to undo it."""
-        self.open(places.History())
-
-    def action_engine(self) -> None:
-        """Show what the engine keeps for itself."""
-        self.open(places.Engine())
 
     def stand_on(self, ref: str | int) -> None:
         """Select a summary or a message, by id, as soon as it has been read; a change has brought it."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.findings import CheckState, Finding, FixId, Progress, Report, RowRef
@@ -25,23 +24,23 @@ from lcm_core.store.opening import FileState, file_state
 from lcm_host.checks import CHECKS, TEXTS, run_checks
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.worker import Worker
 
 from lcm_tui.flows.checks import WHOLE_BYTES, folders_of, limits_of, reads_whole_file
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import COMMANDS, STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import SearchOnly
 from lcm_tui.kit.drawn import Drawn, strip_of
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Beside, Finder, ListPane, Marks
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView
+from lcm_tui.screens import pruning
 from lcm_tui.screens.frame import CommandScreen
-from lcm_tui.screens.pruning import Series, repair_action, row_actions
+from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.findings import REPEATING, can_fix
 from lcm_tui.tables.health import (
     COLUMNS,
@@ -684,13 +683,7 @@ enter opens the place. space marks findings that can be fixed, on a heading all 
 for all that is marked. Afterwards the search tables are updated and the checks run again. A split session
 opens the merge preview; R rewrites broken summaries. When the database changes, ctrl+r runs the checks again.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "fix", "repair", "mark", "whole-file", "scope", "history", *STEPPED)
-    )
     #: Beside "Fix", which needs no model, it says what it repairs.
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"repair": ("Repair summaries", COMMANDS["repair"].help)}
-    )
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
         """The health of the database; with *only* that of *conversation*, which T switches to."""
@@ -724,20 +717,6 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
     def on_mount(self) -> None:
         """Begin with the checks."""
         self.examiner.check_all()
-
-    def actions(self) -> Sequence[Action]:
-        """Going to what was found, fixing it, and running the checks."""
-        return (
-            Action("open", self._open, self._why_not_open),
-            Action("mark", self.list.mark, self._why_not_mark),
-            Action("fix", self._fixer.fix, self._fixer.why_not),
-            repair_action(self, lambda: self.conversation),
-            Action("whole-file", self.examiner.check_whole_file, self._why_not_whole_file),
-            Action("reload", self.examiner.check_all),
-            Action("scope", self._turn_scope, self._why_no_scope),
-            Action("history", self._open_history),
-            *row_actions(self, "finding", lambda: self.list.table),
-        )
 
     def where(self) -> str:
         """Whose health."""
@@ -917,3 +896,24 @@ opens the merge preview; R rewrites broken summaries. When the database changes,
     def _open_history(self) -> None:
         """Show what was changed."""
         self.open(places.History(self.conversation, only=self.list.narrowed))
+
+    KEYS: ClassVar[Sequence[Key[HealthScreen]]] = (
+        commands.OPEN.does(_open, _why_not_open),
+        commands.FIX.does(lambda s: s._fixer.fix(), lambda s: s._fixer.why_not()),
+        pruning.repair_key(lambda s: s.conversation, title="Repair summaries"),
+        commands.MARK.does(lambda s: s.list.mark(), _why_not_mark),
+        Key(
+            "whole-file",
+            "1",
+            "Full check",
+            "Also run the slow checks (integrity_check, search index).",
+            lambda s: s.examiner.check_whole_file(),
+            _why_not_whole_file,
+            words="slow checks; integrity check; deep check; complete check",
+            where="health",
+        ),
+        commands.SCOPE.does(_turn_scope, _why_no_scope),
+        commands.HISTORY.does(_open_history),
+        *pruning.row_keys("finding", lambda s: s.list.table),
+    )
+    COMMON: ClassVar[Sequence[Key[HealthScreen]]] = (commands.RELOAD.does(lambda s: s.examiner.check_all()),)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
-from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
@@ -20,18 +19,17 @@ from lcm_core.change.undo import undone_by
 from lcm_core.store.database import Reader
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from lcm_tui.flows.changes import undoing, undoing_line
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, Paging, WholeRow, appeared
 from lcm_tui.kit.spans import Column, Line, Span, row_of
-from lcm_tui.screens.actions import BEFORE, before_actions
-from lcm_tui.screens.change_pane import HELP_VIEW, OTHER_VIEW, ChangePane, change_actions
-from lcm_tui.screens.frame import CommandScreen, DataScreen
+from lcm_tui.screens import actions
+from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
+from lcm_tui.screens.frame import SERIES, CommandScreen, DataScreen, here
 from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.change import Shown, shown_edits
 from lcm_tui.tables.history import IN_EFFECT, UNDONE, HistoryLine, ListedOperation
@@ -118,10 +116,6 @@ was undone. c shows the context as it was before it, s the summary DAG.
 
 {HELP_VIEW}
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("undo", "context", "summaries", "open", "other-view", *STEPPED)
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType({**BEFORE, **OTHER_VIEW})
 
     def __init__(self, operation: Operation) -> None:
         super().__init__()
@@ -149,22 +143,10 @@ was undone. c shows the context as it was before it, s the summary DAG.
         """Which operation."""
         return f"Operation {self._operation.id}"
 
-    def actions(self) -> Sequence[Action]:
-        """Taking it back, and going through it."""
-        return (
-            *change_actions(self, self.view),
-            *before_actions(self, lambda: self._operation, lambda: None),
-            Action("undo", self._undo, self._why_unread),
-        )
-
     def go_on_from(self, before: CommandScreen) -> None:
         """The diff stays in front."""
         if isinstance(before, OperationScreen) and before.view.shows_diff:
             self.call_after_refresh(self.view.turn)
-
-    def title_now(self, command: str) -> str:
-        """`m` gives the other view."""
-        return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
 
     async def fetch(self) -> Recorded:
         """What the history kept; its edits never change."""
@@ -206,6 +188,15 @@ was undone. c shows the context as it was before it, s the summary DAG.
         if self._recorded is not None:
             holds = self._recorded.undone_by is None
             self.open(places.Preview(undoing(self._operation, holds=holds)))
+
+    KEYS: ClassVar[Sequence[Key[OperationScreen]]] = (
+        commands.UNDO.does(_undo, _why_unread),
+        *actions.before_keys(lambda s: s._operation, lambda s: None),
+        OPEN_LINE,
+        ROWS_OR_DIFF,
+        *SERIES,
+    )
+    COMMON: ClassVar[Sequence[Key[OperationScreen]]] = (NEXT_VIEW,)
 
 
 # -- the list --------------------------------------------------------------------------------------------
@@ -383,11 +374,6 @@ c shows the context as it was before the selected operation, s the summary DAG; 
 
 T switches between this conversation and all of them. / filters.
 """
-    HERE: ClassVar[str] = "history"
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "undo", "context", "summaries", "scope", "search")
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = BEFORE
 
     def __init__(self, conversation: Conversation | None = None, *, only: bool = False) -> None:
         """The history of the database; with *only* at first that of *conversation*."""
@@ -403,15 +389,6 @@ T switches between this conversation and all of them. / filters.
         """The list, and the selected line whole."""
         yield self.list
         yield self.foot
-
-    def actions(self) -> Sequence[Action]:
-        """Looking at an operation, and taking it back."""
-        return (
-            Action("open", self._open_operation, self.list.why_no_operation),
-            Action("undo", self._undo, self.list.why_no_operation),
-            *before_actions(self, self.list.oldest, self.list.why_no_operation),
-            Action("scope", self._turn_scope, self._why_no_scope),
-        )
 
     def where(self) -> str:
         """Whose history."""
@@ -431,11 +408,9 @@ T switches between this conversation and all of them. / filters.
         """The id of the operation, or of the batch."""
         return self.list.table.selected
 
-    def title_now(self, command: str) -> str:
-        """`u` redoes what was undone."""
+    def _undo_title(self) -> str:
         line = self._line()
-        undone = command == "undo" and line is not None and line.state == UNDONE
-        return "Redo" if undone else super().title_now(command)
+        return "Redo" if line is not None and line.state == UNDONE else ""
 
     def _line(self) -> HistoryLine | None:
         """The selected line."""
@@ -517,3 +492,12 @@ T switches between this conversation and all of them. / filters.
         self._paging.begin()
         self.say_where()
         self.load()
+
+    KEYS: ClassVar[Sequence[Key[HistoryScreen]]] = (
+        commands.OPEN.does(_open_operation, lambda s: s.list.why_no_operation()),
+        commands.UNDO.does(_undo, lambda s: s.list.why_no_operation(), title_now=_undo_title),
+        *actions.before_keys(lambda s: s.list.oldest(), lambda s: s.list.why_no_operation()),
+        commands.SCOPE.does(_turn_scope, _why_no_scope),
+        commands.SEARCH,
+    )
+    COMMON: ClassVar[Sequence[Key[HistoryScreen]]] = (here(commands.HISTORY),)

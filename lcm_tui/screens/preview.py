@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
@@ -16,16 +15,16 @@ from lcm_core.change.copying import check_wanted
 from lcm_core.change.plan import Moved
 from lcm_core.change.preview import Planned, batch_of, plan_for
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
 from lcm_tui.flows.change import BlockedError, Change, Changing, Notice, Phase
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.session import rest_after
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
-from lcm_tui.screens.change_pane import HELP_VIEW, OTHER_VIEW, ChangePane, change_actions
+from lcm_tui.screens.change_pane import HELP_VIEW, NEXT_VIEW, OPEN_LINE, ROWS_OR_DIFF, ChangePane
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.questions import backup_settled, wal_settled
 from lcm_tui.tables.change import Shown, shown_of
@@ -62,11 +61,6 @@ The preview is checked again whenever the database changes. If the plan no longe
 and shown with what changed; nothing is applied that was not shown. Digits change the options above the head,
 if there are any.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("apply", "open", "choice-1", "choice-2", "choice-3", "other-view")
-    )
-
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = OTHER_VIEW
 
     def __init__(self, change: Change) -> None:
         """Preview a change; the screen below is told to select ``Plan.select`` (`CommandScreen.stand_on`)."""
@@ -100,19 +94,6 @@ if there are any.
         """Take back what lies beside the database and was not committed."""
         await self._change.around.left(self.session.database)
 
-    def actions(self) -> Sequence[Action]:
-        """Applying it, its choices, and going through it."""
-        choices = (
-            Action(f"choice-{number}", partial(self._turn, number - 1), partial(self._why_no_choice, number))
-            for number in range(1, MOST_CHOICES + 1)
-        )
-        return (
-            *change_actions(self, self.view),
-            Action("apply", self._begin, self._why_not_apply),
-            Action("reload", self._look_anew, self._why_applying),
-            *choices,
-        )
-
     def where(self) -> str:
         """What is about to be done."""
         return self._change.around.title() or self._change.title
@@ -124,12 +105,6 @@ if there are any.
     def finder(self) -> Finder:
         """That of the list in front."""
         return self.view.finder
-
-    def title_now(self, command: str) -> str:
-        """`m` gives the other view; a digit that is the way on says where to."""
-        if self._blocked is not None and command == self._way_on(self._blocked):
-            return self._blocked.offer
-        return "Preview" if command == "other-view" and self.view.shows_diff else super().title_now(command)
 
     def selected_id(self) -> str | None:
         """The id of the selected item."""
@@ -413,3 +388,13 @@ if there are any.
             self.app.notify(f"{what}. {back}: U, u ({last.id})", title="Done", timeout=DONE_SECONDS)
         for problem in dict.fromkeys(one.search for one in done if one.search):
             self.app.notify(problem, title="Search index", severity="warning", timeout=DONE_SECONDS)
+
+    KEYS: ClassVar[Sequence[Key[PlanScreen]]] = (
+        commands.APPLY.does(_begin, _why_not_apply),
+        OPEN_LINE,
+        commands.CHOICE_1.does(lambda s: s._turn(0), lambda s: s._why_no_choice(1)),
+        commands.CHOICE_2.does(lambda s: s._turn(1), lambda s: s._why_no_choice(2)),
+        commands.CHOICE_3.does(lambda s: s._turn(2), lambda s: s._why_no_choice(3)),
+        ROWS_OR_DIFF,
+    )
+    COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (NEXT_VIEW, commands.RELOAD.does(_look_anew, _why_applying))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
@@ -19,10 +18,9 @@ from lcm_core.store.previous import leaves_beside
 from lcm_core.writers.source import previous_of
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder, ListPane, TextFinder
 from lcm_tui.kit.panes import Rows, TwoPanes
@@ -42,7 +40,6 @@ class SourceScreen(CommandScreen):
 The text as the model receives it, scrolled to the selected item. Every occurrence is highlighted; n and N go
 to the next and the previous one, / finds other text.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
 
     def __init__(self, title: str, text: str, start: int, end: int) -> None:
         """*start* and *end*: the place in characters of *text*."""
@@ -70,10 +67,6 @@ to the next and the previous one, / finds other text.
         """Which text."""
         return self._title
 
-    def actions(self) -> Sequence[Action]:
-        """Nothing but reading; there is nothing to read again."""
-        return (Action("reload", lambda: None, lambda: "this view does not reload"),)
-
     def on_mount(self) -> None:
         """Show it, and go to the place once its width is known."""
         self.text.show((Block(self._content),))
@@ -87,6 +80,10 @@ to the next and the previous one, / finds other text.
     def selected_id(self) -> str | None:
         """What stands at the place."""
         return self._wanted or None
+
+    COMMON: ClassVar[Sequence[Key[SourceScreen]]] = (
+        commands.RELOAD.does(lambda s: None, lambda s: "this view does not reload"),
+    )
 
 
 # -- what the previous context reads ---------------------------------------------------------------------
@@ -421,21 +418,6 @@ Select a summary to read it, or the first row to read the whole text as the mode
 into the text, esc back to the list; m shows the whole text alone. [ and ] go to the previous context of the
 leaf that was made before and after. D compares what was given (-) with what a rewrite would be given (+).
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "rewrite-mode", "other-view", "compare", "summaries", "previous", *STEPPED)
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "rewrite-mode": (
-                "For rewrite",
-                "Switch between what was given, what a rewrite would be given, and what may have been given.",
-            ),
-            "other-view": ("As text", "Show the whole text alone, or the summaries above it again."),
-            "compare": ("Compare", "Compare what was given with what a rewrite would be given now."),
-            "hunk-previous": ("Previous leaf", "Show the previous context of the leaf that was made before."),
-            "hunk-next": ("Next leaf", "Show the previous context of the leaf that was made next."),
-        }
-    )
 
     def __init__(self, conversation: Conversation, summary_id: SummaryId) -> None:
         super().__init__()
@@ -446,19 +428,6 @@ leaf that was made before and after. D compares what was given (-) with what a r
     def compose_body(self) -> ComposeResult:
         """The summaries and a text."""
         yield self.given
-
-    def actions(self) -> Sequence[Action]:
-        """Reading, choosing, and where a summary leads to."""
-        return (
-            Action("open", self.given.text.focus, self.given.why_nothing),
-            Action("rewrite-mode", self._show_next_view, self.given.why_nothing),
-            Action("other-view", self._turn_form, self.given.why_nothing),
-            Action("compare", self._compare, self.given.why_nothing),
-            Action("hunk-previous", lambda: self._go(-1), self._why_unread),
-            Action("hunk-next", lambda: self._go(1), self._why_unread),
-            Action("summaries", self._show_in_dag),
-            Action("previous", self._show_previous, self._why_no_previous),
-        )
 
     def where(self) -> str:
         """Of which summary."""
@@ -518,12 +487,6 @@ leaf that was made before and after. D compares what was given (-) with what a r
         self.given.show_as_text(not self.given.as_text)
         self.refresh_bars()
 
-    def title_now(self, command: str) -> str:
-        """`m` and `w` say what they give."""
-        if command == "other-view" and self.given.as_text:
-            return "As list"
-        return super().title_now(command)
-
     def _compare(self) -> None:
         self.open(places.PreviousComparison(self._summary_id))
 
@@ -562,3 +525,41 @@ leaf that was made before and after. D compares what was given (-) with what a r
         """Show the previous context of the selected summary."""
         if self.given.selected is not None:
             self.open(places.Previous(self._conversation, self.given.selected))
+
+    KEYS: ClassVar[Sequence[Key[PreviousScreen]]] = (
+        commands.OPEN.does(lambda s: s.given.text.focus(), lambda s: s.given.why_nothing()),
+        Key(
+            "rewrite-mode",
+            "w",
+            "For rewrite",
+            "Switch between what was given, what a rewrite would be given, and what may have been given.",
+            _show_next_view,
+            lambda s: s.given.why_nothing(),
+        ),
+        commands.OTHER_VIEW.does(
+            _turn_form,
+            lambda s: s.given.why_nothing(),
+            title="As text",
+            help="Show the whole text alone, or the summaries above it again.",
+            title_now=lambda s: "As list" if s.given.as_text else "",
+        ),
+        commands.COMPARE.does(
+            _compare,
+            lambda s: s.given.why_nothing(),
+            help="Compare what was given with what a rewrite would be given now.",
+        ),
+        commands.SUMMARIES.does(_show_in_dag),
+        commands.PREVIOUS.does(_show_previous, _why_no_previous),
+        commands.HUNK_PREVIOUS.does(
+            lambda s: s._go(-1),
+            _why_unread,
+            title="Previous leaf",
+            help="Show the previous context of the leaf that was made before.",
+        ),
+        commands.HUNK_NEXT.does(
+            lambda s: s._go(1),
+            _why_unread,
+            title="Next leaf",
+            help="Show the previous context of the leaf that was made next.",
+        ),
+    )

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import counted
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Marks
 from lcm_tui.kit.places import Place
@@ -22,7 +22,6 @@ from lcm_tui.kit.spans import Block
 from lcm_tui.screens.frame import CommandScreen
 
 if TYPE_CHECKING:
-    from lcm_core.change.commit import Committed
     from lcm_core.operations.drafts import SavedDrafts
     from lcm_core.operations.prune import Cleaned
 
@@ -33,32 +32,29 @@ if TYPE_CHECKING:
 _ALL = "a"
 
 
-def cleaner_action(screen: CommandScreen, marks: Marks[ConversationId]) -> Action:
+async def mark_by_cleaner(screen: CommandScreen, marks: Marks[ConversationId]) -> None:
     """Ask by which cleaner, and mark what it selects; what becomes of it is asked for by other keys."""
 
-    async def ask() -> None:
-        from lcm_core.operations.prune import Cleaner, Cleaning, Criteria, selection
+    from lcm_core.operations.prune import Cleaner, Cleaning, Criteria, selection
 
-        from lcm_tui.kit.dialogs import Question
+    from lcm_tui.kit.dialogs import Question
 
-        criteria = Criteria(cleaning=Cleaning(agents=screen.session.settings.agents.value))
-        junk = (await screen.session.read(selection, criteria, sizes=False)).cleaned
-        assert junk is not None
-        by_key = {str(number): cleaner for number, cleaner in enumerate(Cleaner, 1)}
+    criteria = Criteria(cleaning=Cleaning(agents=screen.session.settings.agents.value))
+    junk = (await screen.session.read(selection, criteria, sizes=False)).cleaned
+    assert junk is not None
+    by_key = {str(number): cleaner for number, cleaner in enumerate(Cleaner, 1)}
 
-        def answered(answer: str | None) -> None:
-            if answer:
-                cleaner = by_key.get(answer)
-                chosen = [one for one, by in junk.chosen.items() if cleaner is None or cleaner in by]
-                marks.turn([one for one in chosen if one not in marks])
-                screen.refresh_bars()
+    def answered(answer: str | None) -> None:
+        if answer:
+            cleaner = by_key.get(answer)
+            chosen = [one for one, by in junk.chosen.items() if cleaner is None or cleaner in by]
+            marks.turn([one for one in chosen if one not in marks])
+            screen.refresh_bars()
 
-        answers = [(key, _answer(junk, cleaner)) for key, cleaner in by_key.items()]
-        answers.append((_ALL, f"all of them: {counted(len(junk.chosen), 'conversation')}"))
-        question = Question("Mark by a cleaner of the engine", _about(screen, junk), answers, decides=False)
-        screen.app.push_screen(question, answered)
-
-    return Action("mark-by-cleaner", ask)
+    answers = [(key, _answer(junk, cleaner)) for key, cleaner in by_key.items()]
+    answers.append((_ALL, f"all of them: {counted(len(junk.chosen), 'conversation')}"))
+    question = Question("Mark by a cleaner of the engine", _about(screen, junk), answers, decides=False)
+    screen.app.push_screen(question, answered)
 
 
 def _about(screen: CommandScreen, junk: Cleaned) -> tuple[Block, ...]:
@@ -85,9 +81,9 @@ def _answer(junk: Cleaned, cleaner: str) -> str:
 # From a screen to drafts: one summary, what is below it, or everything that is broken.
 
 
-def repair_action(screen: CommandScreen, conversation: Callable[[], Conversation | None]) -> Action:
+def repair_key(conversation: Callable[[Any], Conversation | None], *, title: str = "") -> Key[Any]:
     """List what is broken, in the selected *conversation* or in the whole file (None: that at once)."""
-    return Action("repair", lambda: _repair(screen, conversation()))
+    return commands.REPAIR.does(lambda s: _repair(s, conversation(s)), title=title)
 
 
 def _repair(screen: CommandScreen, conversation: Conversation | None) -> None:
@@ -137,30 +133,40 @@ def open_repair(screen: CommandScreen, conversation: Conversation | None) -> Non
     screen.open(places.Drafting(wanted, f"Repair {where}"))
 
 
-def rewrite_actions(
-    screen: CommandScreen, conversation: Conversation, selected: Callable[[], SummaryId | None]
-) -> tuple[Action, ...]:
-    """Drafts for the *selected* summary, for what lies below it too, and for what is broken here."""
+def rewrite_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]:
+    """A draft for the *selected* summary."""
 
-    def why_not() -> str | None:
-        return "no summary is selected" if selected() is None else None
+    async def rewrite(screen: Any) -> None:
+        if (summary_id := selected(screen)) is not None:
+            await rewrite_summary(screen, screen.conversation.conversation_id, summary_id)
 
-    async def rewrite() -> None:
-        if (summary_id := selected()) is not None:
-            await rewrite_summary(screen, conversation.conversation_id, summary_id)
+    return commands.REWRITE.does(rewrite, _why_none(selected))
 
-    def rewrite_below() -> None:
+
+def rewrite_subtree_key(selected: Callable[[Any], SummaryId | None]) -> Key[Any]:
+    """Drafts for the *selected* summary and what lies below it."""
+
+    def rewrite_below(screen: Any) -> None:
         from lcm_tui.flows.drafts import Wanted
 
-        if (summary_id := selected()) is not None:
-            wanted = Wanted("rewrite", conversation.conversation_id, summary_id)
+        if (summary_id := selected(screen)) is not None:
+            wanted = Wanted("rewrite", screen.conversation.conversation_id, summary_id)
             screen.open(places.Drafting(wanted, f"Rewrite {summary_id} and what is below it"))
 
-    return (
-        Action("rewrite", rewrite, why_not),
-        Action("rewrite-subtree", rewrite_below, why_not),
-        repair_action(screen, lambda: conversation),
+    return Key(
+        "rewrite-subtree",
+        "W",
+        "Rewrite subtree",
+        "Rewrite this summary and every summary below it.",
+        rewrite_below,
+        _why_none(selected),
+        where="the summary DAG and the context",
+        changes=True,
     )
+
+
+def _why_none(selected: Callable[[Any], SummaryId | None]) -> Callable[[Any], str | None]:
+    return lambda s: "no summary is selected" if selected(s) is None else None
 
 
 async def rewrite_summary(
@@ -190,58 +196,6 @@ def _kept_of(path: Path, ids: Sequence[SummaryId]) -> SavedDrafts | None:
         if [item.summary_id for item in kept.items] == list(ids) and worth_keeping(kept.items):
             return kept
     return None
-
-
-# -- archive and delete ----------------------------------------------------------------------------------
-# The marked conversations, or the one under the cursor.
-
-
-def prune_actions(
-    screen: CommandScreen,
-    marks: Marks[ConversationId],
-    *,
-    selected: Callable[[], ConversationId | None],
-    why_none: Callable[[], str | None],
-) -> tuple[Action, ...]:
-    """Mark, archive and delete; *selected* is that under the cursor, *why_none* says why there is none."""
-
-    def mark() -> None:
-        if (conversation_id := selected()) is not None:
-            marks.turn([conversation_id])
-            screen.refresh_bars()
-
-    def why_not() -> str | None:
-        return None if marks else why_none()
-
-    def meant() -> list[ConversationId]:
-        """The marked ones; it is said when the selected one is none of them."""
-        chosen, under = marks.chosen(selected()), selected()
-        if under is not None and under not in chosen:
-            said = ", ".join(map(str, chosen[:5])) + (" …" if len(chosen) > 5 else "")
-            screen.app.notify(
-                f"This is about the marked conversations ({said}), not the selected one ({under}).",
-                severity="warning",
-                timeout=8,
-            )
-        return chosen
-
-    def archive() -> None:
-        from lcm_tui.flows.changes import archiving
-
-        screen.open(places.Preview(archiving(meant(), done)))
-
-    def delete() -> None:
-        screen.open(places.Deletion(meant(), done))
-
-    def done(_: tuple[Committed, ...]) -> None:
-        marks.clear()
-        screen.refresh_bars()
-
-    return (
-        Action("mark", mark, why_none),
-        Action("archive", archive, why_not),
-        Action("delete", delete, why_not),
-    )
 
 
 # -- a series --------------------------------------------------------------------------------------------
@@ -332,30 +286,29 @@ def _end(newest_first: bool, down: int) -> str:
     return "last" if down > 0 else "first"
 
 
-def row_actions(
-    screen: CommandScreen, one: str, view: Callable[[], LineView[K]], *, newest_first: bool = False
-) -> tuple[Action, Action]:
+def row_keys(
+    one: str, view: Callable[[Any], LineView[Any]], *, newest_first: bool = False
+) -> tuple[Key[Any], Key[Any]]:
     """`[` and `]` where the list and what is selected in it share a screen: the previous and the next row.
 
     They work from the text, too, which keeps the keys.
     """
 
-    def step(direction: int) -> None:
-        listed = view()
+    def step(screen: CommandScreen, direction: int) -> None:
+        listed = view(screen)
         down = -direction if newest_first else direction
         before = listed.cursor
         listed.action_move(down)
         if listed.cursor == before:
             screen.app.notify(f"This is the {_end(newest_first, down)} {one}.", timeout=3)
 
-    def why() -> str | None:
-        return None if view().keys else f"there is no {one} in this list"
-
-    def words(direction: int) -> tuple[str, str]:
+    def stepping(key: Key[object], direction: int) -> Key[Any]:
         adjective = _adjective(newest_first, direction)
-        return f"{adjective} {one}", f"Select the {adjective.lower()} {one}."
+        return key.does(
+            lambda s: step(s, direction),
+            lambda s: None if view(s).keys else f"there is no {one} in this list",
+            title=f"{adjective} {one}",
+            help=f"Select the {adjective.lower()} {one}.",
+        )
 
-    return (
-        Action("hunk-previous", lambda: step(-1), why, words(-1)),
-        Action("hunk-next", lambda: step(1), why, words(1)),
-    )
+    return stepping(commands.HUNK_PREVIOUS, -1), stepping(commands.HUNK_NEXT, 1)

@@ -25,7 +25,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input, Static
 
 from lcm_tui.flows.drafts import CUT, Asked
-from lcm_tui.kit.commands import COMMANDS
+from lcm_tui.kit.commands import DIVIDER_BACK, DIVIDER_ON
 from lcm_tui.kit.dialog import BESIDE, TEXT, TYPING, Dialog, key_row
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.panes import TwoPanes
@@ -248,17 +248,17 @@ class TwoTexts(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "Other text", tooltip="Go to the other text.", id="two-texts-tab"),
         Binding(
-            COMMANDS["divider-back"].key,
+            DIVIDER_BACK.key,
             "divide(-1)",
             "Divider back",
-            tooltip=COMMANDS["divider-back"].help,
+            tooltip=DIVIDER_BACK.help,
             id="divider-back",
         ),
         Binding(
-            COMMANDS["divider-on"].key,
+            DIVIDER_ON.key,
             "divide(1)",
             "Divider on",
-            tooltip=COMMANDS["divider-on"].help,
+            tooltip=DIVIDER_ON.help,
             id="divider-on",
         ),
         Binding("enter", "open(0)", "Open", tooltip="Open the selected passage.", id="two-texts-open"),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import ClassVar
 
 from lcm_core.base.diff import compare_sentences
@@ -22,7 +21,6 @@ from lcm_core.writers.acceptance import DraftFault
 from lcm_core.writers.retention import Retention, RetentionSource, Reversal, measure, read_retention_source
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from lcm_tui.flows.drafts import (
@@ -37,16 +35,15 @@ from lcm_tui.flows.drafts import (
     key_text,
     rewriting,
 )
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
-from lcm_tui.kit.diff import OTHER_LAYOUT, DiffFinder, DiffView, layout_actions, layout_title, without_twin
+from lcm_tui.kit.diff import DiffFinder, DiffView, layout_key, other_layout_key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.kit.panes import Head, TwoPanes
 from lcm_tui.kit.spans import Block, Line, WrappedBlock
 from lcm_tui.kit.terminal import edit_outside
-from lcm_tui.screens.actions import to
 from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen, DataScreen
 from lcm_tui.screens.pruning import rewrite_summary
 from lcm_tui.screens.questions import AskAgain, backup_settled
@@ -488,31 +485,6 @@ model. . and , show the next and the previous draft; all are kept. D compares th
 current text, each other draft, and, if the summary changed meanwhile, the text that the draft was made from.
 The truncated source is never accepted automatically.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings(
-            *(
-                "apply",
-                "accept-rest",
-                "open",
-                "mark",
-                "hunk-previous",
-                "hunk-next",
-                "layout",
-                "edit",
-                "edit-outside",
-            ),
-            *("rewrite", "draft-next", "draft-previous", "compare", "history", "other-view"),
-        )
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            **OTHER_LAYOUT,
-            "accept-rest": ("Accept, next", "Apply the text shown and go to the next draft of the batch."),
-            "apply": ("Preview", "Preview applying the text shown; nothing is written yet."),
-            "mark": ("Skip/include", "Skip the change at the cursor, or include it again."),
-            "rewrite": ("Draft again", "Draft again with another model, prompt or instructions."),
-        }
-    )
 
     def __init__(self, work: Work, summary_id: SummaryId, *, own: bool = False) -> None:
         """*own*: the work is this summary alone, and ends with the screen."""
@@ -531,31 +503,6 @@ The truncated source is never accepted automatically.
         """The head, the diff and what it means."""
         yield self.head
         yield self._panes
-
-    def actions(self) -> Sequence[Action]:
-        """Asking, writing, comparing, and putting the text shown into the database."""
-        subject, drafter, view = self.subject, self.drafter, self.view
-        return (
-            Action("apply", self._apply, self._why_not_apply),
-            Action("accept-rest", self._accept_and_next, self._why_not_accept),
-            Action("open", self._open_line, self._why_not_open),
-            Action("pane", self._next_pane),
-            Action("mark", self._take_or_leave, self._why_not_mark),
-            Action("hunk-next", partial(self._go, 1, "That was the last change."), self._why_no_hunk),
-            Action("hunk-previous", partial(self._go, -1, "That was the first change."), self._why_no_hunk),
-            *layout_actions(view),
-            Action("rewrite", drafter.ask_again, drafter.why_not),
-            Action("edit", drafter.edit, drafter.why_not_edited),
-            Action("edit-outside", drafter.edit_outside, drafter.why_not_edited),
-            Action("draft-next", partial(subject.choose, 1), subject.why_no_other_draft),
-            Action("draft-previous", partial(subject.choose, -1), subject.why_no_other_draft),
-            Action("compare", self._compare, subject.why_no_other_pair),
-            to(self, "history", places.History()),
-        )
-
-    def in_key_bar(self) -> list[str]:
-        """The other layout once."""
-        return without_twin(super().in_key_bar())
 
     def main_widget(self) -> Widget:
         """The pane in sight."""
@@ -742,13 +689,6 @@ The truncated source is never accepted automatically.
             return "it is applied, and no other draft of the batch is to be reviewed"
         return None
 
-    def title_now(self, command: str) -> str:
-        """`A` on an applied draft only goes on; `m` gives the other layout."""
-        if command == "other-view":
-            return layout_title(self.view)
-        on = command == "accept-rest" and self.subject.applied and not self.own
-        return "Next undecided" if on else super().title_now(command)
-
     def _next_pane(self) -> None:
         """Go to the other pane; on a narrow screen it takes the place of the first."""
         to_facts = not self.facts.has_focus
@@ -842,3 +782,59 @@ The truncated source is never accepted automatically.
         if isinstance(below, CommandScreen):
             below.stand_on(str(self.subject.summary_id))
         return True
+
+    KEYS: ClassVar[Sequence[Key[ReviewScreen]]] = (
+        commands.APPLY.does(
+            _apply,
+            _why_not_apply,
+            title="Preview",
+            help="Preview applying the text shown; nothing is written yet.",
+        ),
+        commands.ACCEPT_REST.does(
+            _accept_and_next,
+            _why_not_accept,
+            title="Accept, next",
+            help="Apply the text shown and go to the next draft of the batch.",
+            title_now=lambda s: "Next undecided" if s.subject.applied and not s.own else "",
+        ),
+        commands.OPEN.does(_open_line, _why_not_open),
+        commands.MARK.does(
+            _take_or_leave,
+            _why_not_mark,
+            title="Skip/include",
+            help="Skip the change at the cursor, or include it again.",
+        ),
+        commands.HUNK_PREVIOUS.does(lambda s: s._go(-1, "That was the first change."), _why_no_hunk),
+        commands.HUNK_NEXT.does(lambda s: s._go(1, "That was the last change."), _why_no_hunk),
+        layout_key(lambda s: s.view),
+        commands.EDIT.does(lambda s: s.drafter.edit(), lambda s: s.drafter.why_not_edited()),
+        commands.EDIT_OUTSIDE.does(lambda s: s.drafter.edit_outside(), lambda s: s.drafter.why_not_edited()),
+        commands.REWRITE.does(
+            lambda s: s.drafter.ask_again(),
+            lambda s: s.drafter.why_not(),
+            title="Draft again",
+            help="Draft again with another model, prompt or instructions.",
+        ),
+        Key(
+            "draft-next",
+            "full_stop",
+            "Next draft",
+            "Show the next draft.",
+            lambda s: s.subject.choose(1),
+            lambda s: s.subject.why_no_other_draft(),
+            hidden=True,
+        ),
+        Key(
+            "draft-previous",
+            "comma",
+            "Previous draft",
+            "Show the previous draft.",
+            lambda s: s.subject.choose(-1),
+            lambda s: s.subject.why_no_other_draft(),
+            hidden=True,
+        ),
+        commands.COMPARE.does(_compare, lambda s: s.subject.why_no_other_pair()),
+        commands.HISTORY,
+        other_layout_key(lambda s: s.view),
+    )
+    COMMON: ClassVar[Sequence[Key[ReviewScreen]]] = (commands.PANE.does(_next_pane),)

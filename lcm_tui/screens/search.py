@@ -33,12 +33,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from lcm_tui.flows.drafts import Modelling, forecast_text, key_text, named_model, spent_text
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings, key_title
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key, key_title
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.spans import Block, Line, Span, WrappedBlock
-from lcm_tui.screens.actions import to
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import CommandScreen
 from lcm_tui.screens.pruning import Series
@@ -474,19 +473,6 @@ With nothing typed, the list shows the searches from which a hit was opened; ent
 without search tables gets a private index while you type; lcm-tui grep --forget removes both. lcm-tui
 --no-index, or search_cache = false in config.toml, keeps neither.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "narrow", "expand", "ask", "history"))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "open": ("Open", "Open the selected hit in its place."),
-            "expand": (
-                "Expand",
-                "Read the selected summary, or the one that covers the selected message, level by level.",
-            ),
-            "search": ("Search", "Edit the search words."),
-            "search-everywhere": ("Search all", "Edit the search words."),
-            "reload": ("Search again", "Search again now."),
-        }
-    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -545,19 +531,6 @@ without search tables gets a private index while you type; lcm-tui grep --forget
     def selected_id(self) -> str | None:
         """The id of the selected hit, as its row names it."""
         return None if self.hits.hit is None else name_of(self.hits.hit).partition(" ")[0]
-
-    def actions(self) -> Sequence[Action]:
-        """Opening a hit, and searching otherwise."""
-        return (
-            Action("open", self._open, self._why_none),
-            Action("narrow", self._narrow),
-            Action("ask", self._ask_memory, self._why_no_question),
-            Action("expand", self._expand, self._why_not_expanded),
-            Action("search", self.query_input.focus),
-            Action("search-everywhere", self.query_input.focus),
-            Action("reload", self._search),
-            to(self, "history", places.History()),
-        )
 
     @property
     def _keeps(self) -> bool:
@@ -750,6 +723,38 @@ without search tables gets a private index while you type; lcm-tui grep --forget
         elif text is not None:
             self.query_input.value = text
             self.query_input.focus()
+
+    KEYS: ClassVar[Sequence[Key[SearchScreen]]] = (
+        commands.OPEN.does(_open, _why_none, help="Open the selected hit in its place."),
+        Key(
+            "narrow",
+            "ctrl+t",
+            "Narrow",
+            "Limit the search to some kinds, one conversation, or a time.",
+            _narrow,
+            words="only messages; only summaries; by time; by date; by conversation; scope of the search",
+        ),
+        commands.EXPAND.does(
+            _expand,
+            _why_not_expanded,
+            help="Read the selected summary, or the one that covers the selected message, level by level.",
+        ),
+        Key(
+            "ask",
+            "ctrl+g",
+            "Ask",
+            "Ask the typed question: evidence, and a model's answer if you agree to its cost.",
+            _ask_memory,
+            _why_no_question,
+            words="question; question and answer; ask the memory; answer",
+        ),
+        commands.HISTORY,
+    )
+    COMMON: ClassVar[Sequence[Key[SearchScreen]]] = (
+        commands.SEARCH.does(lambda s: s.query_input.focus(), title="Search", help="Edit the search words."),
+        commands.SEARCH_EVERYWHERE.does(lambda s: s.query_input.focus(), help="Edit the search words."),
+        commands.RELOAD.does(_search, title="Search again", help="Search again now."),
+    )
 
 
 def _problem_of(zone: tzinfo | None, text: str) -> str | None:

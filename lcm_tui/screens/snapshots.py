@@ -17,20 +17,19 @@ from lcm_core.store.database import Reader
 from lcm_core.store.listing import DamagedSnapshot, Snapshot, Window, snapshot_page
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
+from lcm_tui.kit import commands, places
 from lcm_tui.kit.bars import Heading
-from lcm_tui.kit.commands import STEPPED, Action, bindings
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import MARK, Beside, Finder, ListPane, MarkingFinder, Marks, Said
 from lcm_tui.kit.panes import Aside
 from lcm_tui.kit.places import Side
 from lcm_tui.kit.spans import Block, Column, Document, Line, Span
 from lcm_tui.kit.text import TextView, mark
-from lcm_tui.screens.actions import bound, item_links, to
-from lcm_tui.screens.frame import DataScreen
-from lcm_tui.screens.pruning import Series, row_actions
+from lcm_tui.screens import actions, pruning
+from lcm_tui.screens.frame import SERIES, DataScreen
+from lcm_tui.screens.pruning import Series
 from lcm_tui.tables.items import SHOWN, cut
 from lcm_tui.tables.sent import fitted, message_document, searched_text, sent_columns
 from lcm_tui.tables.snapshots import (
@@ -300,20 +299,11 @@ enter opens one: it is rebuilt from the rows that still exist, and its hash show
 was sent. D compares the selected snapshot (-) with the context as it is now under the same budget (+); with
 two marked (space), the older one (-) with the newer one (+).
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open", "compare", "mark", "context", *STEPPED))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "open": ("Open", "Show the context as it was sent, from the rows that still exist."),
-            "compare": ("Compare", "Compare the selected one with now, or the two that are marked."),
-            "mark": ("Mark", "Mark two snapshots, to compare them with each other."),
-            "context": ("Context", "Show the context as it is now."),
-        }
-    )
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()
         self.conversation = conversation
-        self.list = SnapshotList(self._changed)
+        self.list: SnapshotList = SnapshotList(self._changed)
         self.text = TextView(id="text")
         self._panes = Beside(self.list, self.text)
         self._series = Series("snapshot", lambda: self.list.table, self._place_of, newest_first=True)
@@ -321,16 +311,6 @@ two marked (space), the older one (-) with the newer one (+).
     def compose_body(self) -> ComposeResult:
         """The list, and what was noted of the selected one."""
         yield self._panes
-
-    def actions(self) -> Sequence[Action]:
-        """Looking at one, and comparing."""
-        return (
-            Action("open", self._open_snapshot, self.list.why_not_selected),
-            Action("mark", self._mark, self.list.why_not_selected),
-            Action("compare", self._compare, self.list.why_not_compared),
-            to(self, "context", places.Context(self.conversation)),
-            *row_actions(self, "snapshot", lambda: self.list.table, newest_first=True),
-        )
 
     def where(self) -> str:
         """Whose snapshots."""
@@ -395,6 +375,28 @@ two marked (space), the older one (-) with the newer one (+).
             now = Side(number, found[0].budget, "now", budget_of_snapshot=True)
             self.open(places.Comparison(found[0], found[1] if len(found) > 1 else now))
 
+    KEYS: ClassVar[Sequence[Key[SnapshotsScreen]]] = (
+        commands.OPEN.does(
+            _open_snapshot,
+            lambda s: s.list.why_not_selected(),
+            help="Show the context as it was sent, from the rows that still exist.",
+        ),
+        commands.COMPARE.does(
+            _compare,
+            lambda s: s.list.why_not_compared(),
+            help="Compare the selected one with now, or the two that are marked.",
+        ),
+        commands.MARK.does(
+            _mark,
+            lambda s: s.list.why_not_selected(),
+            help="Mark two snapshots, to compare them with each other.",
+        ),
+        commands.CONTEXT.does(
+            lambda s: s.open(places.Context(s.conversation)), help="Show the context as it is now."
+        ),
+        *pruning.row_keys("snapshot", lambda s: s.list.table, newest_first=True),
+    )
+
 
 # -- the screen of one snapshot --------------------------------------------------------------------------
 # A context as an engine sent it once: its messages, as far as their rows still exist.
@@ -410,15 +412,6 @@ token count recorded then; ✗ marks a message that no longer exists.
 
 enter opens a message. D compares the snapshot (-) with the context as it is now under the same budget.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(
-        bindings("open", "compare", "summaries", "previous", *STEPPED)
-    )
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {
-            "open": ("Open", "Open the selected message, or the record of the whole request."),
-            "compare": ("Compare", "Compare it with the context as it is now, under the same budget."),
-        }
-    )
 
     def __init__(self, conversation: Conversation, one: Snapshot) -> None:
         super().__init__()
@@ -432,15 +425,6 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
     def compose_body(self) -> ComposeResult:
         """The messages, and beside them, where there is room, the text of the selected one."""
         yield self._aside
-
-    def actions(self) -> Sequence[Action]:
-        """Looking at a message, comparing, and where it leads to."""
-        return bound(
-            self,
-            Action("open", self._open_message, self._why_not_open),
-            Action("compare", self._compare),
-            *item_links(self, self.conversation, item=self.list.item, seq=lambda: None),
-        )
 
     def where(self) -> str:
         """Which one."""
@@ -511,3 +495,17 @@ enter opens a message. D compares the snapshot (-) with the context as it is now
         then = Side(one.conversation_id, one.budget, snapshot_id=one.id)
         now = Side(one.conversation_id, one.budget, "now", budget_of_snapshot=True)
         self.open(places.Comparison(then, now))
+
+    KEYS: ClassVar[Sequence[Key[SnapshotScreen]]] = (
+        commands.OPEN.does(
+            _open_message,
+            _why_not_open,
+            help="Open the selected message, or the record of the whole request.",
+        ),
+        commands.COMPARE.does(
+            _compare, help="Compare it with the context as it is now, under the same budget."
+        ),
+        actions.summaries_key(lambda s: s.list.item()),
+        actions.previous_key(lambda s: s.list.item()),
+        *SERIES,
+    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.store.conversations import ConversationEntry, list_conversations
 from textual.app import ComposeResult
-from textual.binding import BindingType
 
-from lcm_tui.kit import places
-from lcm_tui.kit.commands import Action, bindings
+from lcm_tui.kit import commands, places
+from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
 from lcm_tui.kit.listing import Finder
 from lcm_tui.screens.conversation_list import ConversationList
@@ -40,10 +38,6 @@ Choose the target. The copy is placed at the front of its context, in time order
 before its first message, so the host's newest message stays in place. / filters the list by words in any
 column; enter opens a preview, and nothing changes before you apply it there.
 """
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings("open"))
-    WORDS: ClassVar[Mapping[str, tuple[str, str]]] = MappingProxyType(
-        {"open": ("Choose", "Preview the copy into the selected conversation.")}
-    )
 
     def __init__(self, source: Conversation, done: Done) -> None:
         super().__init__()
@@ -60,10 +54,6 @@ column; enter opens a preview, and nothing changes before you apply it there.
     def compose_body(self) -> ComposeResult:
         """The list alone."""
         yield self.list
-
-    def actions(self) -> Sequence[Action]:
-        """The preview of the copy."""
-        return (Action("open", self._preview, self.list.why_no_conversation),)
 
     def where(self) -> str:
         """What is copied."""
@@ -120,3 +110,12 @@ column; enter opens a preview, and nothing changes before you apply it there.
             self._done(target)
 
         self.open(places.Preview(transplanting(source, target, self.session.budget, then)))
+
+    KEYS: ClassVar[Sequence[Key[TargetScreen]]] = (
+        commands.OPEN.does(
+            _preview,
+            lambda s: s.list.why_no_conversation(),
+            title="Choose",
+            help="Preview the copy into the selected conversation.",
+        ),
+    )

@@ -1,4 +1,4 @@
-"""The registry of commands against the screens that name them and docs/decisions.md, "Keys"."""
+"""The keys of the screens against each other and docs/decisions.md, "Keys"."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from textual.widget import Widget
 
 import lcm_tui.kit
 import lcm_tui.screens
-from lcm_tui.kit.commands import COMMANDS, EVERYWHERE
 from lcm_tui.kit.lines import Scroller
 from lcm_tui.kit.text import TextView
 from lcm_tui.screens.anywhere import _matches
 from lcm_tui.screens.context import ContextScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
-from lcm_tui.screens.frame import CommandScreen
+from lcm_tui.screens.frame import EVERYWHERE, CommandScreen, all_keys
 from lcm_tui.screens.health import HealthScreen
 from lcm_tui.screens.preview import PlanScreen
 
@@ -133,14 +132,22 @@ def test_all_screens_are_found():
 
 
 @pytest.mark.parametrize("screen", screens())
-def test_the_bindings_of_a_screen_are_those_of_the_registry(screen: type[CommandScreen]):
+def test_a_key_of_a_screen_is_the_same_key_as_elsewhere_and_is_bound(screen: type[CommandScreen]):
     ids = [binding.id for binding in bindings_of(screen)]
-    assert set(ids) >= set(EVERYWHERE)
-    for binding in bindings_of(screen):
-        assert binding.id in COMMANDS
-        assert binding.action == f"run('{binding.id}')"
-        assert binding.key == COMMANDS[binding.id].key
-        assert binding.tooltip == COMMANDS[binding.id].help
+    assert ids == list(screen.ALL_KEYS)
+    assert set(ids) >= {one.id for one in EVERYWHERE}
+    for binding, key in zip(bindings_of(screen), screen.ALL_KEYS.values(), strict=True):
+        assert binding.id == key.id
+        assert binding.action == f"run('{key.id}')"
+        assert binding.key == key.key
+        general = all_keys()[key.id]
+        assert (key.key, key.changes, key.decides, key.words, key.where) == (
+            general.key,
+            general.changes,
+            general.decides,
+            general.words,
+            general.where,
+        )
 
 
 @pytest.mark.parametrize("screen", screens())
@@ -165,13 +172,16 @@ def test_every_screen_explains_itself(screen: type[CommandScreen]):
     assert len(screen.HELP.split()) > 20
 
 
-def test_every_command_belongs_to_a_screen():
+def test_every_key_belongs_to_a_screen():
     used = {binding.id for screen in screens() for binding in bindings_of(screen)}
-    assert set(COMMANDS) == used
+    assert set(all_keys()) == used
 
 
 def test_keys_mean_what_the_design_says():
-    meaning = {key: command.id for command in COMMANDS.values() for key in command.key.split(",")}
+    meaning: dict[str, str] = {}
+    for command in all_keys().values():
+        for key in command.key.split(","):
+            meaning.setdefault(key, command.id)  # what several screens have comes first
     assert {key: meaning.get(key) for key in TABLE} == TABLE
     assert not RESERVED & set(meaning)
     lists = {key for binding in Scroller.BINDINGS if isinstance(binding, Binding) for key in keys_of(binding)}
@@ -181,11 +191,11 @@ def test_keys_mean_what_the_design_says():
 
 
 def test_a_command_is_told_in_a_word_or_two_and_a_sentence():
-    for command in COMMANDS.values():
+    for command in all_keys().values():
         assert 1 <= len(command.title.split()) <= 3
         assert len(command.title) <= 16
         assert command.help.endswith(".")
-    assert len({command.title for command in COMMANDS.values()}) == len(COMMANDS)
+    assert len({command.title for command in all_keys().values()}) == len(all_keys())
 
 
 def test_no_method_is_taken_for_the_handler_of_a_key():
@@ -215,7 +225,7 @@ def test_screens_that_are_named_for_a_command_have_it() -> None:
         "first screen": ConversationsScreen,
         "health": HealthScreen,
     }
-    for command in COMMANDS.values():
+    for command in all_keys().values():
         for name, screen in screens.items():
             if re.search(rf"\bthe {name}\b|^{name}\b", command.where):
                 assert command.id in {

@@ -9,7 +9,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from lcm_tui.kit.commands import COMMANDS
 from lcm_tui.kit.dialogs import bound_keys
 from lcm_tui.kit.lines import LineView, Moves, Scroller
 from lcm_tui.kit.text import TextView
@@ -79,7 +78,7 @@ async def test_each_key_of_a_screen_does_something_or_says_why_not(openclaw_home
                 continue
             if isinstance(screen.focused, Input):  # where letters are text
                 await pilot.press("tab")
-            reason, key = screen.why_not(command), COMMANDS[command].key.split(",")[0]
+            reason, key = screen.why_not(command), screen.told(command).key.split(",")[0]
             pilot.app.clear_notifications()
             before = state(pilot, screen)
             noted = len(said(pilot))

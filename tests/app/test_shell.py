@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from lcm_tui.kit.bars import KeyBar
-from lcm_tui.kit.commands import COMMANDS, EVERYWHERE, key_problems, key_title, textual_keys
+from lcm_tui.kit.commands import key_problems, key_title, textual_keys
 from lcm_tui.kit.dialog import HelpScreen
 from lcm_tui.kit.dialogs import reflowed
 from lcm_tui.kit.text import TextView
@@ -23,7 +23,7 @@ from lcm_tui.screens.conversation import ConversationScreen
 from lcm_tui.screens.conversations import ConversationsScreen
 from lcm_tui.screens.dag import DagScreen
 from lcm_tui.screens.files import FilesScreen
-from lcm_tui.screens.frame import DONE_SECONDS, CommandScreen
+from lcm_tui.screens.frame import DONE_SECONDS, EVERYWHERE, CommandScreen, all_keys
 from lcm_tui.screens.history import OperationScreen
 from tests.app.screens import WAYS, open_screen
 from tests.app.support import (
@@ -68,6 +68,11 @@ def write_config(**tables: dict[str, str]) -> None:
     os.environ["LCM_TUI_CONFIG"] = str(path)
 
 
+def key_problems_of(given: dict[str, str]) -> list[str]:
+    """What is wrong with keys of a config file."""
+    return key_problems(given, all_keys().values())
+
+
 # -- leaving -----------------------------------------------------------------------------------------------
 
 
@@ -90,7 +95,7 @@ async def test_a_key_that_only_another_screen_has_says_so(database_file: Databas
     async with open_app(database_file("0.15.3"), size=NARROW) as pilot:
         await pilot.press("W")
         await wait_until_said(
-            pilot, f"W ({COMMANDS['rewrite-subtree'].title}) is not a key here; : lists all."
+            pilot, f"W ({all_keys()['rewrite-subtree'].title}) is not a key here; : lists all."
         )
         count = len(said(pilot))
         await pilot.press("tilde", "slash", "W", "escape")  # nobody's key, and a letter of the prompt
@@ -164,7 +169,7 @@ async def test_a_letter_in_the_prompt_is_a_letter(database_file: DatabaseFactory
 def done_by(screen: CommandScreen, command: str) -> bool:
     """Whether a screen says what a command does."""
     named = f"action_{command.replace('-', '_')}"
-    return screen._action(command) is not None or callable(getattr(screen, named, None))
+    return screen.ALL_KEYS[command].run is not None or callable(getattr(screen, named, None))
 
 
 @pytest.mark.parametrize("name", sampled(WAYS, OF_EACH_KIND))
@@ -174,7 +179,6 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         if isinstance(screen.focused, Input):  # where letters are text
             await pilot.press("tab")
         assert not [command for command in screen.commands if not done_by(screen, command)]
-        assert {action.command for action in screen.actions()} <= set(screen.commands)
         bar = f"{shown_lines(pilot)[-1]} "
         shown = [hint for hint in screen.key_hints() if f" {hint.key} {hint.title} " in bar]
         assert {"help", "quit" if screen.is_first else "back"} <= {hint.command for hint in shown}
@@ -186,7 +190,7 @@ async def test_every_screen_shows_its_keys_and_explains_all_its_commands(opencla
         assert pilot.app.screen is screen
         assert len(screen.HELP.split()) > 20
         assert f"{reflowed(screen.HELP).split('. ')[0].rstrip('.')}."[:60] in " ".join(text.split())
-        assert set(EVERYWHERE) <= set(screen.commands)
+        assert {one.id for one in EVERYWHERE} <= set(screen.commands)
         keys = text.split("Keys of this screen")[1]
         for command in map(screen.told, screen.commands):
             key, title = key_title(command.key), f" {command.title} "
@@ -201,7 +205,7 @@ async def test_the_palette_runs_a_command(database_file: DatabaseFactory, key: s
         await pilot.press(key)
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, CommandPalette))
         await pilot.press(*"large files")
-        await wait_for_text(pilot, "Files (f)", COMMANDS["files"].help)
+        await wait_for_text(pilot, "Files (f)", all_keys()["files"].help)
         await pilot.press("enter")
         await wait_for(pilot, lambda: isinstance(pilot.app.screen, FilesScreen))
         await wait_for_text(pilot, "Files of conversation 3")
@@ -341,17 +345,17 @@ async def test_a_key_that_two_actions_would_have_is_said_to_be_taken(database_fi
 )
 def test_a_key_may_be_written_as_people_write_it(written: str, named: str):
     assert textual_keys(written) == named
-    assert key_problems({"files": written}) == [
-        problem for problem in key_problems({"files": written}) if "which is not a key" not in problem
+    assert key_problems_of({"files": written}) == [
+        problem for problem in key_problems_of({"files": written}) if "which is not a key" not in problem
     ]
 
 
 def test_a_key_that_does_not_exist_and_one_given_twice_are_told():
-    [problem] = key_problems({"files": "bogus"})
+    [problem] = key_problems_of({"files": "bogus"})
     assert problem.startswith("The config file gives 'bogus' to 'files', which is not a key; ")
-    [problem] = key_problems({"files": "&", "briefs": "ampersand"})
+    [problem] = key_problems_of({"files": "&", "briefs": "ampersand"})
     assert problem == "The config file gives '&' to 'files' and to 'briefs'; give one of them another key."
-    assert key_problems({"files": "b", "briefs": "f"}) == []  # they change places
+    assert key_problems_of({"files": "b", "briefs": "f"}) == []  # they change places
 
 
 async def test_the_help_names_the_moving_keys_as_they_are_mapped(database_file: DatabaseFactory):
