@@ -1103,9 +1103,15 @@ def test_a_private_copy_goes_with_a_program_that_never_closes(database: Path, tm
     assert list(room.iterdir()) == []
 
 
-async def test_a_file_that_is_gone_is_not_made_anew_by_a_second_read(database: Path):
-    """Each read that runs beside another has a connection of its own, opened when it is needed."""
+async def test_a_file_that_is_gone_is_not_made_anew_by_a_second_read(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each read that runs beside another has a connection of its own, opened when it is needed.
+
+    One that does not open has no thread: it could outlive the loop that it reports to.
+    """
     async with await Database.open(database) as opened:
+        monkeypatch.delattr(aiosqlite, "Connection")
         assert opened.access is Access.IMMUTABLE
         database.unlink()
         await asyncio.gather(*(opened.read(value, COUNT) for _ in range(4)), return_exceptions=True)

@@ -213,17 +213,13 @@ class Handle:
         return bool(number == self.schema_number and (mode == "wal") == self._way.beside_wal)
 
     async def _connect(self) -> None:
-        opened: list[sqlite3.Connection] = []
-
-        def opening() -> sqlite3.Connection:
-            opened.append(self._way.connect(self._busy_seconds, lambda: not self._retired))
-            if self._arrange is not None:  # what it lays over the file must not reach a disk
-                opened[0].execute("PRAGMA temp_store = MEMORY")
-            return opened[0]
-
-        connection = aiosqlite.Connection(opening, iter_chunk_size=64)
+        # Not by the thread of the connection: nobody could await its end where the file does not open.
+        opened = await asyncio.to_thread(self._way.connect, self._busy_seconds, lambda: not self._retired)
+        if self._arrange is not None:  # what it lays over the file must not reach a disk
+            opened.execute("PRAGMA temp_store = MEMORY")
+        connection = aiosqlite.Connection(lambda: opened, iter_chunk_size=64)
         connection._thread.daemon = True  # a program ends that never closes; nothing is written in it
-        self._idle.append(Link(await connection, opened[0]))
+        self._idle.append(Link(await connection, opened))
         if self._closed.is_set():
             await self._close()
 
