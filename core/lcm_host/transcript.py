@@ -863,12 +863,14 @@ class _Finder:
         for modified_ns, session in kept:
             key = _key_of_id(registry, session, entries) if session is first else None
             self._add(session, modified_ns, key)
-        why = "the index names" if named else "counts"
+        counts = (
+            f"the index names {first.path.name}" if named else f"{first.path.name} is the one that counts"
+        )
         for _, session in ordered:
             if all(session is not one for _, one in kept):
                 self._problem(
                     session.path,
-                    f"This is another file of session {session.session_id}: {why} {first.path.name}.",
+                    f"This is another file of session {session.session_id}: {counts}.",
                     is_remark=True,
                 )
 

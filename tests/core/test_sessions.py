@@ -319,6 +319,9 @@ def test_of_several_files_of_a_session_that_of_the_index_counts(
     left = {name for name in files if name not in counting and ".checkpoint." not in name}
     assert {problem.path.name for problem in listing.problems} == left
     assert all(problem.is_remark and "session a" in problem.sentence for problem in listing.problems)
+    ends = ("the index names {}.", "{} is the one that counts.")
+    said = {end.format(name) for end in ends for name in counting}
+    assert all(problem.reason.partition(": ")[2] in said for problem in listing.problems)
     of_host = list_sessions(tmp_path / "agents")
     assert [disk_of(one).path.name for one in of_host.sessions if one.storage is Storage.JSONL] == counting
     assert of_host.checkpoints == listing.checkpoints
