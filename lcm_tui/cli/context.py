@@ -283,6 +283,11 @@ def show(run: Run, named: Selector, budget: int | None) -> Answer:
     machine = run.presentation.prints_data
     blocks = [] if machine else _blocks(run, found, named)
     missing = [f"conversation.{name}" for name in documents.not_recorded(found.schema, "conversations")]
+    if not found.schema.has("context_items"):
+        missing.append("items")
+        blocks.append(
+            Note("This file has no table context_items: it does not record what is in the context.")
+        )
     # Each takes a while for hundreds of thousands of items, and only one of the two is printed.
     document = context_document(found) if machine else {}
     return run.answer("context.show", document, blocks, not_recorded=missing)

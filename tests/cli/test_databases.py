@@ -15,6 +15,7 @@ from lcm_core.base.text import safe_line
 
 from tests.cli.support import run
 from tests.conftest import DatabaseFactory
+from tests.databases import run as run_sql
 from tests.support import VERSIONS, sampled
 
 
@@ -154,6 +155,14 @@ def test_gaps_repetitions_and_strangers_are_named_in_place(database_copy: Databa
     text = run("context", "show", "2", "--db", path).out
     for words in ("also at 5", "also at 1", "belongs to conversation 1", "ordinal 8 is missing"):
         assert words in text
+
+
+def test_a_context_that_no_table_records_is_not_called_empty_alone(database_copy: DatabaseFactory):
+    path = database_copy("0.15.3")
+    run_sql(path, "DROP TABLE context_items")
+    assert "no table context_items: it does not record" in run("context", "show", "1", "--db", path).out
+    document = run("context", "show", "1", "--db", path, "--json").document
+    assert document["meta"]["notRecorded"] == ["items"]
 
 
 def test_what_a_version_does_not_record_is_null_and_named(database_file: DatabaseFactory):
