@@ -102,7 +102,7 @@ class Structure:
     nodes: Mapping[SummaryId, StoredNode]  #: in the order in which they were made
     nameless: tuple[int, ...]  #: rowids of summaries whose id is NULL
     links: Mapping[SummaryId, Links]
-    edges: Mapping[SummaryId, tuple[Edge, ...]]  #: by consumer, by ordinal and then as stored
+    edges: Mapping[SummaryId, tuple[Edge, ...]]  #: by consumer, by ordinal and then by id
     foreign_messages: Mapping[int, int | None]  #: owner of messages named here that are not ours; None: gone
     foreign_summaries: Mapping[str, int | None]
     #: By message id, the most that a message may weigh beside its count: for its sender, and uncounted text
@@ -414,7 +414,11 @@ async def _edges(reader: Reader, conversation_id: ConversationId) -> dict[Summar
     for row in rows:
         edge = Edge(SummaryId(row["summary_id"]), SummaryId(row["parent_summary_id"]), row["ordinal"])
         found.setdefault(edge.consumer, []).append(edge)
-    return {consumer: tuple(edges) for consumer, edges in found.items()}
+    # Consumers in the order in which they were made, the sources of each as the engine reads them.
+    return {
+        consumer: tuple(sorted(edges, key=lambda edge: (edge.ordinal or 0, edge.source)))
+        for consumer, edges in found.items()
+    }
 
 
 async def _foreign(

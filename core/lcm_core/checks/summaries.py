@@ -879,7 +879,7 @@ async def source_texts(reader: Reader, summary_id: SummaryId) -> list[str]:
             "summary_parents",
             """SELECT CAST(s.content AS TEXT) AS content
             FROM summary_parents AS e JOIN summaries AS s ON s.summary_id = e.parent_summary_id
-            WHERE e.summary_id = ? ORDER BY e.ordinal""",
+            WHERE e.summary_id = ? ORDER BY e.ordinal, e.parent_summary_id""",
         ),
     ):
         if reader.schema.has(table):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from lcm_core.base.records import ConversationId
+from lcm_core.checks.structure import load_structure
+from lcm_core.store.database import Database
 
 from tests.conftest import DatabaseFactory
 from tests.core.checks.planting import (
@@ -34,6 +37,7 @@ from tests.core.checks.planting import (
     take_item,
 )
 from tests.databases import Builder
+from tests.databases import run as run_sql
 
 
 def ids_in_order(con: Con, *names: str) -> list[str]:
@@ -258,3 +262,23 @@ async def test_planted_damage_is_found_and_nothing_else(
     plant: Plant, database_copy: DatabaseFactory, database_file: DatabaseFactory
 ) -> None:
     await plant.prove(database_copy, database_file)
+
+
+async def test_sources_of_equal_ordinals_are_in_the_order_of_their_ids(
+    database_copy: DatabaseFactory,
+) -> None:
+    """As the engine reads them (docs/engine/recall.md), whatever row was written first."""
+    path = database_copy("0.15.3")
+    run_sql(
+        path,
+        "CREATE TABLE edges AS SELECT * FROM summary_parents",
+        "DELETE FROM summary_parents",
+        "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) "
+        "SELECT summary_id, parent_summary_id, 0 FROM edges ORDER BY parent_summary_id DESC",
+    )
+    async with await Database.open(path) as database:
+        found = await database.read(load_structure, ConversationId(1))
+    assert found is not None
+    sources = [[edge.source for edge in edges] for edges in found.edges.values()]
+    assert max(map(len, sources)) > 1
+    assert sources == [sorted(each) for each in sources]
