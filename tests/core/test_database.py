@@ -1151,3 +1151,39 @@ async def test_what_is_wrong_with_a_file_that_is_written_all_the_time_is_said(tm
     finally:
         over.set()
         await writing
+
+
+async def test_a_refresh_sees_what_was_written_while_another_one_opened_the_file(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The other one opened it before that was written, and so did not see it."""
+    opens, sees_all = handle_module.open_handle, handle_module.Handle.sees_all
+    opened_before, asked, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def held_back(*given: Any) -> Any:
+        handle = await opens(*given)
+        opened_before.set()
+        await written.wait()
+        return handle
+
+    async def noted(handle: Any, state: Any) -> bool:
+        answer = await sees_all(handle, state)
+        if opened_before.is_set():
+            asked.set()
+        return answer
+
+    async with Database.open(database) as opened:
+        with connect(database) as other:
+            other.execute("CREATE TABLE first_added (id)")
+            other.commit()
+            monkeypatch.setattr(handle_module, "open_handle", held_back)
+            monkeypatch.setattr(handle_module.Handle, "sees_all", noted)
+            earlier = asyncio.create_task(opened.refresh())
+            await opened_before.wait()
+            other.execute("CREATE TABLE then_added (id)")
+            other.commit()
+            later = asyncio.create_task(opened.refresh())
+            await asked.wait()
+            written.set()
+            await asyncio.gather(earlier, later)
+            assert opened.schema.has("then_added")

@@ -719,17 +719,19 @@ class Database:
         handle = self._current()
         if state == handle.state and not changed:
             return False
-        if await handle.sees_all(state):
-            if handle.access is not Access.COPY:
-                handle.state = state
-            return False
-        await self._open_instead_of(handle)
-        return True
+        while not await handle.sees_all(state):
+            if await self._open_instead_of(handle):
+                return True
+            handle = self._current()  # somebody else opened it, perhaps before what is looked for here
+        if handle.access is not Access.COPY:
+            handle.state = state
+        return False
 
-    async def _open_instead_of(self, handle: Handle) -> None:
+    async def _open_instead_of(self, handle: Handle) -> bool:
+        """Open the file again in place of *handle*; False if another task has done so already."""
         async with self._reopening:
             if handle is not self._current():
-                return
+                return False
             fresh = await open_handle(self.path, self._busy_seconds, self._arrange)
             if self._handle is None:
                 await fresh.end()
@@ -737,3 +739,4 @@ class Database:
             self._handle = fresh
             self._handles = {each for each in (*self._handles, handle) if not each.closed}
             await handle.retire()
+            return True
