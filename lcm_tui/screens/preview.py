@@ -246,6 +246,11 @@ if there are any.
     def _why_applying(self) -> str | None:
         return "it is being applied now" if self.committing else None
 
+    def _offered(self, number: int) -> str:
+        """Where a choice leads that is the way on from a refusal."""
+        blocked = self._blocked
+        return blocked.offer if blocked is not None and blocked.choice + 1 == number else ""
+
     def _why_no_choice(self, number: int) -> str | None:
         there = number <= len(self._change.choices)
         return self._why_applying() or (None if there else "this preview has no such option")
@@ -392,9 +397,15 @@ if there are any.
     KEYS: ClassVar[Sequence[Key[PlanScreen]]] = (
         commands.APPLY.does(_begin, _why_not_apply),
         OPEN_LINE,
-        commands.CHOICE_1.does(lambda s: s._turn(0), lambda s: s._why_no_choice(1)),
-        commands.CHOICE_2.does(lambda s: s._turn(1), lambda s: s._why_no_choice(2)),
-        commands.CHOICE_3.does(lambda s: s._turn(2), lambda s: s._why_no_choice(3)),
+        commands.CHOICE_1.does(
+            lambda s: s._turn(0), lambda s: s._why_no_choice(1), title_now=lambda s: s._offered(1)
+        ),
+        commands.CHOICE_2.does(
+            lambda s: s._turn(1), lambda s: s._why_no_choice(2), title_now=lambda s: s._offered(2)
+        ),
+        commands.CHOICE_3.does(
+            lambda s: s._turn(2), lambda s: s._why_no_choice(3), title_now=lambda s: s._offered(3)
+        ),
         ROWS_OR_DIFF,
     )
     COMMON: ClassVar[Sequence[Key[PlanScreen]]] = (NEXT_VIEW, commands.RELOAD.does(_look_anew, _why_applying))
