@@ -221,7 +221,7 @@ _SENTENCE: Final = re.compile(r"(?<=\.)\s+")
 
 #: The headings; tab goes to all but the first.
 HELP_KEYS: Final = heading("Keys of this screen")
-NAMED: Final = Block("Each line ends with the name of the key for [keys] in the config file.", "dim")
+NAMED: Final = Block("In parentheses: the name of the key for [keys] in the config file.", "dim")
 MORE: Final = heading("What this screen shows")
 MOVING: Final = heading("Moving on this screen")
 EVERYWHERE: Final = heading("The mouse, on every screen")
@@ -301,7 +301,7 @@ def moving_rows(widgets: Iterable[Widget], remapped: Mapping[str, str]) -> Docum
 
 
 def _named(row: Block, name: str) -> Block:
-    return replace(row, spans=(*(row.spans or ()), Span(f"  {name}", "dim")))
+    return replace(row, spans=(*(row.spans or ()), Span(f" ({name})", "dim")))
 
 
 def bound_keys(widget: Widget) -> Mapping[str, str]:
