@@ -104,7 +104,7 @@ def commit(
     """Make a change, or leave everything as it was.
 
     *inode* is the file that was planned on. *fault* is called with the name of every step, for tests that
-    kill the process there. *stopped* says whether to give it up; it is asked until the lock is ours, then the
+    kill the process there. *stopped* says whether to give up; it is called until the lock is held, then the
     change is made.
 
     Raises:

@@ -82,7 +82,7 @@ async def plan_migration(reader: Reader) -> Migration:
 def migrate(path: Path, *, wait: float = 5.0, stopped: Stop | None = None) -> Migrated:
     """Bring the file to the present schema in one transaction; blocks. Make a backup before.
 
-    *stopped* says whether to give it up; it is asked until the lock is ours.
+    *stopped* says whether to give up; it is called until the lock is held.
 
     Raises:
         CancelledError: *stopped* said so.

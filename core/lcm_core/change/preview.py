@@ -613,7 +613,7 @@ class Planned:
 
     plans: tuple[Plan, ...]
     preview: Preview  #: of all of them
-    moved: tuple[Moved, ...] = ()  #: why it had to be planned anew; empty when it had not
+    moved: tuple[Moved, ...] = ()  #: why it was planned again; empty when it was not
     more: bool = False  #: the rest is planned when these were committed
 
 

@@ -2,10 +2,10 @@
 
 Source: docs/engine/doctor.md, "Family A: the context" and "Family B: the graph".
 
-What is found after a change and was not before would break the database; what was found before and is not
-after, the change has removed. The structure of contexts, summaries and their lines is asked of a copy, before
-and after (`findings`). What refers to nothing (A1, A2 and their like) is asked of the database itself, once:
-what follows from the edits is counted (`missing`).
+A finding that is new after a change would break the database; one that is gone, the change has mended.
+Contexts, summaries and their lines are checked in a copy, before and after (`findings`). References to
+nothing (A1, A2 and their like) are counted once in the database itself, as far as the edits cause them
+(`missing`).
 """
 
 from __future__ import annotations
@@ -286,8 +286,8 @@ def _read_in_two(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> fro
     """Keys of what several summaries that the model reads were made from, as far as some edits concern it.
 
     Asked of the same summaries before and after: those that a change joins to other sources, and those that
-    it may bring into the model's reach or take out of it. Most changes leave that reach as it is (a summary
-    gives way to its sources, or they to it), so little is looked at.
+    it may bring into the model's reach or take out of it. Most changes keep that reach (a summary
+    is replaced by its sources, or they by it), so few rows are read.
     """
     if not all(catalog.schema.has(table) for table in ("summaries", "context_items", *_LINES)):
         return frozenset()

@@ -605,7 +605,7 @@ def _refers(edit: Edit, *, comes: bool) -> Iterator[Named]:
 
 #: Pages of a full-text table that are merged in one transaction.
 _MERGED_PAGES: Final = 500
-#: Room for writing the file anew, as a multiple of its size: the copy, and what goes through the WAL.
+#: Room for rewriting the file, as a multiple of its size: the copy, and what goes through the WAL.
 _ROOM: Final = 2.2
 
 
@@ -615,7 +615,7 @@ def forget_history(
     """Remove every operation from the journal that holds rows of a conversation; the number of them.
 
     To be called while its rows are still there: they tell which operations those are. The snapshots of its
-    assemblies go too. *stopped* says whether to give it up; it is asked until the lock is ours.
+    assemblies go too. *stopped* says whether to give up; it is called until the lock is held.
 
     Raises:
         CancelledError: *stopped* said so.
@@ -695,7 +695,7 @@ class Scrubbed:
 def scrub(path: Path, *, rewrite: bool = True, wait: float = 5.0, stopped: Stop | None = None) -> Scrubbed:
     """Take what was deleted out of the full-text tables, the file and its log, as far as others let us.
 
-    *stopped* says whether to give up writing the file anew, which takes long; that is reported as a problem.
+    *stopped* says whether to give up rewriting the file, which takes long; that is reported as a problem.
 
     Raises:
         DatabaseMissingError, ReadOnlyError, DatabaseError: the file cannot be opened for writing.
@@ -799,7 +799,7 @@ def prune_history(
     Those beyond the newest *keep*, those made *before* a time (in either stored format), those of one
     conversation; of several conditions all must hold, and with none everything is forgotten. A change, its
     undo and its redo are forgotten together or not at all: without the others none can be taken back.
-    *stopped* says whether to give it up; it is asked until the lock is ours.
+    *stopped* says whether to give up; it is called until the lock is held.
 
     Raises:
         CancelledError: *stopped* said so.
