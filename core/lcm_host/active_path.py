@@ -59,7 +59,7 @@ from lcm_host.sessions import (
     from_stream,
     value_of,
 )
-from lcm_host.transcript import LEAF, MISSING, TranscriptScan
+from lcm_host.transcript_files import LEAF, MISSING, TranscriptScan
 
 # -- the active path -------------------------------------------------------------------------------------
 # Of a session in the host's table. The host's own list of it is used where it is complete. Else the path is

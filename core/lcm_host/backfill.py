@@ -32,7 +32,14 @@ from lcm_host.payloads import remove_payloads, write_payloads
 from lcm_host.reading import write_transcript
 from lcm_host.reconciling import anchor_of, read_imported
 from lcm_host.sessions import FilePlace, HostSession, Storage, list_sessions
-from lcm_host.transcript import Anchor, AnchorProof, DiskSession, SessionState, find_sessions, import_cap
+from lcm_host.transcript_files import (
+    Anchor,
+    AnchorProof,
+    DiskSession,
+    SessionState,
+    find_sessions,
+    import_cap,
+)
 
 # -- a piece of a transcript -----------------------------------------------------------------------------
 # What is new of it, each piece committed with its files. Idempotent by entry ids, and therefore resumable:

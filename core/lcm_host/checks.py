@@ -33,9 +33,9 @@ from lcm_core.checks.check import (
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import GAPS
 
+from lcm_host.active_path import bad_lines
 from lcm_host.ingestion import FoundGap, Ingestion, find_gaps, ingestions, owners_of
 from lcm_host.sessions import HostSession, SessionEntry, list_sessions
-from lcm_host.transcripts import bad_lines
 
 
 def _behind(compared: Sequence[Ingestion], limits: Limits) -> Iterator[Hit]:

@@ -109,7 +109,7 @@ from lcm_host.reconciling import (
     stored_session,
     without_repeated,
 )
-from lcm_host.transcript import AnchorProof, first_header
+from lcm_host.transcript_files import AnchorProof, first_header
 
 if TYPE_CHECKING:
     from lcm_core.writers.cost import Model

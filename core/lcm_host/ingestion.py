@@ -23,9 +23,9 @@ from lcm_core.store.engine_work import EngineEnd, GapRow, began_at, engine_ends,
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.ownership import key_owners, session_owners, values_taken
 
+from lcm_host.active_path import newest_in_file, newest_values, read_page
 from lcm_host.rows import OutboxRow, outbox_of, session_status
 from lcm_host.sessions import HostSession, HotPlace, SessionEntry
-from lcm_host.transcripts import newest_in_file, newest_values, read_page
 
 # -- keeping up ------------------------------------------------------------------------------------------
 # What was said in a session and is not in its conversation (docs/host.md, "Is it ingesting?"). A turn that

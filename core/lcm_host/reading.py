@@ -25,9 +25,10 @@ from lcm_core.base.jsonl import (
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import FileState, file_state
 
+from lcm_host.active_path import ActivePath, active_path, path_events, path_of
 from lcm_host.rows import EventRow, entry_counts, hot_state, marker_count
 from lcm_host.sessions import FilePlace, HostSession, HotPlace, Source, from_stream, navigation_of, value_of
-from lcm_host.transcript import (
+from lcm_host.transcript_files import (
     LEAF,
     TranscriptEntry,
     TranscriptIndex,
@@ -38,7 +39,6 @@ from lcm_host.transcript import (
     refresh_index,
     unread_entry,
 )
-from lcm_host.transcripts import ActivePath, active_path, path_events, path_of
 
 # -- writing it out --------------------------------------------------------------------------------------
 # A session of the host as a transcript, a few entries at a time (docs/host.md, "What an import takes"). At
@@ -64,7 +64,7 @@ def write_transcript(
     """Write what the host sees of a session as a transcript, a header first; how many entries were bad.
 
     It is read in pieces, whatever it holds. Bad entries are left out. *target* may be written more than
-    once, from where it stands. Raises as `lcm_host.transcripts.read_page`.
+    once, from where it stands. Raises as `lcm_host.active_path.read_page`.
     """
     begin = target.tell()
     place = session.place

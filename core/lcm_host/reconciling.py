@@ -55,7 +55,7 @@ from lcm_host.messages import (
     store_message,
 )
 from lcm_host.payloads import Payload, same_bytes
-from lcm_host.transcript import (
+from lcm_host.transcript_files import (
     MOST_COMPARED,
     Anchor,
     AnchorProof,

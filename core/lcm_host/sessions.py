@@ -53,7 +53,7 @@ from lcm_host.rows import (
     WindowRow,
     agent_sessions,
 )
-from lcm_host.transcript import (
+from lcm_host.transcript_files import (
     MISSING,
     DiskSession,
     SessionIndex,

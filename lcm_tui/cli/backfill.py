@@ -42,7 +42,7 @@ from lcm_host.backfill import (
 from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, is_rollout, read_held
 from lcm_host.messages import HostFile, read_host_file
 from lcm_host.sessions import path_of
-from lcm_host.transcript import DiskSession, SessionState, find_sessions
+from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
 
 from lcm_tui.cli import changing
 from lcm_tui.cli import compact as compact_report

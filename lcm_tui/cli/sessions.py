@@ -15,6 +15,7 @@ from lcm_core.base.text import counted, preview
 from lcm_core.base.times import iso_z, parse_utc
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
+from lcm_host.active_path import SessionExtent, SessionPage, extents, read_page
 from lcm_host.ingestion import ingestions, owners_of
 from lcm_host.sessions import (
     ColdPlace,
@@ -27,7 +28,6 @@ from lcm_host.sessions import (
     list_sessions,
     path_of,
 )
-from lcm_host.transcripts import SessionExtent, SessionPage, extents, read_page
 
 from lcm_tui.cli import cursors
 from lcm_tui.cli.answer import Answer, Paging, Run

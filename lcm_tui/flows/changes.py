@@ -60,7 +60,7 @@ from lcm_host.backfill import (
 )
 from lcm_host.messages import read_host_file
 from lcm_host.sessions import HostSession
-from lcm_host.transcript import SessionState
+from lcm_host.transcript_files import SessionState
 
 from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Surroundings, Then
 from lcm_tui.tables.history import HistoryLine

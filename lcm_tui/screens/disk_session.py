@@ -12,7 +12,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.text import fold, sought_as
 from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import Glimpse, HostSession, glimpse
-from lcm_host.transcript import TranscriptEntry
+from lcm_host.transcript_files import TranscriptEntry
 from textual.app import ComposeResult
 
 from lcm_tui.kit import commands, places

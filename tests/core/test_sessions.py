@@ -12,7 +12,7 @@ from lcm_core.base.errors import CancelledError
 from lcm_core.base.jsonl import HEAD_BYTES
 from lcm_host.backfill import find_transcript
 from lcm_host.sessions import FilePlace, HostSession, Storage, find_session, list_sessions, unknown_to
-from lcm_host.transcript import DiskSession, SessionState, find_sessions
+from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
 
 from tests.databases import reading
 

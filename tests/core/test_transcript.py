@@ -28,7 +28,7 @@ from lcm_core.base.jsonl import (
 from lcm_core.base.records import MessagePart
 from lcm_core.engine.content import ContentPart, PartKind, host_parts, row_parts
 from lcm_host.messages import read_host_file
-from lcm_host.transcript import (
+from lcm_host.transcript_files import (
     TranscriptEntry,
     TranscriptIndex,
     index_transcript,
@@ -589,7 +589,7 @@ def test_only_what_was_appended_is_read_again(tmp_path: Path, monkeypatch: pytes
         file.write(json.dumps(message("c", "b")).encode() + b"\n" + b'{"type":"mess')
     decoded: list[bytes | str] = []
     monkeypatch.setattr(
-        "lcm_host.transcript.decode_object",
+        "lcm_host.transcript_files.decode_object",
         lambda data: decoded.append(data) or jsonl.decode_object(data),
     )
     grown = refresh_index(index)
