@@ -137,7 +137,8 @@ async def _fingerprint(
     reader: Reader, conversation_id: ConversationId, context: Iterable[ContextSummary]
 ) -> str:
     """Another one when the graph may have changed; made within SQLite, many times faster than reading it."""
-    made = edges = ""
+    made: str | None = ""
+    edges: str | None = ""
     if reader.schema.has("summaries"):
         depth = "depth" if reader.schema.has("summaries", "depth") else "''"
         made = await reader.value(
@@ -146,11 +147,21 @@ async def _fingerprint(
             conversation_id,
         )
     if reader.schema.has("summary_parents"):
-        edges = await reader.value(
-            """SELECT group_concat(said) FROM (
-            SELECT summary_id || ' ' || parent_summary_id || ' ' || ordinal AS said FROM summary_parents)"""
-        )
+        edges = await reader.run(_edges_of, conversation_id, (made or "").count(",") + 1)
     return await asyncio.to_thread(_digest, made or "", edges or "", tuple(context))
+
+
+def _edges_of(db: Rows, conversation_id: ConversationId, summaries: int) -> str | None:
+    said = "e.summary_id || ' ' || e.parent_summary_id || ' ' || e.ordinal"
+    if store.few_others(db, "summary_parents", summaries):
+        [(edges,)] = db.tuples(f"SELECT group_concat({said}) FROM summary_parents AS e")
+    else:
+        [(edges,)] = db.tuples(
+            f"""SELECT group_concat({said}) FROM summaries AS s
+            CROSS JOIN summary_parents AS e ON e.summary_id = s.summary_id WHERE s.conversation_id = ?""",
+            (conversation_id,),
+        )
+    return None if edges is None else str(edges)
 
 
 def _digest(*parts: object) -> str:
