@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from lcm_core.base.records import ConversationId, MessageId
+from lcm_core.checks import running
+from lcm_core.checks.check import Limits
+from lcm_core.checks.running import run_checks
+from lcm_core.checks.structure import Structure
 from lcm_core.store.context import history_tokens
-from lcm_core.store.database import Database
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
 
-from tests.databases import Work, connect, new_database, query, run
+from tests.databases import Work, building, connect, new_database, query, run
 
 OWNER = ConversationId(1)
 LARGE = 20_000
@@ -117,3 +123,70 @@ async def test_what_was_ever_said_is_summed_in_the_order_in_which_it_lies(large:
         assert await database.read(history_tokens, OWNER) == sum(one % 7 for one in range(1, LARGE + 1))
     [sql] = work.selects
     assert "messages_conv_seq_idx" in "".join(row[3] for row in query(large, f"EXPLAIN QUERY PLAN {sql}"))
+
+
+async def test_small_conversations_are_checked_in_few_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """They are read together, and what is found is what is found in each alone."""
+    path = new_database(tmp_path / "small.db")
+    with building(path) as rows:
+        for number in range(1, 201):
+            rows.conversation(number)
+            rows.message(number, "[]" if number % 7 else "", token_count=number % 5)
+    reports, counts = [], []
+    for rows_ahead in (running._ROWS_AHEAD, 0):
+        monkeypatch.setattr(running, "_ROWS_AHEAD", rows_ahead)
+        work = Work()
+        async with await Database.open(path, arrange=work.count) as database:
+            reports.append(await run_checks(database, limits=Limits(datetime(2026, 7, 1, tzinfo=UTC))))
+        counts.append(work.statements.count("BEGIN"))
+    assert reports[0].results == reports[1].results
+    assert any(result.findings for result in reports[0].results)
+    assert counts[0] < 100 < 2 * 200 < counts[1]
+
+
+async def test_a_conversation_that_cannot_be_read_leaves_the_others_to_be_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = new_database(tmp_path / "odd.db")
+    with building(path) as rows:
+        for number in range(1, 21):
+            rows.conversation(number)
+            rows.message(number, "said")
+    load, asked = running.load_structure, []
+
+    async def failing(reader: Reader, conversation_id: ConversationId) -> Structure | None:
+        asked.append(conversation_id)
+        if conversation_id == 7:
+            raise ValueError("odd")
+        return await load(reader, conversation_id)
+
+    monkeypatch.setattr(running, "load_structure", failing)
+    async with await Database.open(path) as database:
+        report = await run_checks(database)
+    assert asked == [*range(1, 8), *range(1, 21)]
+    stopped = [result.reason for result in report.results if result.check.id == "A1"]
+    assert stopped == [
+        "it stopped in conversation 7 at a value that it does not know how to read (ValueError)"
+    ]
+
+
+async def test_the_graph_of_one_conversation_is_told_from_its_own_edges(tmp_path: Path):
+    path = new_database(tmp_path / "graphs.db")
+    with building(path) as rows:
+        for number in range(1, 41):
+            rows.conversation(number)
+            for name in "abc":
+                rows.summary(number, f"sum_{number}_{name}")
+            rows.summary(
+                number, f"sum_{number}_d", kind="condensed", sources=[f"sum_{number}_{one}" for one in "abc"]
+            )
+    work = Work()
+    async with await Database.open(path, arrange=work.count) as database:
+        first = await database.read(whole_tree, OWNER)
+        assert work.scans(path, "summary_parents", "summaries", "messages") == []
+        run(path, "DELETE FROM summary_parents WHERE summary_id = 'sum_9_d'")
+        assert (await database.read(whole_tree, OWNER, known=first.fingerprint)).graph is None
+        run(path, "DELETE FROM summary_parents WHERE parent_summary_id = 'sum_1_b'")
+        assert (await database.read(whole_tree, OWNER, known=first.fingerprint)).graph is not None

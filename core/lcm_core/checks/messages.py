@@ -891,20 +891,40 @@ CHECKS: Final[tuple[Rule[Messages], ...]] = (
 
 
 async def read_message_texts(
-    run: Run, structure: Structure, wanted: frozenset[str], done: int, total: int, *, backfilled: bool
+    run: Run,
+    structure: Structure,
+    wanted: frozenset[str],
+    done: int,
+    total: int,
+    *,
+    backfilled: bool,
+    ahead: Sequence[MessageBody] | None = None,
 ) -> Messages:
-    """Read the messages of a conversation; of all that are looked at, *done* of *total* were before."""
+    """Read the messages of a conversation; of all that are looked at, *done* of *total* were before.
+
+    *ahead* are all of a small one that were read together with others.
+    """
     seen = Messages(structure, run.limits, wanted, backfilled=backfilled)
     read = 0
     for batch in _batches(structure.messages):
-        bodies = await run.database.read(_bodies_in, structure.conversation, batch)
-        await asyncio.to_thread(seen.take, bodies)
+        if ahead is not None:
+            bodies = ahead
+            seen.take(bodies)
+        else:
+            bodies = await run.database.read(_bodies_in, structure.conversation, batch)
+            await asyncio.to_thread(seen.take, bodies)
         if doubtful := [MessageId(one) for one in seen.doubtful()]:
             await asyncio.to_thread(seen.weigh, await run.database.read(whole_messages, doubtful))
         read += len(bodies)
         run.progress(done + read, total)
     note_left_out(run, wanted, structure, len(structure.messages) - read, "messages")
     return seen
+
+
+async def all_bodies(reader: Reader, structure: Structure) -> list[MessageBody] | None:
+    """The messages of a small conversation, with texts and parts; None: it is no small one."""
+    batches = list(_batches(structure.messages))
+    return await _bodies_in(reader, structure.conversation, batches[0]) if len(batches) == 1 else None
 
 
 async def repetitions_of(database: Database, conversation_id: ConversationId) -> list[Repetition]:

@@ -8,11 +8,12 @@ file is never pinned for long, and rules run in a thread, so that an app goes on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from lcm_core.base.errors import DatabaseError, UsageError
 from lcm_core.base.findings import (
@@ -40,8 +41,8 @@ from lcm_core.checks import (
 )
 from lcm_core.checks import proofs as timeline
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
-from lcm_core.checks.messages import Messages, read_message_texts
-from lcm_core.checks.structure import Structure, conversation_ids, load_structure
+from lcm_core.checks.messages import MessageBody, Messages, all_bodies, read_message_texts
+from lcm_core.checks.structure import Structure, conversation_ids, load_structure, row_counts
 from lcm_core.checks.summaries import known_files, read_summaries
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.conversations import get_conversation
@@ -66,6 +67,69 @@ _MESSAGE_TEXTS: Final = ids_of(_OF_MESSAGES)
 _CONVERSATIONS: Final = (*OF_STRUCTURE, *_OF_SUMMARIES, *_OF_MESSAGES)
 
 
+#: Rows of a conversation that is read together with those around it, and of all of them together.
+_FEW_ROWS: Final = 200
+_ROWS_AHEAD: Final = 1_000
+_TOKENS_AHEAD: Final = 200_000
+#: Characters of a conversation whose messages are looked at without a thread.
+_CHARACTERS_AHEAD: Final = 100_000
+
+#: Small conversations, each with its messages if they are asked for; None: it does not exist (any more).
+_Ahead: TypeAlias = Mapping[ConversationId, tuple[Structure, Sequence[MessageBody] | None] | None]
+
+
+async def _read_ahead(run: Run, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
+    """Some conversations in one transaction; nothing if that takes too long or one cannot be read.
+
+    They are read one by one then, and what cannot be read is said of the one that it belongs to.
+    """
+    found: _Ahead = {}
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(run.limits.seconds / 2 or None):
+            found = await run.database.read(_load_ahead, ids, texts=texts)
+    run.moved()
+    return found
+
+
+async def _load_ahead(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
+    return await reader.at_once(_structures, ids, texts=texts)
+
+
+async def _structures(reader: Reader, ids: Sequence[ConversationId], *, texts: bool) -> _Ahead:
+    found: dict[ConversationId, tuple[Structure, Sequence[MessageBody] | None] | None] = {}
+    tokens = 0
+    for conversation_id in ids:
+        structure = await load_structure(reader, conversation_id)
+        bodies = None
+        if structure is not None and texts:
+            tokens += sum(max(one, 1) for one in structure.messages.tokens)
+            if tokens > _TOKENS_AHEAD:
+                break
+            bodies = await all_bodies(reader, structure)
+            if bodies is not None and sum(map(_characters, bodies)) > _CHARACTERS_AHEAD:
+                bodies = None  # it is looked at in a thread
+        found[conversation_id] = None if structure is None else (structure, bodies)
+    return found
+
+
+def _characters(body: MessageBody) -> int:
+    parts = (len(text) for part in body.parts for text in (part.text, part.metadata) if text)
+    return len(body.content) + sum(parts)
+
+
+def _small_ones(ids: Sequence[ConversationId], rows: Mapping[ConversationId, int]) -> list[ConversationId]:
+    """The small conversations at the front of some, as many as are read together."""
+    found: list[ConversationId] = []
+    total = 0
+    for conversation_id in ids:
+        size = rows.get(conversation_id, 0) + 1
+        total += size
+        if size > _FEW_ROWS or total > _ROWS_AHEAD:
+            break
+        found.append(conversation_id)
+    return found
+
+
 async def _read_conversations(run: Run) -> None:
     """A to E, a conversation at a time: structure, then texts of summaries, then messages."""
     wanted = run.wants(ids_of(_CONVERSATIONS))
@@ -77,25 +141,39 @@ async def _read_conversations(run: Run) -> None:
         ids = await run.database.read(conversation_ids)
     else:
         ids = [run.conversation_id]
-    done = 0
-    for conversation_id in ids:
+    rows = {} if len(ids) < 2 else await run.database.read(row_counts)
+    ahead: _Ahead = {}
+    done = tried = 0
+    for place, conversation_id in enumerate(ids):
         if run.pause is not None:
             await run.pause()
         where = f" in conversation {conversation_id}"
+        if rows and place >= tried and (small := _small_ones(ids[place : place + _ROWS_AHEAD], rows)):
+            ahead = await _read_ahead(run, small, texts=bool(wanted & _MESSAGE_TEXTS))
+            tried = place + (len(ahead) or len(small))
         structure: Structure | None = None
-        async with run.patient(wanted, where):
-            structure = await run.database.read(load_structure, conversation_id)
+        bodies: Sequence[MessageBody] | None = None
+        if conversation_id in ahead:
+            structure, bodies = ahead[conversation_id] or (None, None)
+        else:
+            async with run.patient(wanted, where):
+                structure = await run.database.read(load_structure, conversation_id)
         if structure is None:
             continue
-        findings = await _judge(run, rules, structure)
+        findings = await _judge(run, rules, structure, here=conversation_id in ahead)
         if wanted & _SUMMARY_TEXTS and structure.nodes:
             async with run.patient(_SUMMARY_TEXTS, where):
                 await read_summaries(run, structure, wanted & _SUMMARY_TEXTS, known)
         asked, lost = wanted & _MESSAGE_TEXTS, any(map(_is_lost, findings))
         if (asked or lost) and len(structure.messages):
             async with run.patient(asked | {"A11"} if lost else asked, where):
-                seen = await read_message_texts(run, structure, asked, done, total, backfilled=backfilled)
-                run.add(await asyncio.to_thread(list, seen.findings()))
+                seen = await read_message_texts(
+                    run, structure, asked, done, total, backfilled=backfilled, ahead=bodies
+                )
+                if bodies is not None:
+                    run.add(list(seen.findings()))
+                else:
+                    run.add(await asyncio.to_thread(list, seen.findings()))
                 if lost:
                     findings = await asyncio.to_thread(_without_copies, run, findings, structure, seen)
         run.add(findings)
@@ -117,8 +195,10 @@ def _without_copies(run: Run, findings: list[Finding], structure: Structure, see
     return [*(one for one in findings if one.check != "A11"), *again]
 
 
-async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structure) -> list[Finding]:
-    """What the rules find, as many as had the time."""
+async def _judge(
+    run: Run, rules: Sequence[Rule[Structure]], structure: Structure, *, here: bool
+) -> list[Finding]:
+    """What the rules find, as many as had the time; *here*: not in a thread, for it takes no time."""
     found: list[Finding] = []
     left = {rule.id for rule in rules}
     loop, moved = asyncio.get_running_loop(), time.monotonic()
@@ -133,7 +213,10 @@ async def _judge(run: Run, rules: Sequence[Rule[Structure]], structure: Structur
                 loop.call_soon_threadsafe(run.moved)
 
     async with run.patient(left, f" in conversation {structure.id}"):
-        await asyncio.to_thread(judge)
+        if here:
+            judge()
+        else:
+            await asyncio.to_thread(judge)
     return list(found)
 
 

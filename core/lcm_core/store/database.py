@@ -474,6 +474,19 @@ class Reader:
         finally:
             self.statements += rows.statements
 
+    async def at_once(
+        self,
+        load: Callable[Concatenate[Reader, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a *load* that awaits nothing but its reader: as a whole in a thread, not by statements."""
+
+        def loaded(rows: Rows) -> T:
+            return _without_waiting(load(_ReaderInThread(self._link, self.schema, rows), *args, **kwargs))
+
+        return await self.run(loaded)
+
     async def row(self, sql: str, *parameters: object) -> Row | None:
         """The first row of a query, or None."""
         found = await self.rows(sql, *parameters)
@@ -530,6 +543,33 @@ class _Rows:
             raise sqlite3.OperationalError("interrupted")
         self.statements += 1
         return self._connection.execute(sql, parameters)
+
+
+class _ReaderInThread(Reader):
+    """A reader for a thread: each statement has run when it is asked."""
+
+    def __init__(self, link: Link, schema: Schema, rows: Rows) -> None:
+        super().__init__(link, schema)
+        self._asked = rows
+
+    async def stored(self, sql: str, *parameters: object) -> list[Row]:
+        return self._asked.rows(sql, cast(Sequence[SqlValue], parameters))
+
+    async def tuples(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return self._asked.tuples(sql, cast(Sequence[SqlValue], parameters))
+
+    async def run(self, load: Callable[Concatenate[Rows, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return load(self._asked, *args, **kwargs)
+
+
+def _without_waiting(load: Coroutine[Any, Any, T]) -> T:
+    try:
+        load.send(None)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    load.close()
+    raise RuntimeError("it waits for something else than its reader")
 
 
 async def _arranged(arrange: Arrangement, link: Link, schema: Schema) -> None:
