@@ -98,13 +98,13 @@ def _by_another(
 
             return PlanScreen(place.change)
         case places.Import():
-            from lcm_tui.flows.changes import importing
+            from lcm_tui.flows.changes import Importing
 
-            return screen_for(places.Preview(importing(place.session, session.settings)), session)
+            return screen_for(places.Preview(Importing(place.session, session.settings)), session)
         case places.Deletion():
-            from lcm_tui.flows.changes import deleting
+            from lcm_tui.flows.changes import DeletingMarked
 
-            change = deleting(place.conversations, session.database.path, place.then)
+            change = DeletingMarked(place.conversations, session.database.path, place.then)
             return screen_for(places.Preview(change), session)
         case places.Earlier():
             from lcm_tui.screens import frame

@@ -1,15 +1,18 @@
-"""The road of a change as a value, without a database and without a terminal."""
+"""The one way of a change, without a database and without a terminal."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import BusyError, Cells, Moved, Plan, ReplacedError, RowChange, StalePlanError
 
-from lcm_tui.flows.change import ATTEMPTS, STOPPED, Changing, Phase
+from lcm_tui.flows import change as flow
+from lcm_tui.flows.change import STOPPED, Change, ChangeState, Notice, apply
 
 MOVED = Moved("summaries sum_1: content", "old", "new")
 
@@ -19,116 +22,142 @@ def plan(number: int, batch: str | None = None) -> Plan:
     return Plan("test", f"Change {number}", 1, (RowChange("t", key, row, None),), batch=batch)
 
 
-def done(of: Plan) -> Committed:
-    return Committed(None, of.edits, 0, None, 0.0, 0.0)
+class Face:
+    """A face that plans what it is given, agrees as often as it may, and counts."""
+
+    database: Any = None
+    wait = 0.0
+
+    def __init__(self, *planned: Sequence[Plan], more: int = 0, agrees: int = 9) -> None:
+        """*planned*: what each look plans; *more*: how many of them have others behind them."""
+        self.planned = list(planned)
+        self.more = more
+        self.agrees = agrees
+        self.asked = self.worked = 0
+        self.stops = False
+
+    async def agree(self, state: ChangeState) -> bool:
+        self.asked += 1
+        if self.asked > self.agrees:
+            return False
+        await self.plan_rest(state)
+        return bool(state.ahead)
+
+    async def plan_rest(self, state: ChangeState) -> None:
+        self.more -= 1
+        state.plan(self.planned.pop(0), more=self.more >= 0)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        self.worked += 1
+        yield
+
+    def cancelled(self) -> bool:
+        return self.stops
+
+    def changed(self) -> None:
+        pass
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        pass
 
 
-def agreed(*plans: Plan, more: bool = False) -> Changing:
-    return Changing().plan(plans, more=more).agree()
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[LcmError | None]:
+    """What becomes of the commits, one by one; without any, all succeed."""
+    left: list[LcmError | None] = []
+
+    async def commit(database: object, one: Plan, **_: object) -> Committed:
+        error = left.pop(0) if left else None
+        if error is not None:
+            raise error
+        return Committed(None, one.edits, 0, None, 0.0, 0.0)
+
+    monkeypatch.setattr(flow, "commit_plan", commit)
+    return left
 
 
-def commit_all(state: Changing) -> Changing:
-    for one in state.ahead:
-        state = state.commit(done(one))
+async def applied(face: Face) -> ChangeState:
+    async def planner(_: object) -> Sequence[Plan]:
+        return ()
+
+    state = ChangeState()
+    await apply(face, Change(planner), state)
     return state
 
 
-def titles(state: Changing) -> tuple[list[str], list[str]]:
+def titles(state: ChangeState) -> tuple[list[str], list[str]]:
     return [one.plan.title for one in state.done], [one.title for one in state.ahead]
 
 
-def test_one_plan_is_planned_agreed_to_and_done():
-    state = Changing()
-    assert (state.phase, state.ended) == (Phase.PLANNING, False)
-    state = state.plan([plan(1)])
-    assert (state.phase, state.ahead[0].batch) == (Phase.PLANNED, None)
-    state = state.agree()
-    assert (state.phase, state.ended) == (Phase.COMMITTING, False)
-    state = commit_all(state)
-    assert (state.phase, state.ended, state.ahead, state.total) == (Phase.DONE, True, (), 1)
+async def test_one_plan_is_agreed_to_and_committed_without_a_batch(outcomes: list[LcmError | None]):
+    face = Face([plan(1)])
+    state = await applied(face)
+    assert (state.finished, state.error, state.done[0].plan.batch, face.asked) == (True, None, None, 1)
     assert [(row.table, row.delete) for row in state.done[0].rows] == [("t", 1)]
 
 
-def test_with_nothing_to_do_it_is_done_and_nobody_is_asked():
-    state = Changing().plan([])
-    assert (state.phase, state.ended, state.total) == (Phase.DONE, True, 0)
+async def test_with_nothing_to_do_nothing_is_committed(outcomes: list[LcmError | None]):
+    face = Face([])
+    state = await applied(face)
+    assert (state.finished, state.total, face.worked) == (False, 0, 0)
 
 
-def test_plans_that_belong_together_have_a_batch_and_keep_their_own():
-    state = Changing().plan([plan(1), plan(2, "batch_own")])
-    assert [one.batch for one in state.ahead] == [state.batch, "batch_own"]
-    assert Changing().plan([plan(1)], more=True).ahead[0].batch is not None
-    begun = agreed(plan(1)).commit(done(plan(1)))
-    assert begun.plan([plan(2)]).ahead[0].batch == begun.batch
+async def test_plans_that_belong_together_have_a_batch_and_keep_their_own(outcomes: list[LcmError | None]):
+    state = await applied(Face([plan(1), plan(2, "batch_own")]))
+    assert [one.plan.batch for one in state.done] == [state.batch, "batch_own"]
 
 
-def test_what_went_stale_once_is_planned_and_asked_about_again():
-    state = agreed(plan(1)).fail(StalePlanError([MOVED]))
-    assert (state.phase, state.ended, state.moved) == (Phase.STALE, False, (MOVED,))
-    state = state.plan([plan(1)])
-    assert (state.phase, state.error, state.moved) == (Phase.PLANNED, None, ())
-    state = commit_all(state.agree())
-    assert (state.phase, state.why) == (Phase.DONE, (MOVED.text,))
+@pytest.mark.parametrize("error", [StalePlanError([MOVED]), ReplacedError("Another file lies there.")])
+async def test_what_went_stale_is_asked_about_again(outcomes: list[LcmError | None], error: LcmError):
+    outcomes += [None, error]
+    face = Face([plan(1), plan(2)], [plan(2)])
+    state = await applied(face)
+    assert (state.finished, state.error, face.asked, state.stale) == (True, None, 2, 1)
+    assert state.why == ((MOVED.text,) if isinstance(error, StalePlanError) else (error.message,))
+    assert {one.plan.batch for one in state.done} == {state.batch}
 
 
-def test_stale_three_times_fails_when_nobody_looks_and_not_else():
-    state = looked_at = Changing()
-    for _ in range(ATTEMPTS):
-        assert not state.ended
-        state = state.plan([plan(1)]).agree().fail(StalePlanError([MOVED]), attempts=ATTEMPTS)
-        looked_at = looked_at.plan([plan(1)]).agree().fail(StalePlanError([MOVED]))
-    assert (state.phase, state.ended, state.stale) == (Phase.FAILED, True, ATTEMPTS)
-    assert (looked_at.phase, looked_at.ended) == (Phase.STALE, False)
-
-
-def test_a_file_that_was_replaced_is_stale_with_its_sentence():
-    state = agreed(plan(1)).fail(ReplacedError("Another file lies there."))
-    assert (state.phase, state.why, state.moved) == (Phase.STALE, ("Another file lies there.",), ())
+async def test_who_does_not_agree_again_keeps_what_was_done(outcomes: list[LcmError | None]):
+    outcomes += [None, StalePlanError([MOVED])]
+    state = await applied(Face([plan(1), plan(2)], agrees=1))
+    assert (state.finished, state.moved, titles(state)) == (False, (MOVED,), (["Change 1"], ["Change 2"]))
 
 
 @pytest.mark.parametrize("error", [RefusedError("No."), BusyError("x.db", 1.0)])
-def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(error: LcmError):
-    state = agreed(plan(1), plan(2), plan(3))
-    state = state.commit(done(state.ahead[0])).fail(error)
-    assert (state.phase, state.ended, state.error) == (Phase.FAILED, True, error)
+async def test_what_fails_in_the_middle_keeps_what_was_done_and_what_is_ahead(
+    outcomes: list[LcmError | None], error: LcmError
+):
+    outcomes += [None, error]
+    face = Face([plan(1), plan(2), plan(3)])
+    state = await applied(face)
+    assert (state.finished, state.error, face.asked, state.total) == (False, error, 1, 3)
     assert titles(state) == (["Change 1"], ["Change 2", "Change 3"])
-    assert state.total == 3
 
 
-def test_who_takes_the_word_back_is_asked_again():
-    state = agreed(plan(1)).withdraw()
-    assert state.phase is Phase.PLANNED
-    assert state.plan([plan(1)]).phase is Phase.PLANNED
+@pytest.mark.parametrize("done", [0, 1])
+async def test_stopped_between_two_earlier_changes_stay(outcomes: list[LcmError | None], done: int):
+    outcomes += [*[None] * done, CancelledError("Cancelled; nothing was changed.")]
+    state = await applied(Face([plan(1), plan(2)]))
+    assert str(state.error) == (STOPPED if done else "Cancelled; nothing was changed.")
+    assert len(state.done) == done
 
 
-def test_stopped_between_two_earlier_changes_stay():
-    nothing_was_changed = CancelledError("Cancelled; nothing was changed.")
-    state = agreed(plan(1), plan(2))
-    assert state.stop(nothing_was_changed).error is nothing_was_changed
-    state = state.commit(done(state.ahead[0])).stop(nothing_was_changed)
-    assert (state.phase, str(state.error)) == (Phase.CANCELLED, STOPPED)
-    assert titles(state) == (["Change 1"], ["Change 2"])
+async def test_the_rest_that_was_agreed_to_is_committed_unasked_until_something_moves(
+    outcomes: list[LcmError | None],
+):
+    face = Face([plan(1)], [plan(2)], [], more=2)
+    state = await applied(face)
+    assert (state.finished, face.asked, [len(one.plan.edits) for one in state.done]) == (True, 1, [0, 0])
+    assert [row.delete for one in state.done for row in one.rows] == [1, 1]
+    outcomes += [None, StalePlanError([MOVED])]
+    face = Face([plan(1)], [plan(2)], [plan(2)], [], more=3)
+    state = await applied(face)
+    assert (state.finished, face.asked, len(state.done)) == (True, 2, 2)
 
 
-def test_stale_in_the_middle_the_rest_is_planned_and_asked_about():
-    state = agreed(plan(1), plan(2))
-    state = state.commit(done(state.ahead[0])).fail(StalePlanError([MOVED])).plan([plan(2)])
-    assert (state.phase, titles(state)) == (Phase.PLANNED, (["Change 1"], ["Change 2"]))
-    assert {one.plan.batch for one in commit_all(state.agree()).done} == {state.batch}
-
-
-def test_the_rest_that_was_agreed_to_is_committed_unasked_until_something_moves():
-    state = commit_all(agreed(plan(1), more=True))
-    assert (state.phase, state.done[0].plan.edits) == (Phase.PLANNING, ())
-    assert [row.delete for row in state.done[0].rows] == [1]
-    state = state.plan([plan(2)], more=True)
-    assert state.phase is Phase.COMMITTING
-    assert state.fail(StalePlanError([MOVED])).plan([plan(2)], more=True).phase is Phase.PLANNED
-    assert commit_all(state).plan([]).phase is Phase.DONE
-
-
-def test_only_what_the_history_knows_is_taken_back_as_a_batch():
-    state = commit_all(agreed(plan(1), plan(2)))
+async def test_only_what_the_history_knows_is_taken_back_as_a_batch(outcomes: list[LcmError | None]):
+    state = await applied(Face([plan(1), plan(2)]))
     assert state.undo_batch is None
 
     class Journaled(Committed):
@@ -136,5 +165,5 @@ def test_only_what_the_history_knows_is_taken_back_as_a_batch():
         def id(self) -> str:
             return "op_1"
 
-    known = Journaled(None, (), 0, None, 0.0, 0.0)
-    assert replace(state, done=(replace(state.done[0], committed=known),)).undo_batch == state.batch
+    state.done[0] = flow.Done(state.done[0].plan, Journaled(None, (), 0, None, 0.0, 0.0), ())
+    assert state.undo_batch == state.batch

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ from lcm_host.backfill import (
     written_out,
 )
 from lcm_host.codex import CodexDiff, Held, Spoken, compare_with_codex, is_rollout, read_held
-from lcm_host.messages import HostFile, read_host_file
+from lcm_host.messages import read_host_file
 from lcm_host.sessions import path_of
 from lcm_host.transcript_files import DiskSession, SessionState, find_sessions
 
@@ -54,6 +54,7 @@ from lcm_tui.cli.options import AfterImport, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.presentation import NobodyToAskError
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import interruptible
+from lcm_tui.flows.change import Change
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, Prose
 from lcm_tui.tables.compaction import planned_compaction
@@ -203,20 +204,9 @@ def backfill(
     named = session_of(disk)
     if key is not None:
         named = Session(named.session_id, key)
-    files = BackfillFiles(run.settings.large_files_dir.value)
-    work = _Work(
-        run,
-        disk,
-        named,
-        read_host_file(disk.path, whole_records=True),
-        title,
-        more,
-        files,
-        written_from,
-        remarks,
-    )
+    work = _Work(run, disk, named, title, more, written_from, remarks)
     try:
-        told = changing.run_change(run, "backfill", work.plan, flags, before_commit=files.write)
+        told = changing.run_change(run, "backfill", work, flags)
     finally:
         asyncio.run(work.take_back())
     if told.failed is not None or work.conversation_id is None:
@@ -310,73 +300,89 @@ def _disk_session(path: Path) -> DiskSession:
     )
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Change):
     """One run of the command: what is planned, and the files that were written for it."""
 
-    run: Run
-    disk: DiskSession
-    session: Session
-    transcript: HostFile
-    title: str | None
-    more: Steps
-    files: BackfillFiles
-    written_from: Path | None  #: where the session lies, of which the transcript was only written out
-    remarks: tuple[str, ...]  #: what is known of a session that was written out
-    conversation_id: ConversationId | None = None  #: None: nothing is imported, and nothing is there
-    importing: Backfilling | None = None
-    after: AfterImportForecast | None = None  #: what follows the import, as it was shown
+    def __init__(
+        self,
+        run: Run,
+        disk: DiskSession,
+        session: Session,
+        title: str | None,
+        more: Steps,
+        written_from: Path | None,
+        remarks: tuple[str, ...],
+    ) -> None:
+        """*written_from*: where the session lies of which *disk* was only written out, as *remarks* say."""
+        super().__init__(self._plan)
+        self._run = run
+        self._disk = disk
+        self._session = session
+        self._session_title = title
+        self._transcript = read_host_file(disk.path, whole_records=True)
+        self._files = BackfillFiles(run.settings.large_files_dir.value)
+        self._written_from = written_from
+        self._remarks = remarks
+        self._importing: Backfilling | None = None
+        self._more = more
+        self._after: AfterImportForecast | None = None  #: what follows the import, as it was shown
+        self.conversation_id: ConversationId | None = None  #: None: nothing is imported, nothing is there
 
-    async def plan(self, reader: Reader) -> changing.Proposal:
+    async def _plan(self, reader: Reader) -> changing.Proposal:
         """What is left to import."""
-        shown = await self._importing(reader).plan(reader)
+        shown = await self._backfilling(reader).plan(reader)
         if shown.doubtful:
             raise RefusedError(
                 f"Conversation {shown.conversation_id} contains {shown.present:,} messages, but none of the "
-                f"newest is in {self.place}: where the file's messages belong is unknown. Nothing was "
+                f"newest is in {self._place}: where the file's messages belong is unknown. Nothing was "
                 "changed; give the transcript of this conversation.",
                 code="NO_ANCHOR",
             )
-        self.files.expect(shown.appends)
+        self._files.expect(shown.appends)
         self.conversation_id = shown.conversation_id if shown.appends or not shown.is_new else None
-        if self.after is None or not shown.goes_on:
-            self.after = await self.more.forecast(reader, shown)
-        after = self.after
+        if self._after is None or not shown.goes_on:
+            self._after = await self._more.forecast(reader, shown)
+        after = self._after
         return changing.Proposal(
-            [append.plan for append in shown.appends],
-            data={**_document(self.disk, self.place, shown), **after.data},
-            blocks=[*_blocks(self.run, self.place, shown), *after.blocks],
+            tuple(append.plan for append in shown.appends),
+            data={**_document(self._disk, self._place, shown), **after.data},
+            blocks=[*_blocks(self._run, self._place, shown), *after.blocks],
             nothing=_nothing(shown),
             brief=True,
             more=shown.more,
         )
 
-    def _importing(self, reader: Reader) -> Backfilling:
+    def _backfilling(self, reader: Reader) -> Backfilling:
         """The import, which goes on where its last commit ended."""
-        if self.importing is None:
-            settings = self.run.settings
-            self.importing = Backfilling(
-                self.session,
-                self.transcript,
+        if self._importing is None:
+            settings = self._run.settings
+            self._importing = Backfilling(
+                self._session,
+                self._transcript,
                 ingest_rules(reader.schema, settings.engine),
                 settings.large_files_dir.value,
-                archived=self.disk.state is not SessionState.LIVE,
-                is_noted=self.written_from is None,
-                remarks=self.remarks,
-                title=self.title,
+                archived=self._disk.state is not SessionState.LIVE,
+                is_noted=self._written_from is None,
+                remarks=self._remarks,
+                title=self._session_title,
             )
-        return self.importing
+        return self._importing
 
     @property
-    def place(self) -> Path:
+    def _place(self) -> Path:
         """Where the session lies."""
-        return self.written_from or self.disk.path
+        return self._written_from or self._disk.path
 
     async def take_back(self) -> None:
         """Remove the files whose rows were not committed after all."""
-        if self.files.written:
-            async with await Database.open(self.run.settings.database.value) as database:
-                await self.files.take_back(database)
+        if self._files.written:
+            async with await Database.open(self._run.settings.database.value) as database:
+                await self._files.take_back(database)
+
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """Write the payloads of a part."""
+        del database, stopped
+        await asyncio.to_thread(self._files.write, plan)
 
 
 def _nothing(shown: Backfill) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lcm_core.base.errors import CancelledError, LcmError
 from lcm_core.base.setting_values import JsonObject
-from lcm_core.change.commit import Committed, commit
-from lcm_core.change.guard import check_whole
+from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan, RowCount, listed, row_counts
-from lcm_core.change.preview import Preview, first_preview
+from lcm_core.change.preview import Batch, Planner, Preview, batch_of, first_preview
 from lcm_core.store.database import Database, Reader
 
 from lcm_tui.cli import answer
@@ -26,8 +26,8 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import waiting
-from lcm_tui.cli.working import interruptible, show_and_ask
-from lcm_tui.flows.change import ATTEMPTS, STOPPED, Changing, Done, Phase
+from lcm_tui.cli.working import ask_to_type, interruptible, show_and_ask
+from lcm_tui.flows.change import ATTEMPTS, STOPPED, Change, ChangeState, Done, Notice, apply
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table
 from lcm_tui.tables.preview import preview_blocks, rows_table, rows_text, some, warning_notes
@@ -58,175 +58,148 @@ ABOUT_SQL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Batch):
     """What a command would do, with what it has to say besides."""
 
-    plans: Sequence[Plan]
     data: JsonObject = field(default_factory=dict)  #: more fields of the answer's ``data``
     blocks: Sequence[OutputBlock] = ()  #: shown before the plans
     nothing: str = "There is nothing to change."  #: what is said when no plan changes anything
     brief: bool = False  #: people are shown *blocks* and the rows by table, for there are too many of them
-    more: bool = False  #: the rest is planned when these were committed, and committed without asking again
     script: Sequence[str] = ()  #: SQL of what is done besides the plans
 
 
-#: Makes the plans; called again when they are stale, then for what is left to do. Those of a batch are seen
-#: as one plan, in which later edits see what earlier ones did, and committed one by one.
-Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan] | Proposal]]
-
-
 def run_change(
-    run: Run,
-    command: str,
-    planner: Planner,
-    flags: ChangeFlags,
-    *,
-    budget: int | None = None,
-    journal: bool = True,
-    before_commit: Callable[[Plan], None] = lambda plan: None,
-    ask: Callable[[], None] | None = None,
+    run: Run, command: str, planned: Planner | Change, flags: ChangeFlags, *, budget: int | None = None
 ) -> Answer:
-    """Show what *planner* plans and, with ``--apply``, do it.
-
-    *budget* None means the configured one. *before_commit* is called right before each commit, once it is
-    agreed to: for what must lie on the disk by then. *ask* asks another question than whether to do it.
+    """Show what is planned and, with ``--apply``, do it; *budget* None means the configured one.
 
     Raises:
         LcmError: the planner's refusals; with ``--apply`` those of a commit while nothing was done yet.
     """
-    against = budget_for(run.settings, budget)
-    return _Changing(run, command, planner, flags, against, journal, before_commit, ask).answer()
+    change = planned if isinstance(planned, Change) else Change(planned)
+    return _Changing(run, command, change, flags, budget_for(run.settings, budget)).answer()
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What was planned last as it is previewed, and the file that it was made on."""
-
-    proposal: Proposal
-    plans: tuple[Plan, ...]  #: those that change something
-    preview: Preview | None  #: of all of them; None: there are none
-    inode: int | None
-
-
-@dataclass(slots=True)
 class _Changing:
-    """One run of a changing command: what the terminal adds to the road of every change (`Changing`)."""
+    """One run of a changing command: what the terminal shows and asks (`ChangeUi`)."""
 
-    run: Run
-    command: str
-    planner: Planner
-    flags: ChangeFlags
-    budget: int
-    journal: bool
-    before_commit: Callable[[Plan], None]
-    ask: Callable[[], None] | None
-    state: Changing = field(default_factory=Changing)
+    database: Database
+
+    def __init__(self, run: Run, command: str, change: Change, flags: ChangeFlags, budget: int) -> None:
+        self.run = run
+        self.command = command
+        self.change = change
+        self.flags = flags
+        self.budget = budget
+        self.state = ChangeState()
+        self.cancelled = lambda: False
+        self._proposal = Proposal(())
+        self._plans: Sequence[Plan] = ()  #: as they were planned last
+        self._preview: Preview | None = None  #: of all plans together; None: there are none
+        self._asking = False
 
     def answer(self) -> Answer:
         """Plan; with ``--apply`` ask, commit, and plan again as often as the database moves on."""
-        shown = asyncio.run(self._plan())
-        if self.flags.apply:
-            shown = self._apply(shown)
+        try:
+            asyncio.run(self._run())
+        except KeyboardInterrupt:
+            if self._asking and not self.state.done:
+                raise
+            words = "Cancelled during a commit, which either completed or changed nothing"
+            said = f"{words}: `{PROGRAM} history list` says which."
+            self.state.error = CancelledError(STOPPED if self._asking else said)
         if self.state.error is not None and not self.state.done:
             raise self.state.error
-        return self._answer(shown)
+        return self._answer()
 
-    # -- planning ----------------------------------------------------------------------------------------
-
-    async def _plan(self) -> _Shown:
-        """Plan, and work out what that would do, in one read transaction."""
+    async def _run(self) -> None:
         path = self.run.settings.database.value
+        self._asking = True
+        async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as self.database:
+            if self.flags.apply:
+                await apply(self, self.change, self.state)
+            else:
+                await self._plan()
+
+    # -- what the flow asks ------------------------------------------------------------------------------
+
+    @property
+    def wait(self) -> float:
+        """How long a lock of another process is waited for."""
+        return answer.BUSY_SECONDS
+
+    async def agree(self, state: ChangeState) -> bool:
+        """Plan, show the preview, and ask unless that was answered beforehand."""
+        if self.flags.yes and state.error is not None and state.stale >= ATTEMPTS:
+            return False
+        self._asking = True
+        await self._plan()
+        if not state.ahead:
+            return False
+        if not self.flags.yes:
+            await self.database.rest()
+            number = len(state.ahead)
+            wanted = self.change.confirmation()
+            show_and_ask(
+                lambda: [*self._again(), *self._preview_blocks()],
+                "Apply this change?" if number == 1 else f"Apply these {number} changes?",
+                self.run.presentation,
+                yes=False,
+                ask=None if wanted is None else lambda: ask_to_type(wanted.prompt, wanted.text),
+            )
+        self._asking = False
+        return True
+
+    async def _plan(self) -> None:
+        """Plan, and work out what that would do, in one read transaction."""
         with waiting("Planning the change", quiet=self.run.presentation.quiet):
-            async with await Database.open(path, busy_seconds=answer.BUSY_SECONDS) as database:
-                proposal, self.state, preview = await database.read(self._load)
-                return _Shown(proposal, self.state.ahead, preview, database.inode)
+            await self.plan_rest(self.state)
 
-    async def _load(self, reader: Reader) -> tuple[Proposal, Changing, Preview | None]:
-        check_whole(reader.schema)
-        planned = await self.planner(reader)
-        if isinstance(planned, Plan):
-            planned = (planned,)
-        proposal = planned if isinstance(planned, Proposal) else Proposal(planned)
-        state = self.state.plan([plan for plan in proposal.plans if plan], more=proposal.more)
-        return proposal, state, await first_preview(reader, state.ahead) if state.ahead else None
+    async def plan_rest(self, state: ChangeState) -> None:
+        """The same without a word: it goes on."""
+        batch, self._preview = await self.database.read(self._load, state)
+        self._proposal = batch if isinstance(batch, Proposal) else Proposal(batch.plans)
+        self._plans, state.inode = state.ahead, self.database.inode
 
-    # -- doing -------------------------------------------------------------------------------------------
+    async def _load(self, reader: Reader, state: ChangeState) -> tuple[Batch, Preview | None]:
+        batch = await batch_of(reader, self.change.planner)
+        state.plan(batch.plans, more=batch.more)
+        return batch, await first_preview(reader, state.ahead) if state.ahead else None
 
-    def _apply(self, shown: _Shown) -> _Shown:
-        """Go on until all is done or it comes to a stop; what was shown last."""
-        while not self.state.ended:
-            try:
-                match self.state.phase:
-                    case Phase.PLANNED:
-                        self._agree(shown)
-                        self.state = self.state.agree()
-                    case Phase.COMMITTING:
-                        self._commit(shown)
-                    case _:
-                        shown = asyncio.run(self._plan())
-            except LcmError as error:
-                self.state = self.state.stop(error, attempts=1)
-            except KeyboardInterrupt:
-                if not self.state.done:
-                    raise
-                self.state = self.state.stop(CancelledError(STOPPED))
-        return shown
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Ctrl-C ends it between two commits, or while the lock is waited for."""
+        with interruptible() as self.cancelled, waiting(what, quiet=self.run.presentation.quiet):
+            yield
 
-    def _agree(self, shown: _Shown) -> None:
-        """Show the preview and ask, unless that was answered beforehand."""
-        number = len(self.state.ahead)
-        show_and_ask(
-            lambda: [*self._again(), *self._preview_blocks(shown)],
-            "Apply this change?" if number == 1 else f"Apply these {number} changes?",
-            self.run.presentation,
-            yes=self.flags.yes,
-            ask=self.ask,
-        )
+    def changed(self) -> None:
+        """Nobody looks meanwhile."""
 
-    def _commit(self, shown: _Shown) -> None:
-        """Commit what is ahead one by one; ctrl-C ends it between two, or while the lock is waited for."""
-        path, begun = self.run.settings.database.value, len(self.state.done)
-        quiet = self.run.presentation.quiet
-        with interruptible() as stopped, waiting("Applying the change", quiet=quiet):
-            try:
-                for plan in self.state.ahead:
-                    if len(self.state.done) > begun and stopped():
-                        raise CancelledError(STOPPED)
-                    self.before_commit(plan)
-                    wait = answer.BUSY_SECONDS
-                    committed = commit(
-                        path, plan, wait=wait, journal=self.journal, inode=shown.inode, stopped=stopped
-                    )
-                    self.state = self.state.commit(committed)
-            except LcmError as error:
-                self.state = self.state.stop(error, attempts=ATTEMPTS if self.flags.yes else None)
-            except KeyboardInterrupt:
-                words = "Cancelled during a commit, which either completed or changed nothing"
-                said = f"{words}: `{PROGRAM} history list` says which."
-                self.state = self.state.fail(CancelledError(said))
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """The answer of the command says it."""
 
     # -- saying ------------------------------------------------------------------------------------------
 
-    def _answer(self, shown: _Shown) -> Answer:
+    def _answer(self) -> Answer:
         """What is planned, or what was done; and why it had to be planned again."""
         state, failed = self.state, self.state.error
         told = self.run.answer(
             self.command,
             {
-                **shown.proposal.data,
-                **self._document(shown),
+                **self._proposal.data,
+                **self._document(),
                 **({"plannedAgainFor": list(state.why)} if state.why else {}),
             },
-            self._done_blocks(shown, failed) if state.done else self._planned_blocks(shown),
+            self._done_blocks(failed) if state.done else self._planned_blocks(),
         )
         if self.flags.sql:
-            script = () if shown.preview is None else tuple(shown.preview.sql())
-            told = dataclasses.replace(told, script=(*script, *shown.proposal.script))
+            script = () if self._preview is None else tuple(self._preview.sql())
+            told = dataclasses.replace(told, script=(*script, *self._proposal.script))
         return told.in_part(failed)
 
-    def _document(self, shown: _Shown) -> Document:
+    def _document(self) -> Document:
         done, ahead = self.state.done, self.state.ahead
-        document = {} if shown.preview is None else preview_document(shown.preview, sql=self.flags.sql)
+        document = {} if self._preview is None else preview_document(self._preview, sql=self.flags.sql)
         if any(one.slim for one in done):
             document = _of_many(document, done)
         parts = [self._part(one.plan, one.committed, one.rows) for one in done]
@@ -258,30 +231,30 @@ class _Changing:
             document["heldSeconds"] = round(committed.held, 3)
         return document
 
-    def _planned_blocks(self, shown: _Shown) -> list[OutputBlock]:
+    def _planned_blocks(self) -> list[OutputBlock]:
         if not self.state.ahead:
-            return [*shown.proposal.blocks, Note(shown.proposal.nothing)]
-        blocks = self._preview_blocks(shown)
+            return [*self._proposal.blocks, Note(self._proposal.nothing)]
+        blocks = self._preview_blocks()
         if self.flags.sql:
             blocks.append(Note(ABOUT_SQL))
         return [*blocks, Note("Nothing was changed; --apply makes the change.")]
 
-    def _preview_blocks(self, shown: _Shown) -> list[OutputBlock]:
-        blocks: list[OutputBlock] = [*shown.proposal.blocks]
-        if shown.preview is not None and shown.proposal.brief:
-            blocks += [rows_table(shown.preview.rows), *(warning_notes(shown.preview))]
-        elif shown.preview is not None:
-            blocks += preview_blocks(shown.preview, self.budget)
-        if len(shown.plans) > 1:
-            titles = some([f"{number}  {plan.title}" for number, plan in enumerate(shown.plans, 1)])
+    def _preview_blocks(self) -> list[OutputBlock]:
+        blocks: list[OutputBlock] = [*self._proposal.blocks]
+        if self._preview is not None and self._proposal.brief:
+            blocks += [rows_table(self._preview.rows), *(warning_notes(self._preview))]
+        elif self._preview is not None:
+            blocks += preview_blocks(self._preview, self.budget)
+        if len(self._plans) > 1:
+            titles = some([f"{number}  {plan.title}" for number, plan in enumerate(self._plans, 1)])
             title = "Committed one by one, each a separate operation"
             blocks.append(Prose("\n".join(titles), title=title))
         return blocks
 
-    def _done_blocks(self, shown: _Shown, failed: LcmError | None) -> list[OutputBlock]:
+    def _done_blocks(self, failed: LcmError | None) -> list[OutputBlock]:
         done = self.state.done
         seen = not self.flags.yes or failed is not None  # it was shown before the question
-        blocks = [] if seen else [*self._again(), *self._preview_blocks(shown)]
+        blocks = [] if seen else [*self._again(), *self._preview_blocks()]
         if len(done) == 1:
             blocks.append(Facts(list(self._done_facts(done[0])), title=f"Done: {done[0].plan.title}"))
         else:

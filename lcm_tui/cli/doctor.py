@@ -319,7 +319,7 @@ class _Fixing:
         script: list[str] = []
         if self.flags.sql and fixes.search:
             script = await reader.run(lambda rows: list(resync_sql(rows, reader.schema, fixes.search)))
-        return Proposal([fixes.plan], data, blocks, nothing, script=script)
+        return Proposal((fixes.plan,), data=data, blocks=blocks, nothing=nothing, script=script)
 
     async def _left(self) -> tuple[list[Finding], frozenset[str]]:
         """The findings that are still there, and those that were passed over and still are."""

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_z, sort_key
-from lcm_core.change.backup import Backup, default_target, make_backup
-from lcm_core.change.plan import Plan
+from lcm_core.change.backup import default_target
 from lcm_core.change.prepared import changed_since
 from lcm_core.operations.engine_work import (
     LABEL,
@@ -33,6 +32,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
+from lcm_tui.flows.changes import ClosingDebt
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 
@@ -71,20 +71,14 @@ def engine(run: Run, named: Selector, at: datetime | None, *, show_prepared: boo
 
 def close_debt(run: Run, named: Selector, flags: SqlFlags) -> Answer:
     """Show what closing the debt of a conversation would do, or do it behind a backup."""
-    path = run.settings.database.value
-    target = default_target(path, label=LABEL)
-    made: list[Backup] = []
+    target = default_target(run.settings.database.value, label=LABEL)
 
     async def plan(reader: Reader) -> changing.Proposal:
         planned = await plan_close_debt(reader, (await chosen(reader, named)).conversation_id)
         note = Note(f"A backup is made before: {target}")
-        return changing.Proposal((planned,), {"backup": str(target)}, [note])
+        return changing.Proposal((planned,), data={"backup": str(target)}, blocks=[note])
 
-    def back_up(_: Plan) -> None:
-        if not made:  # the plan may go stale behind it
-            made.append(make_backup(path, target))
-
-    return changing.run_change(run, "engine", plan, flags, before_commit=back_up)
+    return changing.run_change(run, "engine", ClosingDebt(plan, "", lambda _: target), flags)
 
 
 async def _load(reader: Reader, named: Selector, now: datetime, show_prepared: bool) -> _Found:

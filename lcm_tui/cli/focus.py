@@ -198,7 +198,7 @@ def clear_brief(
     async def plan(reader: Reader) -> Proposal:
         batch = sweeping.batch if sweeping.passes else None
         cleared = await plan_clear_brief(reader, owner, batch=batch)
-        return Proposal([cleared], {"sweep": sweeping.document}, sweeping.blocks(after=True))
+        return Proposal((cleared,), data={"sweep": sweeping.document}, blocks=sweeping.blocks(after=True))
 
     answer = run_change(run, "focus.clear", plan, flags, budget=budget)
     if not flags.apply or answer.exit_code is not ExitCode.DONE or not sweeping.passes:
@@ -400,10 +400,16 @@ class _FocusWork:
                 if error.code not in CURED_BY_SWEEP or not sweeping.passes or sweeping.done is not None:
                     raise
                 note = Note("The sweep makes the summaries; what the brief replaces is known after it.")
-                return Proposal([], {"sweep": sweeping.document}, [*sweeping.blocks(), note], nothing=_LATER)
+                return Proposal(
+                    (),
+                    data={"sweep": sweeping.document},
+                    blocks=[*sweeping.blocks(), note],
+                    nothing=_LATER,
+                )
             made = await plan_brief(reader, wish, text, batch=self._batch(sweeping))
             blocks = [] if sweeping.done is not None else sweeping.blocks()
-            return Proposal([made], {"sweep": sweeping.document, **_wish_document(wish)}, blocks)
+            data = {"sweep": sweeping.document, **_wish_document(wish)}
+            return Proposal((made,), data=data, blocks=blocks)
 
         return self._changed(sweeping, plan)
 
@@ -467,9 +473,9 @@ class _FocusWork:
             made = await plan_brief(reader, kept.wish, kept.text, batch=self._batch(sweeping))
             shown = {**_wish_document(kept.wish), "text": kept.text.content, "writerName": kept.text.writer}
             return Proposal(
-                [made],
-                {"sweep": sweeping.document, **shown, **(data or {})},
-                [*blocks, *draft_blocks(kept.text, found)],
+                (made,),
+                data={"sweep": sweeping.document, **shown, **(data or {})},
+                blocks=[*blocks, *draft_blocks(kept.text, found)],
             )
 
         return self._changed(sweeping, plan, kept)

@@ -21,6 +21,7 @@ from lcm_core.change.journal import (
     operations,
 )
 from lcm_core.change.plan import Edit, Plan
+from lcm_core.change.preview import Planner
 from lcm_core.change.undo import (
     latest,
     named,
@@ -204,9 +205,7 @@ def redo(
     return changing.run_change(run, "history.redo", planner, flags, budget=budget)
 
 
-def _planner(
-    wanted: str | None, group: str | None, *, redo: bool, with_later: bool = False
-) -> changing.Planner:
+def _planner(wanted: str | None, group: str | None, *, redo: bool, with_later: bool = False) -> Planner:
     """What makes the inverse of the operation that was named."""
     found: list[str] = []  # what was meant stays the same when it has to be planned again
 

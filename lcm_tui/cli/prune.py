@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from lcm_core.base.errors import LcmError, RefusedError
+from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
 from lcm_core.change.plan import Plan
-from lcm_core.change.undo import rewrite_file, scrub
+from lcm_core.change.undo import Scrubbed, rewrite_file
 from lcm_core.operations.export import (
     Exported,
-    Traces,
     default_folder,
-    export_conversation,
-    forget_traces,
     forgetting_means,
     plan_import,
     read_conversation_file,
@@ -38,8 +34,7 @@ from lcm_core.operations.prune import (
     selection,
     space_of,
 )
-from lcm_core.store.conversations import get_conversation
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 from lcm_core.store.statistics import ConversationSize
 from lcm_host.appending import plan_new_session
 
@@ -48,7 +43,9 @@ from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, SqlFlags
-from lcm_tui.cli.working import ask_to_type, interruptible
+from lcm_tui.cli.working import interruptible
+from lcm_tui.flows.change import Confirmation
+from lcm_tui.flows.changes import Deleting
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Table, bytes_text
 
 # -- disk use --------------------------------------------------------------------------------------------
@@ -280,7 +277,8 @@ def _archive(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         made = await plan_archive(reader, [one.id for one in found.conversations])
         data: Document = {"action": Action.ARCHIVE.value, **selection_document(found)}
         nothing = "They are already archived." if found.conversations else "No conversation matches."
-        return changing.Proposal((made,), data, selection_blocks(run, found), nothing)
+        blocks = selection_blocks(run, found)
+        return changing.Proposal((made,), data=data, blocks=blocks, nothing=nothing)
 
     return changing.run_change(run, "prune", plan, flags)
 
@@ -292,9 +290,10 @@ def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
         found = await selection(reader, criteria)
         now = datetime.now(UTC)
         plans = [await plan_new_session(reader, one.id, depth, now=now) for one in found.conversations]
+        blocks = selection_blocks(run, found)
         data: Document = {"action": Action.NEW_SESSION.value, "retainDepth": depth}
         nothing = f"No context contains messages or summaries of a depth below {depth}."
-        return changing.Proposal(plans, data, selection_blocks(run, found), nothing)
+        return changing.Proposal(tuple(plans), data=data, blocks=blocks, nothing=nothing)
 
     return changing.run_change(run, "prune", plan, flags)
 
@@ -302,115 +301,91 @@ def _new_session(run: Run, criteria: Criteria, flags: ChangeFlags) -> Answer:
 # -- deleting and forgetting -------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Pruning:
+class _Pruning(Deleting):
     """One run that deletes, wave by wave."""
 
-    run: Run
-    criteria: Criteria
-    flags: ChangeFlags
-    action: Action
-    folder: Path
-    vacuum: bool
-    chosen: Selection | None = None  #: as they were shown first
-    tried: bool = False  #: a commit was begun
-    last: int | None = None  #: the conversation of the latest commit since it was planned
-    begun: set[int] = field(default_factory=set)  #: some of it is deleted, so that the rest follows
-    untraced: set[int] = field(default_factory=set)  #: the history does not know it any more
-    exports: list[Exported] = field(default_factory=list)
-    traces: Traces = field(default_factory=Traces)  #: of what was forgotten, gone too
+    def __init__(
+        self, run: Run, criteria: Criteria, flags: ChangeFlags, action: Action, folder: Path, vacuum: bool
+    ) -> None:
+        super().__init__(self._plan, run.settings.database.value, folder)
+        if action is Action.FORGET:
+            self.kept.turn()
+        self._run, self._criteria, self._flags, self._action = run, criteria, flags, action
+        self._vacuum = vacuum
+        self._chosen: Selection | None = None  #: as they were shown first
+        self._last: int | None = None  #: the conversation of the latest commit since it was planned
+        self._tried = False  #: a commit was begun
+        self._begun: set[int] = set()  #: some of it is deleted, so that the rest follows
 
     def answer(self) -> Answer:
         """Show it and, with ``--apply``, do it."""
-        ask = self.ask if self.action is Action.FORGET else None
-        try:
-            told = changing.run_change(
-                self.run, "prune", self.plan, self.flags, before_commit=self.before_commit, ask=ask
-            )
-        except LcmError as error:
-            self.traces.add_to(error)
-            raise
-        if not self.tried:
+        told = changing.run_change(self._run, "prune", self, self._flags)
+        if not self._tried:
             return told
         data, blocks = self._afterwards()
         return dataclasses.replace(told, data={**told.data, **data}, blocks=[*told.blocks, *blocks])
 
-    async def plan(self, reader: Reader) -> changing.Proposal:
+    async def _plan(self, reader: Reader) -> changing.Proposal:
         """The next plans; what was not begun must still be meant."""
-        forget = self.action is Action.FORGET
-        self.last = None
-        if self.chosen is None:
-            self.chosen = await selection(reader, self.criteria)
-            ids = self._ids
+        self._last = None
+        if self._chosen is None:
+            self._chosen = await selection(reader, self._criteria)
+            ids = self.conversations
         else:
-            again = dataclasses.replace(self.criteria, ids=(), larger_than=None)
-            meant = {one.id for one in await select(reader, again, sizes=False)} | self.begun
-            ids = [one for one in self._ids if one in meant]
-        if self.flags.sql and not self.flags.apply:  # a script is whole
-            deletion = await plan_delete(reader, ids, forget=forget, rows=sys.maxsize)
+            again = dataclasses.replace(self._criteria, ids=(), larger_than=None)
+            meant = {one.id for one in await select(reader, again, sizes=False)} | self._begun
+            ids = [one for one in self.conversations if one in meant]
+        if self._flags.sql and not self._flags.apply:  # a script is whole
+            deletion = await plan_delete(reader, ids, forget=self.forgets, rows=sys.maxsize)
         else:
-            deletion = await plan_delete(reader, ids, forget=forget)
+            deletion = await plan_delete(reader, ids, forget=self.forgets)
         data: Document = {
-            "action": self.action.value,
-            **selection_document(self.chosen),
+            "action": self._action.value,
+            **selection_document(self._chosen),
             "complete": deletion.complete,
         }
-        blocks = selection_blocks(self.run, self.chosen)
-        if forget and self._ids:
+        blocks = selection_blocks(self._run, self._chosen)
+        if self.forgets and self.conversations:
             blocks += (Note(f"{line}.") for line in forgetting_means(self._path, ids))
-        elif self._ids:
+        elif self.conversations:
             blocks.append(Note(f"Each is exported to {self.folder} before it is deleted."))
         if not deletion.complete:
             blocks.append(Note("The rows of the first one are shown; the others are similar."))
         nothing = "No conversation matches."
         return changing.Proposal(
-            deletion.plans, data, blocks, nothing, brief=True, more=not deletion.complete
+            deletion.plans,
+            more=not deletion.complete,
+            data=data,
+            blocks=blocks,
+            nothing=nothing,
+            brief=True,
         )
 
-    def ask(self) -> None:
-        """Have the number typed."""
-        ids = self._ids
-        if len(ids) == 1:
-            ask_to_type(
-                f"Type the number of the conversation to erase it permanently ({ids[0]}):", str(ids[0])
-            )
-        else:
-            question = f"Type how many conversations to erase permanently ({len(ids)}):"
-            ask_to_type(question, str(len(ids)))
+    @property
+    def conversations(self) -> Sequence[ConversationId]:
+        """Those that were meant at first."""
+        return [] if self._chosen is None else [one.id for one in self._chosen.conversations]
 
-    def before_commit(self, plan: Plan) -> None:
+    def confirmation(self) -> Confirmation | None:
+        """The number, in a question of a terminal."""
+        wanted, ids = super().confirmation(), self.conversations
+        if wanted is None:
+            return None
+        what = "the number of the conversation" if len(ids) == 1 else "how many conversations"
+        how = "it permanently" if len(ids) == 1 else "permanently"
+        return Confirmation(wanted.text, f"Type {what} to erase {how} ({wanted.text}):")
+
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
         """Export what goes, or take it out of the history."""
-        number = plan.conversation_id
-        if number is None:
-            raise RefusedError(f"{plan.title}: it belongs to no conversation. Nothing was changed.")
-        if self.action is Action.FORGET:
-            if number not in self.untraced:
-                self.traces += self._forget_traces(ConversationId(number))
-                self.untraced.add(number)
-        elif not any(one.conversation_id == number and one.covers(plan.edits) for one in self.exports):
-            self.exports.append(self.run.read(_export, number, self.folder, self._path))
-        if self.last is not None:  # one plan follows on another only when that was committed
-            self.begun.add(self.last)
-        self.last, self.tried = number, True
-
-    @property
-    def _ids(self) -> list[ConversationId]:
-        return [] if self.chosen is None else [one.id for one in self.chosen.conversations]
-
-    @property
-    def _path(self) -> Path:
-        return self.run.settings.database.value
-
-    def _forget_traces(self, number: ConversationId) -> Traces:
-        with interruptible() as stopped:
-            return forget_traces(self._path, number, wait=answering.BUSY_SECONDS, stopped=stopped)
+        await super().before(database, plan, stopped)
+        if self._last is not None:  # one plan follows on another only when that was committed
+            self._begun.add(self._last)
+        self._last, self._tried = plan.conversation_id, True
 
     def _afterwards(self) -> tuple[Document, list[OutputBlock]]:
         """What is to be done when the rows are gone, and what to say of it."""
-        path = self._path
-        if self.action is Action.FORGET:
-            with interruptible() as stopped:
-                done = scrub(path, wait=answering.BUSY_SECONDS, stopped=stopped)
+        if self._action is Action.FORGET:
+            done = self.scrubbed or Scrubbed((), False, False, ())
             facts = [
                 ("Operations removed from the history", str(self.traces.operations)),
                 ("Drafts files removed or emptied", str(len(self.traces.drafts))),
@@ -430,10 +405,10 @@ class _Pruning:
         document = {"exports": [_export_document(one) for one in self.exports]}
         lines = [(f"Conversation {one.conversation_id} is in", str(one.path)) for one in self.exports]
         blocks: list[OutputBlock] = [Facts(lines)]
-        if self.vacuum:
+        if self._vacuum:
             try:
                 with interruptible() as stopped:
-                    before, after = rewrite_file(path, wait=answering.BUSY_SECONDS, stopped=stopped)
+                    before, after = rewrite_file(self._path, wait=answering.BUSY_SECONDS, stopped=stopped)
                 document |= {"bytesBefore": before, "bytesAfter": after}
                 blocks.append(Facts([("The file", f"{bytes_text(before)}, now {bytes_text(after)}")]))
             except LcmError as error:
@@ -442,10 +417,6 @@ class _Pruning:
         else:
             blocks.append(Note("The space is free inside the file; --vacuum returns it to the disk."))
         return document, blocks
-
-
-async def _export(reader: Reader, number: int, folder: Path, path: Path) -> Exported:
-    return await export_conversation(reader, await get_conversation(reader, number), folder, path)
 
 
 def _export_document(one: Exported) -> Document:
@@ -470,6 +441,6 @@ def import_(run: Run, path: Path, flags: SqlFlags) -> Answer:
             [("File", str(path)), ("Conversation", str(held.conversation_id)), ("Exported", held.exported_at)]
         )
         data: Document = {"file": str(path), "exportedAt": held.exported_at}
-        return changing.Proposal(made, data, [facts], brief=True)
+        return changing.Proposal(made, data=data, blocks=[facts], brief=True)
 
     return changing.run_change(run, "import", plan, flags)

@@ -74,6 +74,20 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             signal.signal(kind, handler)
 
 
+@contextmanager
+def _ends_at_once() -> Iterator[None]:
+    """Ctrl-C ends a question at once, also where a loop of events would note it for later."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def can_ask() -> bool:
     """Whether a person is there to answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -88,7 +102,8 @@ def ask(question: str, *, default: bool = False) -> None:
     sys.stderr.write(f"{safe_line(question)} [{'Y/n' if default else 'y/N'}] ")
     sys.stderr.flush()
     try:
-        given = sys.stdin.readline()
+        with _ends_at_once():
+            given = sys.stdin.readline()
     except KeyboardInterrupt:
         sys.stderr.write(os.linesep)
         raise
@@ -110,7 +125,9 @@ def ask_to_type(question: str, wanted: str) -> None:
         raise NobodyToAskError
     sys.stderr.write(f"{safe_line(question)} ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip() != wanted:
+    with _ends_at_once():
+        given = sys.stdin.readline()
+    if given.strip() != wanted:
         raise CancelledError("Cancelled; nothing was changed.")
 
 

@@ -1,17 +1,20 @@
-"""A change that an operator may make: as it is planned, and its way from the plan to the commit."""
+"""A change that an operator may make, and the one way from its plan to its commit (`apply`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError
-from lcm_core.change.commit import Committed
+from lcm_core.change.commit import Committed, commit_plan
+from lcm_core.change.copying import check_wanted
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Moved, Plan, ReplacedError, RowCount, StalePlanError, row_counts
 from lcm_core.change.preview import Planner
 from lcm_core.store.database import Database
+
+from lcm_tui.flows.ui import Ui
 
 # -- a change --------------------------------------------------------------------------------------------
 # How it is planned, what can be chosen, and what it is called.
@@ -72,27 +75,40 @@ class Confirmation:
     prompt: str
 
 
-class Surroundings:
-    """What belongs to a change besides its rows, such as files: here, nothing does."""
+class Change:
+    """What a preview shows and applies; a kind of change with more than rows, such as files, says so here."""
 
-    def title(self) -> str | None:
-        """What the change is called as it is chosen now; None: as it was at first."""
-        return None
+    offers_backup = True  #: whether a backup is offered before the first change of a day
+
+    def __init__(
+        self,
+        planner: Planner,
+        title: str = "Preview",
+        about: str = "",
+        choices: Sequence[Choice] = (),
+        then: Then | None = None,
+    ) -> None:
+        """*planner* plans by the choices: a plan, or those of a batch, which are committed one by one.
+
+        *about*: what is done, for the help. *then* gets what was committed, once the preview is closed.
+        """
+        self.planner = planner
+        self.about = about
+        self.choices = tuple(choices)
+        self.then = then
+        self._title = title
+
+    @property
+    def title(self) -> str:
+        """Where this is, as it is chosen now (``Dissolve, conversation 3``)."""
+        return self._title
 
     def confirmation(self) -> Confirmation | None:
         """What the operator has to type before it is applied; None: nothing."""
         return None
 
-    @property
-    def wants_backup(self) -> bool:
-        """Whether a backup is offered before the first change of a day."""
-        return True
-
-    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
-        """Put on the disk what must lie there before the first commit; an LcmError stops the change."""
-
     async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
-        """The same before each plan; *stopped* says whether the change is not wanted any more."""
+        """Put on the disk what must lie there before a plan is committed; an LcmError stops the change."""
 
     async def failed(
         self, database: Database, error: LcmError, done: Sequence[Committed]
@@ -101,48 +117,23 @@ class Surroundings:
         del database, error, done
         return ()
 
-    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+    async def applied(
+        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
+    ) -> Sequence[Notice]:
         """All was committed."""
-        del database, done
+        del database, done, stopped
         return ()
 
     async def left(self, database: Database) -> None:
         """The preview is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a preview shows and applies."""
-
-    planner: Planner  #: a plan, or the plans of a batch, which are applied one by one; it reads the choices
-    title: str = "Preview"  #: where this is (``Dissolve, conversation 3``)
-    about: str = ""  #: what is done, for the help
-    choices: tuple[Choice, ...] = ()  #: shown with a digit each
-    then: Then | None = None  #: gets what was committed, once all is applied and the preview is closed
-    around: Surroundings = field(default_factory=Surroundings)  #: what belongs to it besides its rows
-
-
 # -- its way to the commit -------------------------------------------------------------------------------
-# How far a change is, as a value: planned, agreed to, committed plan by plan, planned again, ended.
-#
-# Both faces use it. The command line drives it with questions (`cli/changing.py`), the preview with its
-# keys (`screens/preview.py`); neither decides by itself what follows from what (docs/changes.md).
+# Planned, agreed to, committed plan by plan, planned again when the database moved on (docs/changes.md).
 
 #: How often a plan may go stale that is made again while nobody looks at it (``--yes``).
 ATTEMPTS = 3
 STOPPED = "Cancelled. Earlier changes stay."
-
-
-class Phase(Enum):
-    """Where a change stands."""
-
-    PLANNING = auto()  #: nothing is planned yet, or the rest is to be planned
-    PLANNED = auto()  #: what is ahead waits for somebody's word
-    COMMITTING = auto()  #: agreed to
-    STALE = auto()  #: the database moved on: plan again, and ask again
-    DONE = auto()  #: nothing is ahead
-    FAILED = auto()
-    CANCELLED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,24 +150,20 @@ class Done:
         return Done(replace(self.plan, edits=()), replace(self.committed, edits=()), self.rows, slim=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Changing:
-    """A change on its way; each step gives the next value."""
+class ChangeState:
+    """How far a change is."""
 
-    phase: Phase = Phase.PLANNING
-    batch: str = field(default_factory=new_batch_id)  #: of plans that belong together
-    done: tuple[Done, ...] = ()
-    ahead: tuple[Plan, ...] = ()  #: planned, and not committed
-    more: bool = False  #: behind what is ahead the rest is planned, which was agreed to already
-    agreed: bool = False  #: nobody is asked about what is planned next
-    stale: int = 0  #: how often the database moved on
-    why: tuple[str, ...] = ()  #: what moved when it last did
-    error: LcmError | None = None  #: why it went stale or ended
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing follows: it is done, or came to a stop."""
-        return self.phase in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+    def __init__(self) -> None:
+        self.batch = new_batch_id()  #: of plans that belong together
+        self.done: list[Done] = []
+        self.ahead: tuple[Plan, ...] = ()  #: planned, and not committed
+        self.more = False  #: behind what is ahead the rest is planned, which was agreed to already
+        self.inode: int | None = None  #: of the file that was planned on
+        self.running = False  #: agreed to, and being committed
+        self.finished = False  #: all is committed
+        self.stale = 0  #: how often the database moved on
+        self.why: tuple[str, ...] = ()  #: what moved when it last did
+        self.error: LcmError | None = None  #: why it went stale or ended
 
     @property
     def committed(self) -> tuple[Committed, ...]:
@@ -198,48 +185,82 @@ class Changing:
         """The batch by which the history takes back what was done; None: there is none."""
         return next((one.plan.batch for one in self.done if one.committed.id and one.plan.batch), None)
 
-    def plan(self, plans: Sequence[Plan], *, more: bool = False) -> Changing:
+    def plan(self, plans: Sequence[Plan], *, more: bool = False) -> None:
         """These are ahead now; those that belong together get a batch."""
-        ahead = tuple(plans)
+        ahead = tuple(plan for plan in plans if plan)
         if self.done or more or len(ahead) > 1:
             ahead = tuple(replace(one, batch=one.batch or self.batch) for one in ahead)
-        phase = Phase.DONE if not ahead else Phase.COMMITTING if self.agreed else Phase.PLANNED
-        return replace(self, phase=phase, ahead=ahead, more=more, error=None)
+        self.ahead, self.more, self.error = ahead, more, None
 
-    def agree(self) -> Changing:
-        """Somebody agreed to what is ahead."""
-        return replace(self, phase=Phase.COMMITTING, agreed=True, error=None)
-
-    def withdraw(self) -> Changing:
-        """That is taken back before anything was committed of it."""
-        return replace(self, phase=Phase.PLANNED, agreed=False)
-
-    def commit(self, committed: Committed) -> Changing:
+    def commit(self, committed: Committed) -> None:
         """The first plan ahead was committed."""
-        done = (*self.done, Done(self.ahead[0], committed, row_counts(committed.edits)))
-        ahead = self.ahead[1:]
-        if ahead:
-            return replace(self, done=done, ahead=ahead)
-        if self.more:
-            slim = tuple(one if one.slim else one.slimmed() for one in done)
-            return replace(self, phase=Phase.PLANNING, done=slim, ahead=())
-        return replace(self, phase=Phase.DONE, done=done, ahead=())
+        self.done.append(Done(self.ahead[0], committed, row_counts(committed.edits)))
+        self.ahead = self.ahead[1:]
+        if self.more and not self.ahead:
+            self.done = [one if one.slim else one.slimmed() for one in self.done]
 
-    def fail(self, error: LcmError, *, attempts: int | None = None) -> Changing:
-        """It came to a stop; what has gone stale *attempts* times is not planned again."""
-        held = replace(self, agreed=False, error=error)
-        match error:
-            case StalePlanError() | ReplacedError():
-                moved = error.moved if isinstance(error, StalePlanError) else ()
-                why = tuple(one.text for one in moved) or (error.message,)
-                ended = attempts is not None and self.stale + 1 >= attempts
-                phase = Phase.FAILED if ended else Phase.STALE
-                return replace(held, phase=phase, stale=self.stale + 1, why=why)
-            case CancelledError():
-                return replace(held, phase=Phase.CANCELLED)
-        return replace(held, phase=Phase.FAILED)
+    def fail(self, error: LcmError) -> None:
+        """It came to a stop; who stops it between two commits is told that the earlier ones stay."""
+        self.error = CancelledError(STOPPED) if self.done and isinstance(error, CancelledError) else error
+        if isinstance(error, StalePlanError | ReplacedError):
+            moved = error.moved if isinstance(error, StalePlanError) else ()
+            self.stale, self.why = self.stale + 1, tuple(one.text for one in moved) or (error.message,)
 
-    def stop(self, error: LcmError, *, attempts: int | None = None) -> Changing:
-        """The same between two commits: who wants no more of it is told that the earlier ones stay."""
-        cancelled = bool(self.done) and isinstance(error, CancelledError)
-        return self.fail(CancelledError(STOPPED) if cancelled else error, attempts=attempts)
+
+class ChangeUi(Ui, Protocol):
+    """Who shows a change and asks about it."""
+
+    async def agree(self, state: ChangeState) -> bool:
+        """Plan what is left, show it, and ask whether to do it; False: there is nothing, or not now."""
+
+    async def plan_rest(self, state: ChangeState) -> None:
+        """Plan what follows what was committed; that was agreed to."""
+
+    def changed(self) -> None:
+        """It has come further."""
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """Tell the operator."""
+
+
+async def apply(ui: ChangeUi, change: Change, state: ChangeState) -> None:
+    """Commit what is agreed to, plan by plan, and ask again when the database moved on.
+
+    It ends when all is done, when nobody agrees, or with `ChangeState.error`.
+    """
+    while True:
+        try:
+            if not await ui.agree(state):
+                return
+            state.running = True
+            with ui.working("Applying the change"):
+                await _commit(ui, change, state)
+        except LcmError as error:
+            moved_on = state.running and isinstance(error, StalePlanError | ReplacedError)
+            ui.tell(await change.failed(ui.database, error, state.committed))
+            if not state.finished:
+                state.fail(error)
+            if not moved_on:
+                return
+        else:
+            return
+        finally:
+            state.running = False
+
+
+async def _commit(ui: ChangeUi, change: Change, state: ChangeState) -> None:
+    """Commit what is ahead, then what is planned after it."""
+    while state.ahead:
+        for plan in state.ahead:
+            check_wanted(ui.cancelled)
+            await change.before(ui.database, plan, ui.cancelled)
+            committed = await commit_plan(
+                ui.database, plan, wait=ui.wait, inode=state.inode, stopped=ui.cancelled
+            )
+            state.commit(committed)
+            ui.changed()
+        if state.more:
+            check_wanted(ui.cancelled)
+            await ui.plan_rest(state)
+    state.finished = True
+    ui.tell(await change.applied(ui.database, state.committed, ui.cancelled))

@@ -17,7 +17,7 @@ from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
 from lcm_core.change.journal import Operation, new_batch_id
 from lcm_core.change.plan import Plan
-from lcm_core.change.preview import Batch
+from lcm_core.change.preview import Batch, Planner
 from lcm_core.change.reindex import resync
 from lcm_core.change.undo import (
     NotUndoableError,
@@ -62,35 +62,11 @@ from lcm_host.messages import read_host_file
 from lcm_host.sessions import HostSession
 from lcm_host.transcript_files import SessionState
 
-from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Surroundings, Then
+from lcm_tui.flows.change import BlockedError, Change, Choice, Confirmation, Notice, Then
 from lcm_tui.tables.history import HistoryLine
 
 # -- import ----------------------------------------------------------------------------------------------
 # A session that only the host knows: its rows, and its files with them.
-
-
-class _Importing(Surroundings):
-    """The payloads of a session, which lie beside the database, and what was written out of it."""
-
-    def __init__(self, files: BackfillFiles, written: _WrittenOut) -> None:
-        self._files = files
-        self._written = written
-
-    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
-        """Write the payloads of a part."""
-        del database, stopped
-        await asyncio.to_thread(self._files.write, plan)
-
-    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
-        """Where it is now."""
-        del database
-        numbers = {one.operation.conversation_id for one in done if one.operation is not None}
-        return [Notice("", f"The session is conversation {number} now.") for number in numbers]
-
-    async def left(self, database: Database) -> None:
-        """Take back the files whose rows were not committed."""
-        await self._files.take_back(database)
-        await asyncio.to_thread(self._written.remove)
 
 
 class _WrittenOut:
@@ -116,39 +92,57 @@ class _WrittenOut:
             self._folder = None
 
 
-def importing(session: HostSession, settings: Settings) -> Change:
-    """Import what is left of a session of the host."""
-    files, written = BackfillFiles(settings.large_files_dir.value), _WrittenOut(session)
-    is_noted = plain_file(session) is not None
+class Importing(Change):
+    """What is left of a session of the host, with its payloads, which lie beside the database."""
 
-    work: Backfilling | None = None
+    def __init__(self, session: HostSession, settings: Settings) -> None:
+        super().__init__(self._plan, f"Import session {session.session_key or session.session_id}")
+        self._settings = settings
+        self._files = BackfillFiles(settings.large_files_dir.value)
+        self._written = _WrittenOut(session)
+        self._is_noted = plain_file(session) is not None
+        self._work: Backfilling | None = None
 
-    async def plan(reader: Reader) -> Batch:
-        nonlocal work
-        if work is None or not await work.goes_on(reader):
-            rules = ingest_rules(reader.schema, settings.engine)
-            now = await asyncio.to_thread(written.write)
-            work = Backfilling(
+    async def _plan(self, reader: Reader) -> Batch:
+        if self._work is None or not await self._work.goes_on(reader):
+            rules = ingest_rules(reader.schema, self._settings.engine)
+            now = await asyncio.to_thread(self._written.write)
+            self._work = Backfilling(
                 session_of(now.disk),
                 await asyncio.to_thread(read_host_file, now.disk.path, whole_records=True),
                 rules,
-                files.folder,
+                self._files.folder,
                 archived=now.disk.state is not SessionState.LIVE,
-                is_noted=is_noted,
+                is_noted=self._is_noted,
                 remarks=now.remarks,
             )
-        shown = await work.plan(reader)
+        shown = await self._work.plan(reader)
         if (reason := _refusal(shown)) and not shown.goes_on:
             raise RefusedError(reason)
-        files.expect(shown.appends)
+        self._files.expect(shown.appends)
         plans = tuple(append.plan for append in shown.appends)
         if shown.goes_on:
             return Batch(plans, shown.more)
         warnings = (*shown.warnings, *_rest_of(shown))
         return Batch((replace(plans[0], warnings=(*plans[0].warnings, *warnings)), *plans[1:]), shown.more)
 
-    title = f"Import session {session.session_key or session.session_id}"
-    return Change(plan, title, around=_Importing(files, written))
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """Write the payloads of a part."""
+        del database, stopped
+        await asyncio.to_thread(self._files.write, plan)
+
+    async def applied(
+        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
+    ) -> Sequence[Notice]:
+        """Where it is now."""
+        del database, stopped
+        numbers = {one.operation.conversation_id for one in done if one.operation is not None}
+        return [Notice("", f"The session is conversation {number} now.") for number in numbers]
+
+    async def left(self, database: Database) -> None:
+        """Take back the files whose rows were not committed."""
+        await self._files.take_back(database)
+        await asyncio.to_thread(self._written.remove)
 
 
 def _rest_of(shown: Backfill) -> tuple[str, ...]:
@@ -213,39 +207,39 @@ and the change is refused if the engine has changed the record meanwhile. U, the
 """
 
 
-class _Backed(Surroundings):
-    """The copy that is made before the change."""
+class ClosingDebt(Change):
+    """The debt of a conversation, closed behind a copy of the file at *target*."""
 
-    def __init__(self) -> None:
+    offers_backup = False  #: one is made
+
+    def __init__(self, planner: Planner, title: str, target: Callable[[Path], Path]) -> None:
+        super().__init__(planner, title, ABOUT_CLOSING_DEBT)
+        self._target = target
         self._made: Backup | None = None
 
-    @property
-    def wants_backup(self) -> bool:
-        """None is offered: one is made."""
-        return False
-
-    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
-        """Copy the file."""
-        del plans
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        """Copy the file, once."""
+        del plan, stopped
         self._made = self._made or await asyncio.to_thread(
-            lambda: make_backup(database.path, default_target(database.path, label=LABEL))
+            make_backup, database.path, self._target(database.path)
         )
 
-    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+    async def applied(
+        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
+    ) -> Sequence[Notice]:
         """Where the copy is."""
-        del database, done
+        del database, done, stopped
         return () if self._made is None else (Notice("Backup made before", str(self._made.path)),)
 
 
 def closing_debt(conversation: Conversation) -> Change:
     """Close the debt of a conversation."""
-    owner = conversation.conversation_id
 
     async def plan(reader: Reader) -> Plan:
-        return await plan_close_debt(reader, owner)
+        return await plan_close_debt(reader, conversation.conversation_id)
 
     title = f"Close the debt of conversation {conversation.called}"
-    return Change(plan, title, ABOUT_CLOSING_DEBT, around=_Backed())
+    return ClosingDebt(plan, title, lambda path: default_target(path, label=LABEL))
 
 
 # -- delete ----------------------------------------------------------------------------------------------
@@ -265,82 +259,90 @@ Copies elsewhere, such as backups, are listed and not touched.
 """
 
 
-class _Deleting(Surroundings):
-    """The exports of what is deleted, and the traces of what is forgotten."""
+class Deleting(Change):
+    """Conversations that go: each exported before, or (`forgets`) with every trace of them."""
 
-    def __init__(self, conversations: Sequence[ConversationId]) -> None:
+    def __init__(self, planner: Planner, path: Path, folder: Path, then: Then | None = None) -> None:
+        """*path* is the database, *folder* where the exports go."""
         self.kept = Choice("mode", ("delete with export and undo", "erase permanently (NO UNDO)"))
-        self._conversations = tuple(conversations)
-        self._exports: list[Exported] = []
+        super().__init__(planner, about=ABOUT_DELETING, choices=(self.kept,), then=then)
+        self.folder = folder
+        self.exports: list[Exported] = []
+        self.traces = Traces()  #: of what was forgotten, gone too
+        self.scrubbed: Scrubbed | None = None  #: nothing of it is left in the file
+        self._path = path
         self._untraced: set[int] = set()  #: the history does not know them any more
-        self._traces = Traces()
+
+    @property
+    def conversations(self) -> Sequence[ConversationId]:
+        """Those that go."""
+        raise NotImplementedError
 
     @property
     def forgets(self) -> bool:
         """Whether nothing is kept."""
         return self.kept.on
 
+    @property
     def title(self) -> str:
         """Deleting or forgetting."""
-        return f"{'Forget' if self.forgets else 'Delete'} {named_conversations(self._conversations)}"
+        return f"{'Forget' if self.forgets else 'Delete'} {named_conversations(self.conversations)}"
+
+    @property
+    def offers_backup(self) -> bool:  # type: ignore[override]
+        """No backup is offered of what is to be forgotten."""
+        return not self.forgets
 
     def confirmation(self) -> Confirmation | None:
         """The number of the conversation, or how many they are: nobody types that without meaning it."""
         if not self.forgets:
             return None
-        several = len(self._conversations)
-        wanted = several if several > 1 else self._conversations[0]
+        several = len(self.conversations)
+        wanted = several if several > 1 else self.conversations[0]
         what = "how many they are" if several > 1 else "the number of the conversation"
         return Confirmation(str(wanted), f"type {what} to erase permanently ({wanted}); esc cancels")
 
-    @property
-    def wants_backup(self) -> bool:
-        """No backup is offered of what is to be forgotten."""
-        return not self.forgets
-
-    async def before_all(self, database: Database, plans: Sequence[Plan]) -> None:
-        """Export what is deleted, as long as its rows are there."""
-        if self.forgets:
-            return
-        for number in dict.fromkeys(plan.conversation_id for plan in plans):
-            edits = [edit for plan in plans if plan.conversation_id == number for edit in plan.edits]
-            known = any(one.conversation_id == number and one.covers(edits) for one in self._exports)
-            if number is not None and not known:
-                self._exports.append(await database.read(_export, number, database.path))
-
     async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
-        """Take what is forgotten out of the history, as long as its rows tell what belongs to it."""
+        """Export what is deleted; of what is forgotten, take away its traces, which its rows tell."""
         number = plan.conversation_id
-        if self.forgets and number is not None and number not in self._untraced:
-            self._traces += await asyncio.to_thread(
-                lambda: forget_traces(database.path, ConversationId(number), stopped=stopped)
+        if number is None:
+            raise RefusedError(f"{plan.title}: it belongs to no conversation. Nothing was changed.")
+        if self.forgets and number not in self._untraced:
+            self.traces += await asyncio.to_thread(
+                lambda: forget_traces(self._path, ConversationId(number), stopped=stopped)
             )
             self._untraced.add(number)
+        covered = any(one.conversation_id == number and one.covers(plan.edits) for one in self.exports)
+        if not self.forgets and not covered:
+            self.exports.append(await database.read(_export, number, self.folder, self._path))
 
     async def failed(
         self, database: Database, error: LcmError, done: Sequence[Committed]
     ) -> Sequence[Notice]:
         """Of what was forgotten so far nothing is left in the file; before that, say what became of it."""
         if self.forgets and done:
-            return await self._scrub(database)
+            return await self._scrub(database, lambda: False)
         if self.forgets:
-            self._traces.add_to(error)
+            self.traces.add_to(error)
         return ()
 
-    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
+    async def applied(
+        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
+    ) -> Sequence[Notice]:
         """Where the exports are, or that nothing is left."""
         del done
         if self.forgets:
-            return await self._scrub(database)
-        return (Notice("Exported to", "\n".join(str(one.path) for one in self._exports)),)
+            return await self._scrub(database, stopped)
+        return (Notice("Exported to", "\n".join(str(one.path) for one in self.exports)),)
 
-    async def _scrub(self, database: Database) -> Sequence[Notice]:
+    async def _scrub(self, database: Database, stopped: Callable[[], bool]) -> Sequence[Notice]:
         try:
-            done = await asyncio.to_thread(scrub, database.path)
+            done = await asyncio.to_thread(lambda: scrub(database.path, stopped=stopped))
         except LcmError as error:
             done = Scrubbed((), False, False, (error.message.rstrip("."),))
         await database.refresh()
-        gone = f"Operations removed from the history: {self._traces.operations:,}"
+        self.scrubbed = done
+        gone = f"Operations removed from the history: {self.traces.operations:,}"
         anew = ". The file was rewritten (VACUUM)" if done.rewritten else ""
         problems = (
             Notice("Not everything was erased", f"{problem}.", warns=True) for problem in done.problems
@@ -348,14 +350,21 @@ class _Deleting(Surroundings):
         return (Notice("Erased", f"{gone}{anew}."), *problems)
 
 
-def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> Change:
-    """Delete *conversations* of the database at *path*, or forget them."""
-    around = _Deleting(conversations)
-    batch = new_batch_id()
-    wanted = tuple(conversations)
+class DeletingMarked(Deleting):
+    """Some conversations that were marked."""
 
-    async def plan(reader: Reader) -> Sequence[Plan]:
-        forget = around.forgets
+    def __init__(self, conversations: Sequence[ConversationId], path: Path, then: Then | None = None) -> None:
+        super().__init__(self._plan, path, default_folder(), then)
+        self._conversations = tuple(conversations)
+        self._batch = new_batch_id()
+
+    @property
+    def conversations(self) -> Sequence[ConversationId]:
+        """Those that were marked."""
+        return self._conversations
+
+    async def _plan(self, reader: Reader) -> Sequence[Plan]:
+        forget, wanted = self.forgets, self._conversations
         deletion = await plan_delete(reader, wanted, forget=forget, rows=MOST_ROWS)
         if not deletion.complete:
             ids = " ".join(str(one) for one in wanted)
@@ -365,18 +374,16 @@ def deleting(conversations: Sequence[ConversationId], path: Path, then: Then | N
             )
         if not deletion.plans:
             raise RefusedError("These conversations were already deleted.")
-        notes: tuple[str, ...] = (f"Each is exported to {default_folder()} before it is deleted",)
+        notes: tuple[str, ...] = (f"Each is exported to {self.folder} before it is deleted",)
         if forget:
-            notes = await asyncio.to_thread(forgetting_means, path, wanted)
+            notes = await asyncio.to_thread(forgetting_means, self._path, wanted)
         first, *rest = deletion.plans
         noted = [replace(first, warnings=(*notes, *first.warnings)), *rest]
-        return [replace(one, batch=batch) for one in noted]
-
-    return Change(plan, around.title(), ABOUT_DELETING, (around.kept,), then, around)
+        return [replace(one, batch=self._batch) for one in noted]
 
 
-async def _export(reader: Reader, number: int, path: Path) -> Exported:
-    return await export_conversation(reader, await get_conversation(reader, number), default_folder(), path)
+async def _export(reader: Reader, number: int, folder: Path, path: Path) -> Exported:
+    return await export_conversation(reader, await get_conversation(reader, number), folder, path)
 
 
 # -- dissolve --------------------------------------------------------------------------------------------
@@ -472,18 +479,6 @@ KEEP_WORDS: Final = ("the summary", "its sources")
 WAIT_SECONDS: Final = 5.0
 
 
-class _SearchTables(Surroundings):
-    """The search tables that the rows of a fix are found by: they are in no plan."""
-
-    def __init__(self) -> None:
-        self.tables: tuple[str, ...] = ()  #: those that the last plan asks for
-
-    async def applied(self, database: Database, done: Sequence[Committed]) -> Sequence[Notice]:
-        """Bring them in step with the rows that were committed."""
-        del done
-        return (await bring_in_step(database, self.tables),) if self.tables else ()
-
-
 async def bring_in_step(database: Database, tables: Sequence[str]) -> Notice:
     """Write what is missing, stale or too many in some search tables; what came of it."""
     try:
@@ -496,24 +491,36 @@ async def bring_in_step(database: Database, tables: Sequence[str]) -> Notice:
     return Notice("Search tables updated", f"Rows written: {rows}")
 
 
-def fixing(findings: Sequence[Finding], limits: Limits, then: Then | None = None) -> Change:
-    """Fix some findings by one plan; *limits* as the checks had them."""
-    keep = Choice("if the context contains both a summary and everything it covers, keep", KEEP_WORDS)
-    around = _SearchTables()
-    wanted = tuple(findings)
+class Fixing(Change):
+    """Some findings fixed by one plan, and then the search tables that its rows are found by."""
 
-    async def plan(reader: Reader) -> Plan:
-        side = Keep.SOURCES if keep.on else Keep.SUMMARIES
-        fixes = await plan_fixes(reader, wanted, keep=side, limits=limits)
-        around.tables = fixes.search
+    def __init__(self, findings: Sequence[Finding], limits: Limits, then: Then | None = None) -> None:
+        """*limits* as the checks had them."""
+        self._findings = tuple(findings)
+        self._limits = limits
+        self._tables: tuple[str, ...] = ()  #: that the last plan asks for
+        number = len(self._findings)
+        title = f"Fix {self._findings[0].check}" if number == 1 else f"Fix {number:,} findings"
+        self._keep = Choice(
+            "if the context contains both a summary and everything it covers, keep", KEEP_WORDS
+        )
+        choices = (self._keep,) if any(one.check in TWO_SIDED for one in self._findings) else ()
+        super().__init__(self._plan, title, about_fixes(self._findings), choices, then)
+
+    async def _plan(self, reader: Reader) -> Plan:
+        side = Keep.SOURCES if self._keep.on else Keep.SUMMARIES
+        fixes = await plan_fixes(reader, self._findings, keep=side, limits=self._limits)
+        self._tables = fixes.search
         if not fixes.plan:
             raise RefusedError("No row has to change any more: go back and run the checks again.")
         return _with_search(fixes)
 
-    number = len(wanted)
-    title = f"Fix {wanted[0].check}" if number == 1 else f"Fix {number:,} findings"
-    choices = (keep,) if any(one.check in TWO_SIDED for one in wanted) else ()
-    return Change(plan, title, about_fixes(wanted), choices, then, around)
+    async def applied(
+        self, database: Database, done: Sequence[Committed], stopped: Callable[[], bool]
+    ) -> Sequence[Notice]:
+        """Bring the search tables in step with the rows that were committed."""
+        del done, stopped
+        return (await bring_in_step(database, self._tables),) if self._tables else ()
 
 
 def about_fixes(findings: Sequence[Finding]) -> str:
@@ -550,14 +557,24 @@ has changed since, the undo is refused with the reason. Both are operations in t
 WHOLE: Final = frozenset({"compact", "focus", "refocus"})
 
 
-class _Titled(Surroundings):
-    """Says in the title what is undone: an operation, or a batch with the number of its conversations."""
+class Undoing(Change):
+    """An operation that holds is undone, one that was undone is redone; with *batch* at first all of it.
 
-    def __init__(self, verb: str, one: Operation, batch: Sequence[Operation], whole: Choice) -> None:
-        self._verb, self._one, self._batch, self._whole = verb, one, batch, whole
+    The passes of a compaction, and a brief with its sweep, are one change to the operator.
+    """
 
+    def __init__(self, one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> None:
+        if one.batch is not None and one.kind in WHOLE:
+            batch = batch or (one,)
+        self._verb, self._one, self._holds, self._batch = "Undo" if holds else "Redo", one, holds, batch
+        self._whole = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
+        self._later = Choice.switch("with later operations that depend on it")
+        choices = (*([self._whole] if one.batch is not None else []), *([self._later] if holds else []))
+        super().__init__(self._plan, about=ABOUT_UNDOING, choices=choices)
+
+    @property
     def title(self) -> str:
-        """The title as it is chosen now."""
+        """What is undone: an operation, or a batch with the number of its conversations."""
         owners = {each.conversation_id for each in (self._batch if self._whole.on else (self._one,))}
         if not owners:
             return f"{self._verb} a batch"
@@ -566,48 +583,25 @@ class _Titled(Surroundings):
         [owner] = owners
         return self._verb if owner is None else f"{self._verb}, conversation {owner}"
 
+    async def _plan(self, reader: Reader) -> Sequence[Plan]:
+        """What somebody else has undone or redone meanwhile is refused: it never does the opposite."""
+        one, redo = self._one, not self._holds
+        try:
+            if self._whole.on and one.batch is not None:
+                return await (plan_redo_batch if redo else plan_undo_batch)(reader, one.batch)
+            if self._later.on and not redo:
+                return await plan_undo_with_later(reader, one.id)
+            return (await (plan_redo if redo else plan_undo)(reader, one.id),)
+        except NotUndoableError as error:
+            if not error.dependents or self._whole.on:
+                raise
+            raise _depended_on(error, self.choices.index(self._later)) from error
+
 
 def undoing_line(line: HistoryLine) -> Change:
     """Undo what holds of a line of the history, or redo it when nothing of it does."""
     batch = line.holding or [one.operation for one in line.listed]
-    return undoing(batch[0], holds=bool(line.holding), batch=batch if len(line.listed) > 1 else ())
-
-
-def undoing(one: Operation, *, holds: bool, batch: Sequence[Operation] = ()) -> Change:
-    """Undo an operation that *holds*, redo one that was undone; with a *batch* at first all of it.
-
-    The passes of a compaction, and a brief with its sweep, are one change to the operator.
-    """
-    if one.batch is not None and one.kind in WHOLE:
-        batch = batch or (one,)
-    of_batch = Choice("with all of its batch", ("no", "yes"), chosen="yes" if batch else "no")
-    later = Choice.switch("with later operations that depend on it")
-    choices = (*([of_batch] if one.batch is not None else []), *([later] if holds else []))
-
-    async def plan(reader: Reader) -> Sequence[Plan]:
-        try:
-            return await _plan(reader, one, redo=not holds, whole=of_batch.on, with_later=later.on)
-        except NotUndoableError as error:
-            if not error.dependents or of_batch.on:
-                raise
-            raise _depended_on(error, choices.index(later)) from error
-
-    around = _Titled("Undo" if holds else "Redo", one, batch, of_batch)
-    return Change(plan, around.title(), ABOUT_UNDOING, choices, around=around)
-
-
-async def _plan(
-    reader: Reader, one: Operation, *, redo: bool, whole: bool, with_later: bool
-) -> Sequence[Plan]:
-    """*whole*: all of its batch that is in the same state; *with_later*: what depends on it too.
-
-    What somebody else has undone (or redone) meanwhile is refused: an undo never becomes a redo by itself.
-    """
-    if whole and one.batch is not None:
-        return await (plan_redo_batch if redo else plan_undo_batch)(reader, one.batch)
-    if with_later and not redo:
-        return await plan_undo_with_later(reader, one.id)
-    return (await (plan_redo if redo else plan_undo)(reader, one.id),)
+    return Undoing(batch[0], holds=bool(line.holding), batch=batch if len(line.listed) > 1 else ())
 
 
 def _depended_on(error: NotUndoableError, choice: int) -> BlockedError:

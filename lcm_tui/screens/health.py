@@ -324,7 +324,7 @@ class Fixer:
         """Plan once, to know whether there are rows to change or search tables only."""
         from lcm_core.operations.fixing import plan_fixes
 
-        from lcm_tui.flows.changes import fixing
+        from lcm_tui.flows.changes import Fixing
 
         screen = self._screen
         limits = limits_of(screen.session.settings, screen.session.database.schema)
@@ -334,7 +334,7 @@ class Fixer:
         finally:
             self._planning(False)
         if fixes.plan:
-            change = fixing(chosen, limits, lambda _: self._applied(chosen))
+            change = Fixing(chosen, limits, lambda _: self._applied(chosen))
             self._preview = screen.open(places.Preview(change))
         elif not fixes.search:
             why = "; ".join(fixes.left) or "the finding no longer exists"

@@ -21,7 +21,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from lcm_tui.flows.changes import undoing, undoing_line
+from lcm_tui.flows.changes import Undoing, undoing_line
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.lines import LineView
@@ -187,7 +187,7 @@ was undone. c shows the context as it was before it, s the summary DAG.
         """Preview undoing it, or redoing it."""
         if self._recorded is not None:
             holds = self._recorded.undone_by is None
-            self.open(places.Preview(undoing(self._operation, holds=holds)))
+            self.open(places.Preview(Undoing(self._operation, holds=holds)))
 
     KEYS: ClassVar[Sequence[Key[OperationScreen]]] = (
         commands.UNDO.does(_undo, _why_unread),

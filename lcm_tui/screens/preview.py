@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
-from lcm_core.change.commit import Committed, commit_plan
-from lcm_core.change.copying import check_wanted
+from lcm_core.change.commit import WAIT_SECONDS, Committed
 from lcm_core.change.plan import Moved
 from lcm_core.change.preview import Planned, batch_of, plan_for
+from lcm_core.store.database import Database
 from textual.app import ComposeResult
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 
-from lcm_tui.flows.change import BlockedError, Change, Changing, Notice, Phase
+from lcm_tui.flows.change import BlockedError, Change, ChangeState, Notice, apply
 from lcm_tui.kit import commands
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder
@@ -76,7 +77,8 @@ if there are any.
         self._moved: tuple[Moved, ...] = ()  #: why it must be planned anew
         self._select: str | int | None = None
         self._spent = 0.0  #: seconds that the last look took
-        self._state = Changing()  #: how far it is
+        self._state = ChangeState()  #: how far it is
+        self._begun = False  #: `a` was pressed, and it has not come to an end
         self._slow = False  #: and that takes its time
         self._stop = threading.Event()  #: what is being applied is not wanted any more
 
@@ -92,11 +94,11 @@ if there are any.
 
     async def on_unmount(self) -> None:
         """Take back what lies beside the database and was not committed."""
-        await self._change.around.left(self.session.database)
+        await self._change.left(self.session.database)
 
     def where(self) -> str:
         """What is about to be done."""
-        return self._change.around.title() or self._change.title
+        return self._change.title
 
     def main_widget(self) -> Widget:
         """The list in front."""
@@ -112,7 +114,7 @@ if there are any.
 
     def on_screen_resume(self) -> None:
         """Leave, when all was applied while another screen was in front."""
-        if self._finished:
+        if self._state.finished:
             self.call_later(self._leave)
 
     def explained(self) -> str:
@@ -120,16 +122,11 @@ if there are any.
         return f"{self._change.about.strip()}\n\n{self.HELP.strip()}"
 
     @property
-    def _finished(self) -> bool:
-        return bool(self._state.done) and self._state.phase is Phase.DONE
-
-    @property
     def committing(self) -> bool:
         """Whether what is shown is being applied, or has been."""
-        planning_rest = self._state.agreed and self._state.phase is Phase.PLANNING
-        return self._state.phase is Phase.COMMITTING or planning_rest or self._finished
+        return self._begun or self._state.finished
 
-    def stopped(self) -> bool:
+    def cancelled(self) -> bool:
         """Whether what is being applied is not wanted any more; asked in the thread of a commit too."""
         return self._stop.is_set()
 
@@ -290,7 +287,7 @@ if there are any.
 
     async def _begin(self) -> None:
         """Apply exactly what is shown; what cannot be undone needs something typed."""
-        wanted = self._change.around.confirmation()
+        wanted = self._change.confirmation()
         if wanted is not None:
             typed = await self.ask(wanted.prompt)
             if typed is None:
@@ -300,70 +297,87 @@ if there are any.
                 return
         if self._planned is not None and self._why_not_apply() is None:
             self._failure = ""
-            self._state = self._state.plan(self._planned.plans, more=self._planned.more).agree()
+            self._state.plan(self._planned.plans, more=self._planned.more)
+            self._state.inode = self._inode
+            if not self._state.done:
+                self._select = self._state.ahead[0].select
+            self._begun = True
             self._stop.clear()
             self._say_state()
-            self.work_on("applying", self._apply, self._planned, exclusive=False)
+            self.work_on("applying", self._apply, exclusive=False)
 
-    def _say_slow(self) -> None:
-        if self._state.phase is Phase.COMMITTING:
-            self._slow = True
-            self.view.head.again()
-
-    async def _apply(self, planned: Planned) -> None:
-        around, database = self._change.around, self.session.database
+    async def _apply(self) -> None:
         try:
-            settled = backup_settled if around.wants_backup else wal_settled
-            if not await settled(self.app, self.session):
-                self._state = self._state.withdraw()
-            else:
-                self.set_timer(SLOW_SECONDS, self._say_slow)
-                await self._commit(planned)
-        except LcmError as error:
-            self._tell_of(await around.failed(database, error, self._state.committed))
-            if not self._finished:
-                self._state = self._state.stop(error)
-            if self._state.error is not None and not self._state.moved:
-                self._failure = self._state.error.message
+            await apply(self, self._change, self._state)
         finally:
-            self._slow = False
-            if not self._finished and self.is_attached:  # the app may be ending
+            self._begun = False
+            error = self._state.error
+            if error is not None and not self._state.moved:
+                self._failure = error.message
+            if not self._state.finished and self.is_attached:  # the app may be ending
                 self._say_state()
                 self.view.head.again()
-        if self._finished:
+        if self._state.finished:
             self._leave()
         elif self._state.moved:
             self._plan_anew(self._state.moved)
         else:
             self.load()
 
-    async def _commit(self, planned: Planned) -> None:
-        """Commit the plans one by one; those that are done are not shown again when a later one fails."""
-        around, database = self._change.around, self.session.database
-        if not self._state.done:
-            self._select = self._state.ahead[0].select
-        while True:
-            ahead = self._state.ahead
-            await around.before_all(database, ahead)
-            for plan in ahead:
-                check_wanted(self.stopped)
-                await around.before(database, plan, self.stopped)
-                committed = await commit_plan(database, plan, inode=self._inode, stopped=self.stopped)
-                self._state = self._state.commit(committed)
-                if self._state.ahead:
-                    self._planned = Planned(self._state.ahead, planned.preview, more=planned.more)
-                self._say_state()
-            if self._state.phase is not Phase.PLANNING:
-                break
-            check_wanted(self.stopped)
-            batch = await self.session.read(batch_of, self._change.planner)
-            self._state = self._state.plan([one for one in batch.plans if one], more=batch.more)
-        self._tell_of(await around.applied(database, self._state.committed))
+    # -- what the flow asks ------------------------------------------------------------------------------
 
-    def _tell_of(self, notices: Sequence[Notice]) -> None:
+    @property
+    def database(self) -> Database:
+        """The open file."""
+        return self.session.database
+
+    @property
+    def wait(self) -> float:
+        """How long a lock of another process is waited for."""
+        return WAIT_SECONDS
+
+    async def agree(self, state: ChangeState) -> bool:
+        """`a` was pressed; what is planned again is looked at first."""
+        if state.error is not None:
+            return False
+        settled = backup_settled if self._change.offers_backup else wal_settled
+        return await settled(self.app, self.session)
+
+    async def plan_rest(self, state: ChangeState) -> None:
+        """Plan what follows."""
+        batch = await self.session.read(batch_of, self._change.planner)
+        state.plan(batch.plans, more=batch.more)
+
+    @contextmanager
+    def working(self, what: str) -> Iterator[None]:
+        """Say that it takes its time, when it does."""
+        del what
+
+        def say_slow() -> None:
+            if self._begun:
+                self._slow = True
+                self.view.head.again()
+
+        timer = self.set_timer(SLOW_SECONDS, say_slow)
+        try:
+            yield
+        finally:
+            timer.stop()
+            self._slow = False
+
+    def changed(self) -> None:
+        """A plan was committed: those that are done are not shown again when a later one fails."""
+        if self._state.ahead and self._planned is not None:
+            self._planned = replace(self._planned, plans=self._state.ahead, more=self._state.more)
+        self._say_state()
+
+    def tell(self, notices: Sequence[Notice]) -> None:
+        """Tell what came of it besides."""
         for one in notices:
             severity: SeverityLevel = "warning" if one.warns else "information"
             self.app.notify(one.text, title=one.title, severity=severity, timeout=DONE_SECONDS)
+
+    # -- leaving -----------------------------------------------------------------------------------------
 
     def _leave(self) -> None:
         """Close the screen, and let the one below stand on what the change brought."""

@@ -26,7 +26,7 @@ from lcm_core.store.found_rows import FoundRow, found_rows
 from lcm_host.checks import CHECKS, TEXTS, run_checks
 from textual.pilot import Pilot
 
-from lcm_tui.flows.changes import fixing
+from lcm_tui.flows.changes import Fixing
 from lcm_tui.flows.drafts import Wanted
 from lcm_tui.kit.dialogs import SearchOnly
 from lcm_tui.kit.spans import Document, text_of
@@ -212,8 +212,8 @@ def test_what_has_two_sides_asks_which_to_keep():
         for check, fix in (("A6", FixId.DROP_COVERED_ITEMS), ("A11", FixId.RESTORE_MESSAGES))
     )
     limits = Limits(datetime.now(UTC))
-    assert fixing([hole], limits).choices == ()
-    change = fixing([covered, hole], limits)
+    assert Fixing([hole], limits).choices == ()
+    change = Fixing([covered, hole], limits)
     [keep] = change.choices
     assert keep.values == ("the summary", "its sources")
     assert change.title == "Fix 2 findings"

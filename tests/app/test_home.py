@@ -15,7 +15,7 @@ from lcm_core.operations.prune import plan_archive
 from lcm_core.store.database import Database
 from textual.pilot import Pilot
 
-from lcm_tui.flows.changes import undoing, undoing_line
+from lcm_tui.flows.changes import Undoing, undoing_line
 from lcm_tui.kit.dialogs import Question
 from lcm_tui.kit.spans import Span, text_of
 from lcm_tui.screens import conversations as reading
@@ -251,7 +251,7 @@ def test_a_compaction_is_named_by_its_summaries_and_undone_as_a_whole(kind: str,
     made = operation(1, title="Compact: 1 summary, -894 tokens", batch="b", tokens=-894, kind=kind)
     [line] = lines_of([ListedOperation(note, True, None), ListedOperation(made, True, None)])
     assert line.what == "Compact: 1 summary, -894 tokens and 1 more"
-    assert undoing(note, holds=True).choices[0].on is whole
+    assert Undoing(note, holds=True).choices[0].on is whole
     assert undoing_line(line).choices[0].on
 
 

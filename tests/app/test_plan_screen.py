@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from lcm_core.operations.dissolve import plan_dissolve
 from lcm_core.store.database import Database, Reader
 from textual.pilot import Pilot
 
+from lcm_tui.flows import change as flow
 from lcm_tui.flows.change import Change, Choice
 from lcm_tui.kit.dialogs import WholeScreen
 from lcm_tui.screens import conversations as outlook
@@ -242,7 +242,7 @@ async def test_a_busy_file_leaves_the_preview_where_it_is(
     async def locked(*_: object, **__: object) -> Committed:
         raise BusyError("lcm.db", 5.0)
 
-    monkeypatch.setattr(plan_module, "commit_plan", locked)
+    monkeypatch.setattr(flow, "commit_plan", locked)
     async with open_app(database_copy("0.15.3")) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(dissolve(NODE))))
         await previewed(pilot)
@@ -257,7 +257,7 @@ async def test_a_busy_file_leaves_the_preview_where_it_is(
 async def test_esc_gives_up_the_wait_for_the_lock(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(plan_module, "commit_plan", partial(commit_plan, wait=60))
+    monkeypatch.setattr(plan_module, "WAIT_SECONDS", 60.0)
     path = database_copy("0.15.3")
     before = dump(path)
     async with open_app(path, size=NARROW) as pilot:
@@ -297,7 +297,7 @@ async def test_esc_ends_a_batch_and_what_was_done_stays(
     async def plans(reader: Reader) -> Sequence[Plan]:
         return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
 
-    monkeypatch.setattr(plan_module, "commit_plan", slow)
+    monkeypatch.setattr(flow, "commit_plan", slow)
     async with open_app(path) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(plans)))
         await previewed(pilot)
@@ -505,7 +505,7 @@ async def test_a_long_shift_is_read_only_where_it_is_seen(database_copy: Databas
 async def test_a_batch_that_stops_half_way_goes_on_from_there(
     database_copy: DatabaseFactory, no_offer: None, monkeypatch: pytest.MonkeyPatch
 ):
-    path, real, calls = database_copy("0.15.3"), plan_module.commit_plan, count(1)
+    path, real, calls = database_copy("0.15.3"), flow.commit_plan, count(1)
     done: list[tuple[Committed, ...]] = []
 
     async def second_time_busy(database: Database, plan: Plan, **named: Any) -> Committed:
@@ -518,7 +518,7 @@ async def test_a_batch_that_stops_half_way_goes_on_from_there(
     async def plans(reader: Reader) -> Sequence[Plan]:
         return [await plan_dissolve(reader, ConversationId(1), [SummaryId(node)]) for node in (NODE, OTHER)]
 
-    monkeypatch.setattr(plan_module, "commit_plan", second_time_busy)
+    monkeypatch.setattr(flow, "commit_plan", second_time_busy)
     async with open_app(path) as pilot:
         screen = await go_to(pilot, PlanScreen(Change(plans, then=done.append)))
         await previewed(pilot)

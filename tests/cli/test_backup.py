@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.change import commit as committing
 from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import CopyProgress, CopyStep
 from lcm_core.store.database import Reader
 
-from lcm_tui.cli import answer, changing, progress, working
+from lcm_tui.cli import answer, progress, working
 from lcm_tui.cli import backup as commands
 from lcm_tui.tables import blocks as units
 from tests.cli.support import run
@@ -389,12 +390,12 @@ def test_what_takes_long_says_that_it_goes_on(
         drawn.wait(30)
         return commit(*given, **named)
 
-    stored, commit = Reader.stored, changing.commit
+    stored, commit = Reader.stored, committing.commit
     monkeypatch.setattr(progress, "SILENT_SECOND", 0.001)
     monkeypatch.setattr(progress.ProgressLine, "show", show)
     monkeypatch.setattr(progress.ProgressLine, "is_shown", True)
     monkeypatch.setattr(Reader, "stored", waited)
-    monkeypatch.setattr(changing, "commit", committed)
+    monkeypatch.setattr(committing, "commit", committed)
     assert run(*arguments, "--db", database_copy("0.15.3")).code == 0
     assert list(dict.fromkeys(text.partition(":")[0] for text in shown)) == list(said)
 

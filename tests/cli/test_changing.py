@@ -17,15 +17,18 @@ from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedErro
 from lcm_core.base.settings import Options, resolve
 from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
+from lcm_core.change.preview import Planner
 from lcm_core.operations.dissolve import plan_dissolve
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 
-from lcm_tui.cli import answer, changing, working
+from lcm_tui.cli import answer, working
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import Presentation
 from lcm_tui.cli.readable import Page
+from lcm_tui.flows import change as flow
+from lcm_tui.flows.change import Change
 from lcm_tui.tables.blocks import Note
 from tests.change.support import REAL, changed, context_of, dissolvable, dump, plan_of, update
 from tests.cli.support import run
@@ -93,15 +96,15 @@ def writing_before_commits(
     monkeypatch: pytest.MonkeyPatch, write: Callable[[], None], *, times: int = 99
 ) -> list[int]:
     """A second writer between every preview and its commit."""
-    real, calls = changing.commit, [0]
+    real, calls = flow.commit_plan, [0]
 
-    def commit(*args: Any, **kwargs: Any) -> Any:
+    async def commit(*args: Any, **kwargs: Any) -> Any:
         calls[0] += 1
         if calls[0] <= times:
             write()
-        return real(*args, **kwargs)
+        return await real(*args, **kwargs)
 
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(flow, "commit_plan", commit)
     return calls
 
 
@@ -193,20 +196,14 @@ def test_nothing_to_do_is_no_error(path: Path):
     before = folder(path)
 
     async def nothing(_: Reader) -> Proposal:
-        return Proposal([plan_of()], {"looked": 3}, [Note("Looked at 3.")], "All is well.")
+        note = Note("Looked at 3.")
+        return Proposal((plan_of(),), data={"looked": 3}, blocks=[note], nothing="All is well.")
 
     for flags in (ChangeFlags(), APPLY, ChangeFlags(apply=True)):
         told = run_change(run_on(path), "test", nothing, flags)
         assert (told.exit_code, told.data["applied"], told.data["looked"]) == (ExitCode.DONE, False, 3)
         assert text(told) == "Looked at 3.\n\nAll is well."
     assert folder(path) == before
-
-
-def test_what_is_not_to_be_journaled_leaves_no_trace(path: Path):
-    told = run_change(run_on(path), "test", dissolving(one_each(path)[0]), APPLY, journal=False)
-    assert (told.data["applied"], told.data["operationId"], told.data["undo"]) == (True, None, None)
-    assert operations(path) == []
-    assert "take it back" not in text(told)
 
 
 def test_a_broken_search_table_is_told(path: Path):
@@ -398,14 +395,17 @@ def test_later_plans_of_a_batch_may_build_on_earlier_ones(path: Path):
     assert dump(path) == before
 
 
-def failing_at(number: int, error: BaseException) -> Callable[[Plan], None]:
-    calls = itertools.count(1)
+class Failing(Change):
+    """Fails before one of its commits."""
 
-    def hook(_: Plan) -> None:
-        if next(calls) == number:
-            raise error
+    def __init__(self, planner: Planner, number: int, error: BaseException) -> None:
+        super().__init__(planner)
+        self._number, self._error = number, error
 
-    return hook
+    async def before(self, database: Database, plan: Plan, stopped: Callable[[], bool]) -> None:
+        self._number -= 1
+        if not self._number:
+            raise self._error
 
 
 @pytest.mark.parametrize(
@@ -417,8 +417,7 @@ def failing_at(number: int, error: BaseException) -> Callable[[Plan], None]:
 )
 def test_a_batch_that_fails_in_part_says_what_was_done(path: Path, error: BaseException, words: str):
     wanted = one_each(path)
-    hook = failing_at(3, error)
-    told: Any = run_change(run_on(path), "test", dissolving(*wanted), APPLY, before_commit=hook)
+    told: Any = run_change(run_on(path), "test", Failing(dissolving(*wanted), 3, error), APPLY)
     assert told.exit_code is ExitCode.CANCELLED
     assert [part["applied"] for part in plans_in(told)] == [True, True, *[False] * (len(wanted) - 2)]
     assert [part["operationId"] for part in plans_in(told)][:2] == operations(path)
@@ -430,9 +429,9 @@ def test_a_batch_that_fails_in_part_says_what_was_done(path: Path, error: BaseEx
 
 
 def test_a_batch_whose_first_plan_fails_is_an_error(path: Path):
-    hook = failing_at(1, RefusedError("No."))
+    change = Failing(dissolving(*one_each(path)), 1, RefusedError("No."))
     with pytest.raises(RefusedError, match=r"No\."):
-        run_change(run_on(path), "test", dissolving(*one_each(path)), APPLY, before_commit=hook)
+        run_change(run_on(path), "test", change, APPLY)
     assert operations(path) == []
 
 

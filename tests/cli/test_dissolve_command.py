@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.change import commit as committing
 from lcm_core.change import connection
 from lcm_core.change.connection import wals_folder
 
@@ -171,7 +172,7 @@ def test_a_database_that_cannot_be_written_is_left_alone(path: Path, monkeypatch
 
 def test_a_database_that_moves_on_exits_with_7(path: Path, monkeypatch: pytest.MonkeyPatch):
     conversation, summary = dissolvable(path)[0]
-    real, numbers = changing.commit, itertools.count()
+    real, numbers = committing.commit, itertools.count()
 
     def commit(*args: Any, **kwargs: Any) -> Any:
         change_behind(
@@ -179,7 +180,7 @@ def test_a_database_that_moves_on_exits_with_7(path: Path, monkeypatch: pytest.M
         )
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(committing, "commit", commit)
     result = dissolve(path, "--apply", "--yes", "--json")
     assert (result.code, result.error["code"]) == (7, "STALE_PLAN")
     assert f"summaries {summary}: token_count was 1, now 2" in result.error["message"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.change import commit as commit_module
 from lcm_core.change.commit import commit
 from lcm_core.change.journal import decode_edits
 from lcm_core.change.plan import Plan
@@ -17,7 +18,6 @@ from lcm_core.change.plan import Plan
 from lcm_tui.cli import answer
 from lcm_tui.cli import backup as migrate_command
 from lcm_tui.cli import backup as reindex_command
-from lcm_tui.cli import changing as changing_command
 from lcm_tui.cli import doctor as doctor_command
 from lcm_tui.cli import history as history_command
 from tests.change.support import REAL, dissolvable, dump, search_faults, update
@@ -337,7 +337,7 @@ def test_only_the_named_table_is_rebuilt(path: Path):
         ("0.15.3", reindex_command, "reindex", ("reindex",)),
         ("0.3.0", migrate_command, "migrate", ("migrate",)),
         ("0.15.3", doctor_command, "resync", ("doctor", "--fix", "all")),
-        ("0.15.3", changing_command, "commit", ("dissolve",)),
+        ("0.15.3", commit_module, "commit", ("dissolve",)),
     ],
 )
 def test_who_waits_for_a_lock_is_stopped_by_ctrl_c(

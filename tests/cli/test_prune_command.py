@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from lcm_core.base.errors import CancelledError
 from lcm_core.base.files import drafts_folder
+from lcm_core.change import commit as committing
 from lcm_core.operations import export as importing
 from lcm_core.operations import prune as pruning
 from lcm_core.operations.export import default_folder, read_conversation_file
 from lcm_core.operations.prune import Cleaner
 
-from lcm_tui.cli import answer, changing
+from lcm_tui.cli import answer
 from lcm_tui.cli import prune as command
 from lcm_tui.cli.commands.conversations import ALL, CLEANERS
 from lcm_tui.cli.kinds import Age, Size
@@ -184,7 +185,7 @@ def test_vacuum_makes_the_file_smaller(path: Path):
 
 
 def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch):
-    real, calls = changing.commit, []
+    real, calls = committing.commit, []
 
     def commit(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
@@ -192,7 +193,7 @@ def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pyte
             host_appends(path, 7)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(committing, "commit", commit)
     done = prune(path, 7, "--delete", "--apply", "--yes", "--json").data
     assert "it has grown" in " ".join(done["plannedAgainFor"])
     texts = [
@@ -204,13 +205,13 @@ def test_a_host_that_appends_meanwhile_is_not_lost(path: Path, monkeypatch: pyte
 
 
 def test_a_host_that_never_stops_exits_with_7(path: Path, monkeypatch: pytest.MonkeyPatch):
-    real = changing.commit
+    real = committing.commit
 
     def commit(*args: Any, **kwargs: Any) -> Any:
         host_appends(path, 7)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(committing, "commit", commit)
     result = prune(path, 7, "--delete", "--apply", "--yes", "--json")
     assert (result.code, result.error["code"]) == (7, "STALE_PLAN")
     assert 7 in column(path, IDS)
@@ -219,7 +220,7 @@ def test_a_host_that_never_stops_exits_with_7(path: Path, monkeypatch: pytest.Mo
 def test_what_is_no_longer_meant_is_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch):
     change_behind(path, "INSERT INTO conversations (session_id, session_key) VALUES ('a', 'x'), ('b', 'y')")
     first, second = column(path, IDS)[-2:]
-    real, calls = changing.commit, []
+    real, calls = committing.commit, []
 
     def commit(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
@@ -231,7 +232,7 @@ def test_what_is_no_longer_meant_is_left_alone(path: Path, monkeypatch: pytest.M
             )
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(committing, "commit", commit)
     assert prune(path, "--empty", "--delete", "--apply", "--yes").code == 0
     assert first in column(path, IDS)
     assert second not in column(path, IDS)
@@ -302,7 +303,7 @@ def test_what_is_gone_of_the_history_is_said_also_when_nothing_else_is(
     def given_up(*_: object, **__: object) -> None:
         raise CancelledError("Cancelled; nothing was changed.")
 
-    monkeypatch.setattr(changing, "commit", given_up)
+    monkeypatch.setattr(committing, "commit", given_up)
     told = prune(path, 7, "--forget", "--apply", "--yes", "--json")
     assert told.code == 10
     assert told.error["message"] == (
@@ -388,7 +389,7 @@ def test_an_import_in_pieces_is_one_batch(path: Path, monkeypatch: pytest.Monkey
 def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(importing, "PIECE_SECONDS", 0.0005)
     file = prune(path, 2, "--delete", "--apply", "--yes", "--json").data["exports"][0]["path"]
-    gone, commit = dump(path), changing.commit
+    gone, commit = dump(path), committing.commit
     made: list[str] = []
 
     def three(*given: Any, **named: Any) -> Any:
@@ -398,11 +399,11 @@ def test_an_import_that_is_stopped_says_how_to_take_it_back(path: Path, monkeypa
         made.append(done.id)
         return done
 
-    monkeypatch.setattr(changing, "commit", three)
+    monkeypatch.setattr(committing, "commit", three)
     stopped = run("import", file, "--db", path, "--apply", "--yes")
     assert stopped.code == 10
     assert "To undo all of it" in stopped.out
-    monkeypatch.setattr(changing, "commit", commit)
+    monkeypatch.setattr(committing, "commit", commit)
     second = run("import", file, "--db", path, "--apply", "--yes", "--json")
     assert (second.code, second.error["code"]) == (9, "IMPORT_BEGUN")
     found = re.search(r"--batch (batch_\w+)", second.error["message"])

@@ -712,6 +712,10 @@ class Database:
         if state is not None:
             await self._catch_up(state, True)
 
+    async def rest(self) -> None:
+        """Let go of the file until it is read again: a host that ends meanwhile takes its WAL away."""
+        await self._current().rest(0.0)
+
     async def close(self) -> None:
         """Interrupt what runs, close every connection, and remove a private copy."""
         handle, self._handle = self._handle, None
