@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,7 @@ from statistics import median
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.undo import plan_undo
 from lcm_core.operations.assembly import assemble_context, settings_for

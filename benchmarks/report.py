@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median, quantiles
+
+from lcm_core.base.values import replace
 
 from benchmarks.keys import KeyTime
 from benchmarks.measure import Session, Starts

@@ -6,7 +6,9 @@ The counts are exact: a layout that cannot reach them is an error, never an appr
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from lcm_core.base.values import replace
 
 #: leaves per summary of depth 1 (leafMinFanout; docs/engine/settings.md, "Settings and defaults")
 LEAF_FANOUT = 8

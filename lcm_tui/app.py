@@ -10,13 +10,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final, assert_never
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.setting_values import Problem
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import abridged, safe_text
+from lcm_core.base.values import replace
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Database
 from lcm_core.store.opening import choose_access

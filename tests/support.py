@@ -6,11 +6,11 @@ import gzip
 import json
 import lzma
 from collections.abc import Collection, Iterable
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import EngineRules, engine_rules
 from lcm_core.store.schema import FEATURES, Schema
 
@@ -62,7 +62,7 @@ def with_values(rules: EngineRules, **values: Any) -> EngineRules:
         (group,) = (
             group
             for group in ("tail", "wrapper", "source", "escalation", "compaction", "ingest")
-            if name in {field.name for field in fields(getattr(rules, group))}
+            if name in getattr(rules, group).__struct_fields__
         )
         rules = replace(rules, **{group: replace(getattr(rules, group), **{name: value})})
     return rules

@@ -51,6 +51,7 @@ from lcm_core.base.records import (
     SummaryId,
     SummaryText,
 )
+from lcm_core.base.values import replace
 from lcm_core.store.database import Database, Opening, Reader
 
 if TYPE_CHECKING:
@@ -574,7 +575,6 @@ async def plan_delete(reader: Reader, conversation_ids: Sequence[int]) -> Sequen
     Raises:
         RefusedError: another conversation needs one of their rows.
     """
-    from dataclasses import replace
 
     from lcm_core.change.journal import new_batch_id
     from lcm_core.operations.prune import plan_delete as plan_pieces

@@ -28,6 +28,7 @@ from lcm_core.base.jsonl import (
     spliced,
     string,
 )
+from lcm_core.base.values import Record
 from lcm_core.store.host_database import HostRows, read_host
 
 from lcm_host.rows import (
@@ -164,8 +165,7 @@ def _of_node(node: Node) -> JsonObject:
 PROBLEM_LIMIT: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage:
+class SessionPage(Record, frozen=True):
     """Some entries of a session's active path, in order."""
 
     entries: tuple[SessionEntry, ...]
@@ -197,8 +197,7 @@ def read_page(
     return from_stream(session, _streamed, wanted, cancelled)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExtent:
+class SessionExtent(Record, frozen=True):
     """How much a session holds."""
 
     entries: int  #: on and off the path, the header not counted
@@ -271,8 +270,7 @@ def _extent(source: TextLines, cancelled: Cancelled) -> SessionExtent:
     return SessionExtent(count, newest, bad)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Record, frozen=True):
     """Which part of a path is asked for."""
 
     limit: int | None
@@ -438,8 +436,7 @@ def _streamed(source: Source, wanted: _Wanted, cancelled: Cancelled) -> SessionP
     return _page(in_order, start, len(path), off, [*problems, *scan.problems.kept], scan.problems.count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Gone:
+class _Gone(Record, frozen=True):
     """The entries that are not on the path, and lie between those of a page."""
 
     path: Sequence[int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import groupby
@@ -17,6 +16,7 @@ from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z, sql_utc
+from lcm_core.base.values import Record, Struct, field, force_setattr
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.place import Listing, Place, carry_out, splice_at
 from lcm_core.change.plan import (
@@ -96,8 +96,7 @@ MessageId = int | Symbol
 FREE_IDS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Record, frozen=True):
     """Whose messages they are, as the host names it."""
 
     session_id: str
@@ -106,11 +105,10 @@ class Session:
     def __post_init__(self) -> None:
         """A blank key is no key: it would make one conversation of many sessions."""
         if self.session_key is not None and not self.session_key.strip():
-            object.__setattr__(self, "session_key", None)
+            force_setattr(self, "session_key", None)
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptCheckpoint:
+class TranscriptCheckpoint(Record, frozen=True):
     """How far a transcript was read. Source: ``conversation_bootstrap_state``."""
 
     path: str
@@ -133,8 +131,7 @@ def unread_checkpoint(path: Path) -> TranscriptCheckpoint:
     return TranscriptCheckpoint(str(path.absolute()), 0, 0, 0, None, is_unread=True, bootstraps=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Record, frozen=True):
     """A plan that stores messages, and the files that must be there before it is committed."""
 
     plan: Plan
@@ -144,8 +141,7 @@ class Append:
     known: int  #: messages that were there already
 
 
-@dataclass(slots=True)
-class ConversationEnd:
+class ConversationEnd(Struct):
     """The end of a conversation, moving on with every append that is planned on it."""
 
     schema: Schema
@@ -496,8 +492,7 @@ def _id(first: int | None, number: int) -> MessageId:
 _CAUSE: Final = "rollover-fallback"
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
+class Adoption(Record, frozen=True):
     """A stored row that turns out to be an entry of the transcript."""
 
     row: RowText
@@ -624,8 +619,7 @@ def commit_append(
 # What is noted of a provider's prompt cache after a turn (docs/engine/sessions.md, "What a turn notes").
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSnapshot:
+class CacheSnapshot(Record, frozen=True):
     """What a host says of the cache after a call; None where it says nothing. Tokens."""
 
     prompt: int | None = None  #: that were not in the cache

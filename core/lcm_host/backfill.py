@@ -6,7 +6,6 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from lcm_core.base.jsonl import TranscriptError
 from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import agree, counted
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.plan import Plan, RowChange, insertion
 from lcm_core.engine.identity import entry_hash
 from lcm_core.engine.rules import IngestRules
@@ -82,8 +82,7 @@ def checkpoint_of(
     )
 
 
-@dataclass(slots=True)
-class ImportTally:
+class ImportTally(Struct):
     """What became of the messages that were read."""
 
     stored: int = 0
@@ -111,8 +110,7 @@ class ImportTally:
                 self.last = moment
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptPiece:
+class TranscriptPiece(Record, frozen=True):
     """Messages that are committed together."""
 
     messages: tuple[StoredMessage, ...]
@@ -212,8 +210,7 @@ _MOST_REPEATED: Final = 1_000
 _WRITTEN: Final = "session.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageWeights:
+class MessageWeights(Record, frozen=True):
     """What the messages of an import weigh, without their texts; in order."""
 
     tokens: array[int] = field(default_factory=lambda: array("q"))  #: as stored
@@ -227,8 +224,7 @@ class MessageWeights:
         self.of_user.append(message.role == "user")
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
+class Backfill(Record, frozen=True):
     """What would be imported, before anything is."""
 
     session: Session
@@ -302,8 +298,7 @@ def stored_elsewhere(sessions: Path, agent: str, session_id: str) -> HostSession
     return found[0] if found and plain_file(found[0]) is None else None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSession:
+class WrittenSession(Record, frozen=True):
     """A session that was written out as a transcript, because it lies in no plain file of the host."""
 
     disk: DiskSession
@@ -400,8 +395,7 @@ async def plan_backfill(
     return await work.plan(reader)
 
 
-@dataclass(slots=True)
-class Backfilling:
+class Backfilling(Struct):
     """An import of any size: at most `_HELD` parts, or `_HELD_BYTES` of them, are planned and held at a time.
 
     All of it is read once for the preview, which holds no texts. `plan` is asked again when what it planned
@@ -625,8 +619,7 @@ def _warnings(transcript: HostFile, anchor: Anchor, tally: ImportTally, present:
 # -- the files of a backfill ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class BackfillFiles:
+class BackfillFiles(Struct):
     """What one run has written. Its plans may be made again; then `expect` takes the new ones."""
 
     folder: Path  #: for large files

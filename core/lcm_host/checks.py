@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -16,6 +15,7 @@ from lcm_core.base.findings import Check, CheckScope, RowRef
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_line
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record
 from lcm_core.checks import running
 from lcm_core.checks.check import (
     BY_DESIGN,
@@ -165,8 +165,7 @@ _BEHIND: Final[tuple[Rule[Sequence[Ingestion]], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BadLines:
+class BadLines(Record, frozen=True):
     """Sessions in files with lines that cannot be read, and the conversations that they belong to."""
 
     counts: Mapping[HostSession, int]

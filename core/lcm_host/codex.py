@@ -12,7 +12,6 @@ import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -45,6 +44,7 @@ from lcm_core.base.records import Conversation, ConversationId, Message, Message
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import message_ids, whole_messages
 from lcm_core.store.state import transcripts
@@ -84,8 +84,7 @@ class RecordKind(StrEnum):
     OTHER = "other"  #: nothing that the import knows: kept as text of the assistant
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutRecord:
+class RolloutRecord(Record, frozen=True):
     """One record that is stored."""
 
     kind: RecordKind
@@ -133,8 +132,7 @@ class RolloutRecord:
         return {"role": self.role, "content": _blocks(payload.get("content"))}
 
 
-@dataclass(slots=True)
-class RolloutReading:
+class RolloutReading(Struct):
     """What is known of a rollout as far as it was read."""
 
     thread: str | None = None  #: the id in its header
@@ -428,8 +426,7 @@ RESULT: Final = "result"
 REASONING: Final = "reasoning"
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(Record, frozen=True):
     """One thing that was said or done: of a rollout or of a conversation."""
 
     role: str  #: user, assistant, system, developer ...; or `CALL`, `RESULT`, `REASONING`
@@ -443,8 +440,7 @@ class Spoken:
         return f"{self.role} {' '.join(self.text.split())}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(Record, frozen=True):
     """A Codex session as far as it was read."""
 
     path: Path
@@ -589,8 +585,7 @@ def _cut(text: str) -> str:
 _PAGE: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class SpokenLines:
+class SpokenLines(Record, frozen=True):
     """Rows as lines of text: a line that says whose it is, the text, a blank line."""
 
     rows: tuple[Spoken, ...]
@@ -603,8 +598,7 @@ class SpokenLines:
         return f"== {self.rows[at].role} · {self.rows[at].where}" if at >= 0 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class CodexDiff:
+class CodexDiff(Record, frozen=True):
     """A Codex session (old) and its conversation (new)."""
 
     rollout: Rollout
@@ -622,8 +616,7 @@ class CodexDiff:
 # -- which sessions are compared -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRollouts:
+class FoundRollouts(Record, frozen=True):
     """Where the Codex session of a conversation is."""
 
     newest: Path
@@ -679,8 +672,7 @@ def _listed(conversation: Conversation, settings: Settings) -> list[Path]:
 # -- the comparison -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Record, frozen=True):
     """A conversation as it is compared."""
 
     conversation: Conversation

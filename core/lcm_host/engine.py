@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ConversationId
 from lcm_core.base.times import sql_utc
+from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import StalePlanError
 from lcm_core.change.schema import create_database
 from lcm_core.change.snapshots import KEPT
@@ -280,8 +280,7 @@ EXCLUDED: Final = "session excluded by pattern"
 STATELESS: Final = "stateless session"
 
 
-@dataclass(frozen=True, slots=True)
-class Bootstrapped:
+class Bootstrapped(Record, frozen=True):
     """What became of a transcript at the start of a session."""
 
     conversation_id: ConversationId | None
@@ -418,8 +417,7 @@ class Transcripts:
         return conversation_id
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(Record, frozen=True):
     """What a first import keeps."""
 
     count: int  #: of messages, those that are not stored among them
@@ -482,8 +480,7 @@ def _is_left_behind(stored_before: StoredSession, session: Session) -> bool:
 __all__ = ["Bootstrapped", "Compacted", "Engine", "Ingested", "RuntimeModel", "Session"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ingested:
+class Ingested(Record, frozen=True):
     """What became of messages that a host handed over."""
 
     conversation_id: ConversationId | None  #: None: the session is not stored
@@ -495,8 +492,7 @@ class Ingested:
 _NOT_STORED: Final = Ingested(None, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Record, frozen=True):
     """What a compaction made."""
 
     made: int  #: passes that were committed, each a summary

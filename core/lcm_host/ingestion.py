@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from lcm_core.base.errors import DatabaseError, LcmError, NotFoundError
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.jsonl import TranscriptError, read_moment
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.sessions import is_acknowledgement, is_poll, matches_any, names_heartbeats
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.conversations import get_conversation
@@ -37,8 +37,7 @@ MOST: Final = 5000
 _SECOND: Final = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Ingestion:
+class Ingestion(Record, frozen=True):
     """How far the engine is with one session."""
 
     session: HostSession
@@ -65,8 +64,7 @@ class Ingestion:
         return min((*waiting, *said), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Record, frozen=True):
     """A message of a session, as far as the engine's rules of heartbeats look at it."""
 
     entry: SessionEntry
@@ -88,8 +86,7 @@ class Said:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(Record, frozen=True):
     """What a session holds behind the engine's end."""
 
     last_entry: SessionEntry | None
@@ -327,8 +324,7 @@ _PAGE: Final = 2_000
 _CHARACTERS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FoundGap:
+class FoundGap(Record, frozen=True):
     """A gap, and the entries of it that the host still has, no message holds and the engine would store."""
 
     gap: GapRow

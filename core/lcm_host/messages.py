@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from lcm_core.base import frozen
 from lcm_core.base.javascript import Json, JsonObject, js_json, read_json, well_formed
 from lcm_core.base.jsonl import (
     CIRCLE,
@@ -46,6 +44,7 @@ from lcm_core.base.records import MessageId, MessagePart
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import sql_utc
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.blocks import PART_ID, Part, blocks_of, part_with_metadata, sender_fields
 from lcm_core.engine.identity import event_key, identity_of
 from lcm_core.engine.rules import RULES_PRESENT, IngestRules
@@ -65,8 +64,7 @@ _BLANK_BYTES: Final = b" \t\r\n\x0b\x0c"
 _MORE_ENDS: Final = (b"\r", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 
 
-@dataclass(frozen=True, slots=True)
-class HostMessage:
+class HostMessage(Record, frozen=True):
     """A message as its host has it."""
 
     message: JsonObject
@@ -76,8 +74,7 @@ class HostMessage:
     end: int | None = None  #: the byte behind its line
 
 
-@frozen.frozen_record(frozen=True, slots=True)
-class HostEntry:
+class HostEntry(Record, frozen=True):
     """One entry of a transcript: where it is in the file and in the tree."""
 
     line: int  #: from 1
@@ -91,8 +88,7 @@ class HostEntry:
     value: JsonObject | None  #: an entry of a JSON list, which has no line of its own
 
 
-@dataclass(frozen=True, slots=True)
-class HostFile:
+class HostFile(Record, frozen=True):
     """A transcript that was read once."""
 
     path: Path
@@ -326,8 +322,7 @@ def _entry(value: Json, line: RawLine, end: int | None = None) -> HostEntry | No
     )
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """A pass over a transcript."""
 
     entries: list[HostEntry] = field(default_factory=list)
@@ -580,8 +575,7 @@ def _parsed(text: str) -> float | None:
 # One message of a host as the rows that hold it (docs/engine/ingest.md).
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Record, frozen=True):
     """The rows of one message, but for the ids that a database gives."""
 
     entry_id: str | None

@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +30,7 @@ from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import MOST_PER_CHARACTER, estimate_weighted, utf16_length
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.stored_parts import (
     HOLDERS,
     LISTS,
@@ -312,14 +312,13 @@ NewId = Callable[[], str]
 Count = Callable[[JsonObject, TopLevel], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Record, frozen=True):
     """A file to be written, and its row in ``large_files``."""
 
     file_id: str
     file_name: str | None  #: None when the message does not say it
     mime: str | None
-    data: bytes = field(repr=False)
+    data: bytes
     lines: int | None  #: None for what is no text
     summary: str
     ending: str  #: with its dot
@@ -330,8 +329,7 @@ class Payload:
         return f"{self.file_id}{self.ending}"
 
 
-@dataclass(frozen=True, slots=True)
-class TakenOut:
+class TakenOut(Record, frozen=True):
     """A message without its large payloads."""
 
     message: JsonObject
@@ -340,8 +338,7 @@ class TakenOut:
     payloads: tuple[Payload, ...]
 
 
-@dataclass(slots=True)
-class _Taking:
+class _Taking(Struct):
     """One message on the way."""
 
     message: JsonObject
@@ -719,8 +716,7 @@ def _holds_tools(value: Json) -> bool:
 # -- decoding pictures -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Record, frozen=True):
     """The bytes of a picture and what is said of them."""
 
     data: bytes

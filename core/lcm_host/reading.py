@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -22,6 +22,7 @@ from lcm_core.base.jsonl import (
     read_moment,
     string,
 )
+from lcm_core.base.values import Record, replace
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import FileState, file_state
 
@@ -256,8 +257,7 @@ def open_session(session: HostSession, *, cancelled: Cancelled = never_cancelled
 # -- files -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _File:
+class _File(Record, frozen=True, eq=False):
     """A transcript that is read where it lies."""
 
     index: TranscriptIndex

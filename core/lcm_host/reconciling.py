@@ -9,7 +9,6 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.javascript import Json, JsonObject, js_json, read_json, well_formed
 from lcm_core.base.jsonl import Cancelled, never_cancelled
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record
 from lcm_core.engine.identity import entry_hash, identity_of
 from lcm_core.engine.rules import IngestRules
 from lcm_core.engine.sessions import stored_role
@@ -70,8 +70,7 @@ from lcm_host.transcript_files import (
 _RECENT: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(Record, frozen=True):
     """What a database holds of a session before its transcript is read."""
 
     holding: Holding | None
@@ -93,8 +92,7 @@ class StoredSession:
         return self.holding is None or self.holding.messages == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
+class Reconciled(Record, frozen=True):
     """What a transcript adds to a conversation."""
 
     proof: AnchorProof
@@ -315,8 +313,7 @@ def _new_epoch(
 # -- texts -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(Record, frozen=True):
     """What an entry would be stored as, as far as it is compared."""
 
     role: str
@@ -356,8 +353,7 @@ def text_of_message(message: JsonObject) -> _Text:
 # -- where an import goes on ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedSoFar:
+class ImportedSoFar(Record, frozen=True):
     """What a database holds of a session."""
 
     holding: Holding | None

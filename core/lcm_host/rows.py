@@ -8,10 +8,10 @@ whose key is of a wrong type is left out and counted, every other value is read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from lcm_core.base.values import Record
 from lcm_core.store.host_database import HostRows
 from lcm_core.store.opening import Row, SqlValue
 from lcm_core.store.schema import number, text
@@ -30,8 +30,7 @@ _COLD: Final = "session_transcript_cold_archives"
 _ARCHIVES: Final = "session_transcript_archives"
 
 
-@dataclass(frozen=True, slots=True)
-class ColdRow:
+class ColdRow(Record, frozen=True):
     """Where a cold session went. Source: ``session_transcript_cold_archives``."""
 
     row: int  #: of the table, by which its bytes are read
@@ -44,8 +43,7 @@ class ColdRow:
     in_database: bool  #: its bytes are in the row, not in a file
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRow:
+class WindowRow(Record, frozen=True):
     """One generation of a key. Source: ``session_windows`` and the node of its key."""
 
     session_id: str
@@ -58,8 +56,7 @@ class WindowRow:
     cold: ColdRow | None
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveRow:
+class ArchiveRow(Record, frozen=True):
     """A session that was deleted or reset. Source: ``session_transcript_archives``."""
 
     row: int  #: of the table, by which its bytes are read
@@ -74,8 +71,7 @@ class ArchiveRow:
     created_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSessions:
+class AgentSessions(Record, frozen=True):
     """What one agent's database lists."""
 
     windows: tuple[WindowRow, ...]
@@ -85,8 +81,7 @@ class AgentSessions:
     agent: str | None = None  #: whose database it says that it is
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
+class EventRow(Record, frozen=True):
     """A stored entry: its text, or the bytes of it. Exactly one of both is there in a sound row."""
 
     seq: int  #: 0 is the session's header
@@ -99,8 +94,7 @@ class EventRow:
     created_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class HotState:
+class HotState(Record, frozen=True):
     """What a session's rows say of its path."""
 
     last_seq: int | None  #: None: it has no entry at all
@@ -109,8 +103,7 @@ class HotState:
     active: int  #: entries of that list
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
+class OutboxRow(Record, frozen=True):
     """A turn that the engine has not committed. Source: ``context_engine_turn_outbox``."""
 
     key: str
@@ -119,8 +112,7 @@ class OutboxRow:
     created_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record, frozen=True):
     """An entry's place in the tree, without its text."""
 
     seq: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import io
@@ -11,7 +12,6 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -38,6 +38,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.paths import HOST_DATABASE, SESSIONS_FOLDER, host_databases, is_host_store
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.sessions import has_failed, is_runtime_context, stored_role
 from lcm_core.engine.stored_parts import message_text
 from lcm_core.store.host_database import HostRows, read_host
@@ -91,15 +92,13 @@ class Storage(StrEnum):
 _ORDER: Final = (Storage.HOT, Storage.COLD, Storage.JSONL, Storage.DELETED, Storage.ARCHIVED)
 
 
-@dataclass(frozen=True, slots=True)
-class HotPlace:
+class HotPlace(Record, frozen=True):
     """The rows of an agent's database."""
 
     database: Path
 
 
-@dataclass(frozen=True, slots=True)
-class ColdPlace:
+class ColdPlace(Record, frozen=True):
     """A cold archive, in a file of *folder* or in the row itself."""
 
     database: Path
@@ -107,16 +106,14 @@ class ColdPlace:
     row: ColdRow
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePlace:
+class ArchivePlace(Record, frozen=True):
     """The transcript of a session that was deleted or reset, in its row."""
 
     database: Path
     row: ArchiveRow
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlace:
+class FilePlace(Record, frozen=True):
     """A transcript in a file of its own."""
 
     path: Path
@@ -126,8 +123,7 @@ class FilePlace:
 Place = HotPlace | ColdPlace | ArchivePlace | FilePlace
 
 
-@dataclass(frozen=True, slots=True)
-class HostSession:
+class HostSession(Record, frozen=True):
     """One session of the host."""
 
     agent: str | None
@@ -151,8 +147,7 @@ class HostSession:
         return None if place.disk.packed else place.path
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadDatabase:
+class _ReadDatabase(Record, frozen=True):
     """What an agent's database listed, and the state of the file that it was read from."""
 
     state: FileState | None
@@ -164,14 +159,16 @@ class _ReadDatabase:
         return self.state is not None and self.state == now and not self.state.may_hide_a_write
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class HostListing:
     """What was found, the newest first (then by agent and id), and what was skipped."""
 
     sessions: tuple[HostSession, ...]
     problems: tuple[SessionProblem, ...]
-    read: Mapping[Path, _ReadDatabase] = field(default_factory=dict, compare=False)  #: by database
-    files: SessionIndex = field(default_factory=SessionIndex, compare=False)
+    read: Mapping[Path, _ReadDatabase] = dataclasses.field(
+        default_factory=dict, compare=False
+    )  #: by database
+    files: SessionIndex = dataclasses.field(default_factory=SessionIndex, compare=False)
     checkpoints: int = 0  #: files with copies of sessions as they were, which are left out
 
 
@@ -636,8 +633,7 @@ class TextLines:
         return []
 
 
-@dataclass(slots=True)
-class ColdLines:
+class ColdLines(Struct):
     """The entries of a cold archive (docs/host.md, "Cold archives"), and what it says of their path."""
 
     session_id: str
@@ -883,8 +879,7 @@ MESSAGE = "message"
 _SHOWN_ONLY: Final = frozenset({"delivery-mirror", "gateway-injected"})
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEntry:
+class SessionEntry(Record, frozen=True):
     """One entry of a session's path. Texts are as the host wrote them: make them safe before showing them."""
 
     number: int  #: its place in the file: ``seq`` of a row (0 is the header), or the line, from 1
@@ -1018,8 +1013,7 @@ _LINES: Final = 400
 _KEPT: Final = 8 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Glimpse:
+class Glimpse(Record, frozen=True, eq=False):
     """The end of a session as one that is open; a position counts from its first entry."""
 
     held: tuple[TranscriptEntry, ...]

@@ -9,7 +9,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -50,6 +49,7 @@ from lcm_core.base.jsonl import (
     string,
 )
 from lcm_core.base.paths import host_databases, is_host_store
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.content import ContentPart, content_parts, engine_role, host_parts, json_part, shorten
 from lcm_core.engine.identity import identity_of
 
@@ -134,8 +134,7 @@ def _changed(index: TranscriptIndex, line: int) -> TranscriptChangedError:
 # -- where entries are: one streamed pass, small to keep, cheap to bring up to date ------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptIndex:
+class TranscriptIndex(Record, frozen=True):
     """A transcript's entries by place: a position counts along the path that the host sees, from 0."""
 
     path: Path
@@ -249,8 +248,7 @@ ROOT, MISSING = -1, -2
 LEAF = "leaf"
 
 
-@dataclass(slots=True)
-class EntryColumns:
+class EntryColumns(Struct):
     """One value per entry, in file order: about 36 bytes for an entry of any size."""
 
     line: array[int] = field(default_factory=lambda: array("Q"))
@@ -272,8 +270,7 @@ class EntryColumns:
         )
 
 
-@dataclass(slots=True)
-class TranscriptScan:
+class TranscriptScan(Struct):
     """The state of a pass after the last line that ends with a newline; a later pass goes on from a copy."""
 
     columns: EntryColumns = field(default_factory=EntryColumns)
@@ -431,8 +428,7 @@ class TranscriptScan:
 _FRAME = ("type", "id", "parentId", "timestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptMessage:
+class TranscriptMessage(Record, frozen=True):
     """What somebody said. Source: ``message`` of an entry."""
 
     role: str  #: system, user, assistant or tool: as the engine would store it
@@ -444,8 +440,7 @@ class TranscriptMessage:
     error: str | None  #: why the model's answer failed
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptEntry:
+class TranscriptEntry(Record, frozen=True):
     """One entry of the tree. Text is as the host wrote it: make it safe before showing it."""
 
     line: int  #: from 1
@@ -627,8 +622,7 @@ class SessionState(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSession:
+class DiskSession(Record, frozen=True):
     """A transcript on disk. Source: its name, its first line and ``sessions.json``."""
 
     agent: str | None  #: from the folder's place, else from the session key
@@ -656,8 +650,7 @@ class DiskSession:
         return frozenset(names)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionProblem:
+class SessionProblem(Record, frozen=True):
     """A file or folder that was passed over, or of which something is to be said."""
 
     path: Path
@@ -677,24 +670,21 @@ class _Stamp(NamedTuple):
     modified_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Registry:
+class _Registry(Record, frozen=True):
     """``sessions.json``: the key of a file name, and the key of a session id."""
 
     by_file: Mapping[str, str] = field(default_factory=dict)
     by_id: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)  #: id: (key, file name)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionIndex:
+class SessionIndex(Record, frozen=True):
     """What an earlier listing read; give it to the next one and only changed files are opened."""
 
     headers: Mapping[str, tuple[_Stamp, TranscriptHeader | None]] = field(default_factory=dict)
     registries: Mapping[str, tuple[_Stamp, _Registry]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionListing:
+class SessionListing(Record, frozen=True):
     """What was found: sessions newest first (then by path), what was passed over, and the cache."""
 
     sessions: tuple[DiskSession, ...]
@@ -1010,8 +1000,7 @@ class AnchorProof(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Record, frozen=True):
     """Where the new part of a transcript begins."""
 
     start: int  #: index of the first new message

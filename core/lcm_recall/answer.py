@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
@@ -15,13 +14,13 @@ from typing import Final
 from lcm_core.base.javascript import Json, JsonObject, js_number, trimmed
 from lcm_core.base.text import fold
 from lcm_core.base.times import engine_moment
+from lcm_core.base.values import Record
 
 # -- answers ---------------------------------------------------------------------------------------------
 # Source: docs/engine/recall.md, "Answers".
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(Record, frozen=True):
     """The answer of one of the four tools."""
 
     text: str

@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
@@ -21,6 +20,7 @@ from lcm_core.base.javascript import JsonObject, trimmed, well_formed
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, fold, safe_line
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
@@ -71,8 +71,7 @@ _ASKING: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Record, frozen=True):
     """What was found for a question."""
 
     passages: tuple[Passage, ...]  #: the most telling first
@@ -85,8 +84,7 @@ class Gathered:
         return sum(one.tokens for one in self.passages)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Record, frozen=True):
     """What may be read for a question."""
 
     rows: Rows
@@ -278,8 +276,7 @@ _LONGEST_REPLY: Final = 200_000
 _MOST_CITED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class AskLimits:
+class AskLimits(Record, frozen=True):
     """What one question may take."""
 
     tokens: int = 8_000  #: of passages, all together
@@ -289,16 +286,14 @@ class AskLimits:
     seconds: float = 120.0  #: for the model, from its first call on
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Record, frozen=True):
     """A citation of a model that does not stand."""
 
     citation: str  #: as it was given: foreign text
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record, frozen=True):
     """What a question brought."""
 
     question: str
@@ -331,8 +326,7 @@ class Asked:
         return tuple(sorted(self.evidence, key=lambda one: one.citation not in self.citations))
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True):
     """What a model wants: one of the three."""
 
     answer: str = ""
@@ -344,8 +338,7 @@ class Step:
 Progress = Callable[[int, str], None]  #: the call that begins, and what is done, in words of ours
 
 
-@dataclass(slots=True)
-class Inquiry:
+class Inquiry(Struct):
     """One question: what was found for it, what was shown, and what is left."""
 
     database: Database
@@ -606,8 +599,7 @@ def _id_of(citation: str) -> str:
 # task, and what it cites is compared with what it was shown.
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDelegate:
+class ModelDelegate(Record, frozen=True):
     """Answers tasks by asking a model that somebody named."""
 
     database: Database

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +14,7 @@ from lcm_core.base.javascript import js_json, paired, trimmed
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import Assembled, SentSource, weight
 from lcm_core.engine.messages import Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.rules import EngineRules

@@ -13,7 +13,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
@@ -21,6 +20,7 @@ from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, t
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.store.search import Kind, Order, RecalledRows
 from lcm_core.writers.cost import fenced
 
@@ -45,8 +45,7 @@ SKIPPED: Final = f"skipped after reaching max conversation bucket limit ({MAX_BU
 BUDGET_SPENT: Final = "global token budget exhausted"
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Record, frozen=True):
     """What is asked of one conversation."""
 
     conversation_id: ConversationId
@@ -54,8 +53,7 @@ class Bucket:
     with_messages: tuple[SummaryId, ...] = ()  #: those of them that were found by their messages alone
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record, frozen=True):
     """One run of a sub-agent."""
 
     bucket: Bucket
@@ -115,8 +113,7 @@ class Delegate(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Record, frozen=True):
     """What a sub-agent said, as far as it is of the form that was asked for."""
 
     answer: str
@@ -126,8 +123,7 @@ class Reply:
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(Record, frozen=True):
     """What became of one conversation."""
 
     conversation_id: ConversationId
@@ -161,8 +157,7 @@ class _Outcome:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
+class QueryPlan(Record, frozen=True):
     """Whom a question goes to, before anybody is asked."""
 
     prompt: str
@@ -176,8 +171,7 @@ class QueryPlan:
     work_seconds: float
 
 
-@dataclass(slots=True)
-class Delegations:
+class Delegations(Struct):
     """The runs of one process: one question at a time for each session that asks."""
 
     grants: Grants
@@ -279,8 +273,7 @@ def _deadlines(asked: int | None, settings: RecallSettings) -> tuple[float, floa
     return total / 1000, work / 1000
 
 
-@dataclass(slots=True)
-class _Candidate:
+class _Candidate(Struct):
     conversation_id: ConversationId
     summaries: list[SummaryId] = field(default_factory=list)
     named: int = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,6 +12,7 @@ from lcm_core.base.javascript import Json, JsonObject, first_units, read_json, t
 from lcm_core.base.records import ConversationId, LargeFile, Message, Summary, SummaryId, SummaryText
 from lcm_core.base.times import engine_label, engine_moment, iso_z
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record
 from lcm_core.store.search import Kind, Links, Order, RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolAnswer, ToolError, grouped, id_in
@@ -44,8 +44,7 @@ DEFAULT_FILE_BYTES: Final = 32_768
 _LEAST_FILE_BYTES, _MOST_FILE_BYTES = 1_024, 512_000
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestNode:
+class ManifestNode(Record, frozen=True):
     """A summary on the way from the described one towards what was made from it."""
 
     summary: Summary
@@ -65,8 +64,7 @@ class ManifestNode:
         return self.summaries_only + (self.summary.source_message_tokens or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedSummary:
+class DescribedSummary(Record, frozen=True):
     """A summary with what is around it."""
 
     text: SummaryText
@@ -276,8 +274,7 @@ def _file_ids(stored: str) -> list[Json]:
 # -- a file described ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(Record, frozen=True):
     text: str
     truncated: bool
     size: int | None  #: bytes of the whole
@@ -397,16 +394,14 @@ NO_GRANT: Final = (
 NOTHING_ASKED: Final = "Either summaryIds or query must be provided."
 
 
-@dataclass(frozen=True, slots=True)
-class ExpandedMessage:
+class ExpandedMessage(Record, frozen=True):
     """A message that an expansion came to."""
 
     message: Message
     tokens: int  #: as stored, else as estimated
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(Record, frozen=True):
     """What lies below one summary, as far as the cap reached."""
 
     summary_id: SummaryId
@@ -416,8 +411,7 @@ class Expansion:
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Expansions:
+class Expansions(Record, frozen=True):
     """Several of them under one cap."""
 
     each: tuple[Expansion, ...]

@@ -6,12 +6,12 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lcm_core.base.javascript import Json, JsonObject, trimmed
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.values import Record, replace
 from lcm_core.store.search import RecalledRows
 
 from lcm_recall.answer import MAX_SAFE_INTEGER, Parameters, ToolError, fixed
@@ -27,8 +27,7 @@ DEFAULT_CAP: Final = 4_000
 DEFAULT_LIFE: Final = timedelta(minutes=5)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Record, frozen=True):
     """What one delegated session may do."""
 
     grant_id: str
@@ -238,8 +237,7 @@ NO_GRANT = (
 _SUBAGENT = "subagent:"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Record, frozen=True):
     """Who calls: the session as the host names it, and the grants of this process."""
 
     session_key: str | None = None
@@ -259,8 +257,7 @@ class Caller:
         return self.grants.of_session(self.session_key)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Record, frozen=True):
     """The conversations of a call."""
 
     conversations: tuple[ConversationId, ...] | None  #: None: all of them; else the first is the root
@@ -384,8 +381,7 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d{2}\b", re.A)
 _FAR_YEARS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Record, frozen=True):
     """What is decided of an expansion, and why."""
 
     action: str  #: answer_directly, expand_shallow or delegate_traversal

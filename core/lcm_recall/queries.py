@@ -6,7 +6,6 @@ import re
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import pairwise
@@ -25,6 +24,7 @@ from lcm_core.base.settings import Settings
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import as_engine_read
+from lcm_core.base.values import Record
 from lcm_core.change.search_index import reference_text
 from lcm_core.store.opening import contains_pattern
 from lcm_core.store.search import FoundRow, Kind, Order, Range, RecalledRows, SearchRows
@@ -34,8 +34,7 @@ from lcm_recall.answer import ToolError
 # -- settings --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RecallSettings:
+class RecallSettings(Record, frozen=True):
     """What a call is answered by, besides its parameters. Tokens are estimates."""
 
     large_files_dir: Path
@@ -143,8 +142,7 @@ class PatternError(ValueError):
     """A pattern that the engine's language does not compile; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Record, frozen=True):
     """Where a pattern matched."""
 
     start: int  #: in characters of the text that was searched
@@ -503,8 +501,7 @@ _QUERIES_SYNTAX: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LikePlan:
+class LikePlan(Record, frozen=True):
     """Conditions that a text must all fulfil; terms are in lower case."""
 
     terms: tuple[str, ...]  #: every one of them has to occur; a snippet is cut around the first that does
@@ -529,8 +526,7 @@ class LikePlan:
         return all(any(term in lower for term in group) for group in self.conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class TrigramPlan:
+class TrigramPlan(Record, frozen=True):
     """What is asked of the table of trigrams."""
 
     match: str  #: the expression
@@ -641,8 +637,7 @@ _TEXT_TYPES: Final = ("json", "javascript", "xml", "yaml", "yml", "toml")
 DEADLINE_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Record, frozen=True):
     """What is searched, and how."""
 
     pattern: str
@@ -661,8 +656,7 @@ class Search:
         return Range(self.conversations, since, before)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record, frozen=True):
     """A message or a summary that was found."""
 
     conversation_id: ConversationId
@@ -673,8 +667,7 @@ class Hit:
     snippet: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileHit:
+class FileHit(Record, frozen=True):
     """A place in a file."""
 
     conversation_id: ConversationId
@@ -817,8 +810,7 @@ def search_files(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedFile:
+class BoundedFile(Record, frozen=True):
     """The beginning of a large file."""
 
     data: bytes

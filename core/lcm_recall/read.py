@@ -7,13 +7,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, Timestamp
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record
 from lcm_core.store.opening import Rows
 from lcm_core.store.schema import Schema
 from lcm_core.store.search import Document, DocumentKind, RecalledRows, SearchedRows
@@ -80,8 +80,7 @@ class Verdict(StrEnum):
     UNPROVEN = "unproven"  #: it names no hash of what was read
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Record, frozen=True):
     """A piece of text that was read."""
 
     citation: str  #: the id and a hash of the whole text
@@ -98,16 +97,14 @@ class Passage:
     spelled: bool = True  #: False: no word of the question is in it as it was typed
 
 
-@dataclass(frozen=True, slots=True)
-class CursorAt:
+class CursorAt(Record, frozen=True):
     """Where a page begins: a passage by its number, and the characters of it that were read before."""
 
     number: int
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record, frozen=True):
     """As much as a budget holds."""
 
     passages: tuple[Passage, ...]
@@ -353,8 +350,7 @@ def cursor_at(cursor: str | None) -> CursorAt:
 _BATCH: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Record, frozen=True):
     """Everything that is so many steps below a summary, each summary and message once, at its first place."""
 
     number: int  #: steps below the root, which is 0

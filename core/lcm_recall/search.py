@@ -15,7 +15,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, product
 from pathlib import Path
@@ -28,6 +27,7 @@ from lcm_core.base.paths import read_head, resolve_stored
 from lcm_core.base.records import ConversationId, FileId, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import fold
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import FileState, Rows, file_state
 from lcm_core.store.private_index import Looked, PrivateIndex, open_index
@@ -62,8 +62,7 @@ _RECENT_BYTES: Final = 1 << 20
 _SUFFIXES: Final = (".index", ".index-journal", ".recent")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexUse:
+class IndexUse(Record, frozen=True):
     """The index that a search goes by."""
 
     path: Path  #: there need not be one
@@ -219,16 +218,14 @@ OTHER_SPELLING: Final = "in another spelling"
 WORDS, PART, PATTERN, RECENCY = "words", "part of a word", "pattern", "recency"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record, frozen=True):
     """A run of characters in a snippet."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record, frozen=True):
     """Something that was found."""
 
     kind: DocumentKind
@@ -262,8 +259,7 @@ def _count_text(count: int, at_least: bool) -> str:
     return f"at least {count:,}" if at_least and count else f"{count:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Record, frozen=True):
     """A term that occurs nowhere, and words that do."""
 
     term: str
@@ -277,8 +273,7 @@ class Near:
         return _count_text(self.found, self.at_least)
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Record, frozen=True):
     """How much was searched."""
 
     searched: tuple[tuple[DocumentKind, int], ...]  #: documents that were looked at
@@ -298,8 +293,7 @@ class Coverage:
         return "; ".join(f"{name}: {'; '.join(some)}" for name, some in named if some)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record, frozen=True):
     """The answer of a search."""
 
     hits: tuple[Hit, ...]  #: of this page, the best first
@@ -323,16 +317,14 @@ class Found:
         return tuple((top, tuple(some)) for top, some in grouped.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Record, frozen=True):
     """How far a search is: what it has found until now, as if it ended here."""
 
     found: Found  #: a first page; `total` and ranks change while the search goes on
     share: float  #: of the rows in scope that were looked at, 0 to 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Record, frozen=True):
     kind: DocumentKind
     id: str
     at: datetime
@@ -341,8 +333,7 @@ class _Candidate:
     spelled: bool  #: each term is there in the very spelling that was typed
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     rows: SearchedRows
     query: Query
     wanted: Filter

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import regex
 from lcm_core.base.errors import UsageError
 from lcm_core.base.text import fold, same_spelling, sought_as, starts_of, unfolded
+from lcm_core.base.values import Record
 
 from lcm_recall.queries import MAX_ELEMENTS, elements_in
 
@@ -36,8 +36,7 @@ class Mode(StrEnum):
     REGEX = "regex"
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Record, frozen=True):
     """One thing that has to occur."""
 
     text: str  #: as it was typed, without its quotes or its star
@@ -81,8 +80,7 @@ class Term:
         return runs[-1] if runs and len(runs[-1]) > 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Record, frozen=True):
     """What is looked for."""
 
     text: str

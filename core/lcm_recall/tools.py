@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.times import with_z
+from lcm_core.base.values import Record, replace
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.search import Document, RecalledRows
@@ -114,8 +114,7 @@ class RecallTools:
 RECALL_BLOCK: Final = recall_block()
 
 
-@dataclass(frozen=True, slots=True)
-class RecallTool:
+class RecallTool(Record, frozen=True):
     """A tool of the engine, as it is offered to a model."""
 
     name: str

@@ -8,7 +8,6 @@ A preview, a run and a comparison walk the same way. What differs is who is aske
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.plan import Cells
 from lcm_core.store.opening import Rows, SqlValue
@@ -84,8 +84,7 @@ class Target(Protocol):
         """Find steps, and do them where this is a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Looking:
+class Looking(Record, frozen=True):
     """A preview or a comparison: nothing is written. *path* None: there is no database yet."""
 
     path: Path | None
@@ -101,8 +100,7 @@ class Looking:
         return self.look(steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Record, frozen=True):
     """A run: each question and each batch is a transaction of its own."""
 
     writer: RemnicWriter
@@ -193,16 +191,14 @@ def _outline(source: Source, conversations: Iterable[SourceConversation]) -> Out
     return source.read(load_outline, [one.conversation_id for one in conversations])
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(Record, frozen=True):
     """The place that each message gets."""
 
     turns: Mapping[int, tuple[int | None, int | None]]  #: row and place by message; a place of None: its own
     whole: bool  #: the session holds nothing but this source's messages, so places are ranks
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Record, frozen=True):
     """What is kept of a conversation, as it is stored and as it should be."""
 
     conversation: SourceConversation
@@ -212,8 +208,7 @@ class _Record:
     gone: tuple[str, ...]  #: summaries that the source does not hold any more
 
 
-@dataclass(slots=True)
-class _SessionWork:
+class _SessionWork(Struct):
     """One session on its way."""
 
     source: Source

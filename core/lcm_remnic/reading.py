@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import Record
 from lcm_core.store.opening import Row, Rows, SqlValue, quoted
 from lcm_core.store.schema import Schema, number, text
 
@@ -183,8 +183,7 @@ def _said(value: SqlValue) -> str:
 _RECORDS = "lcm-tui:conversation:"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEntry:
+class SessionEntry(Record, frozen=True):
     """A session as a line of a list."""
 
     session: SessionId
@@ -199,16 +198,14 @@ class SessionEntry:
     records: int = 0  #: conversations of which an import of ours kept the rest
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Record, frozen=True):
     """What a database of Remnic's holds."""
 
     version: str | None
     sessions: tuple[SessionEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPart:
+class StoredPart(Record, frozen=True):
     """A row of Remnic's parts."""
 
     id: int
@@ -219,8 +216,7 @@ class StoredPart:
     file_path: SqlValue
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
+class StoredTurn(Record, frozen=True):
     """A row of Remnic's messages with its parts."""
 
     id: int
@@ -234,8 +230,7 @@ class StoredTurn:
     parts: tuple[StoredPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(Record, frozen=True):
     """A row of Remnic's summary nodes."""
 
     id: str
@@ -248,8 +243,7 @@ class StoredNode:
     created_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(Record, frozen=True):
     """Everything that Remnic holds of a session."""
 
     session: SessionId

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NewType, TypeAlias, TypeGuard
 
 from lcm_core.base.errors import DatabaseError, RefusedError
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.journal import encode_cell
 from lcm_core.change.plan import Cells
 from lcm_core.store.opening import Rows, SqlValue
@@ -30,8 +30,7 @@ def is_place(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -LIMIT < value < LIMIT
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Origin:
+class Origin(Record, frozen=True, order=True):
     """Which message of the source a turn is: what Remnic's importer puts into a turn's metadata."""
 
     conversation_id: str  #: a number as text: the other importer stores numbers and texts
@@ -64,8 +63,7 @@ class What(StrEnum):
     SEARCH = "search row"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True):
     """One row that differs, and what makes it right.
 
     Without *key* a row comes. Values of *after* may be a symbol: the id of the turn of that origin. Without
@@ -93,8 +91,7 @@ class Step:
         return bool(self.after.columns)
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """How many rows of a kind came, differed, and were as they should be."""
 
     missing: int = 0
@@ -136,8 +133,7 @@ class Why(StrEnum):
     WRONG_TYPE = "a value has another type than its column, and is converted"
 
 
-@dataclass(frozen=True, slots=True)
-class Unheld:
+class Unheld(Record, frozen=True):
     """A row that does not come along."""
 
     table: str
@@ -149,8 +145,7 @@ class Unheld:
 NAMED: Final = 50
 
 
-@dataclass(slots=True)
-class UnheldRows:
+class UnheldRows(Struct):
     """Rows of one table that do not come along for one reason."""
 
     count: int = 0
@@ -161,8 +156,7 @@ def _tallies() -> dict[What, Tally]:
     return {one: Tally() for one in What}
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """What a run of an import did, or would do: the same numbers for both."""
 
     conversations: int = 0

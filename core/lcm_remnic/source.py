@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record
 from lcm_core.change.journal import encode_cell
 from lcm_core.change.plan import Cells
 from lcm_core.engine.markers import classify
@@ -75,8 +75,7 @@ class Source:
         return found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceConversation:
+class SourceConversation(Record, frozen=True):
     """A conversation as it is stored."""
 
     conversation_id: int
@@ -84,8 +83,7 @@ class SourceConversation:
     row: Stored
 
 
-@dataclass(frozen=True, slots=True)
-class MessageKey:
+class MessageKey(Record, frozen=True):
     """A message without its text."""
 
     message_id: int
@@ -94,8 +92,7 @@ class MessageKey:
     created_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSummary:
+class SourceSummary(Record, frozen=True):
     """A summary without its text."""
 
     summary_id: str
@@ -104,8 +101,7 @@ class SourceSummary:
     row: Stored  #: every column but the text
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Record, frozen=True):
     """A row of ``summary_messages`` or ``summary_parents``: what a summary was made from."""
 
     summary_id: str
@@ -113,8 +109,7 @@ class Link:
     ordinal: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Record, frozen=True):
     """Everything of some conversations but the texts."""
 
     messages: tuple[MessageKey, ...]
@@ -125,8 +120,7 @@ class Outline:
     unreadable: tuple[int, ...]  #: messages whose seq is no number, or is that of another, too
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMessage:
+class SourceMessage(Record, frozen=True):
     """A message with its parts, as they are stored."""
 
     row: Stored
@@ -254,8 +248,7 @@ def _stored(row: Row) -> Stored:
 # Order of turns, ranges and upward links of nodes. Pure (docs/remnic.md, "Order" and "Nodes").
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Record, frozen=True):
     """Where a summary belongs among the turns of its session."""
 
     summary: SourceSummary

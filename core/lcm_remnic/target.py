@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from lcm_core.base.errors import FileMissingError
+from lcm_core.base.values import Record
 from lcm_core.change.plan import Cell, Cells, Symbol, SymbolKind
 from lcm_core.store.host_database import HostRows, read_host
 from lcm_core.store.opening import Row, Rows, SqlValue, connect_memory, quoted
@@ -36,8 +36,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnKey:
+class TurnKey(Record, frozen=True):
     """A turn without its text."""
 
     id: int
@@ -46,8 +45,7 @@ class TurnKey:
     origin: Origin | None  #: None: Remnic recorded it itself
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Record, frozen=True):
     """The places of a session's turns, and the ids of its nodes."""
 
     turns: tuple[TurnKey, ...]
@@ -196,8 +194,7 @@ def unsearchable(rows: Rows, table: str, places: Mapping[int, object]) -> frozen
 NOTHING = Cells((), ())
 
 
-@dataclass(frozen=True, slots=True)
-class WantedTurn:
+class WantedTurn(Record, frozen=True):
     """A turn as it should be."""
 
     message_id: int

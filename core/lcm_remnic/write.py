@@ -10,7 +10,6 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -19,6 +18,7 @@ import platformdirs
 from lcm_core.base.errors import DatabaseBusyError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.journal import CodecError, decode_values, encode_values
@@ -41,8 +41,7 @@ FORMAT: Final = "lcm-tui remnic import"
 VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Came:
+class Came(Record, frozen=True):
     """A row that was inserted."""
 
     table: str
@@ -50,8 +49,7 @@ class Came:
     digest: str  #: of the whole row
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Record, frozen=True):
     """A row of which columns were changed."""
 
     table: str
@@ -63,8 +61,7 @@ class Changed:
 Written: TypeAlias = Came | Changed
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Record, frozen=True):
     """An import as its file tells it."""
 
     id: str
@@ -347,8 +344,7 @@ class MovedOnError(DatabaseBusyError):
     default_code = "REMNIC_MOVED_ON"
 
 
-@dataclass(slots=True)
-class RemnicWriter:
+class RemnicWriter(Struct):
     """A connection to Remnic's database that writes step by step."""
 
     writer: Writer
@@ -555,8 +551,7 @@ def create(path: Path) -> None:
 # as the import left them: whatever Remnic or anybody else wrote since stays, and is counted.
 
 
-@dataclass(slots=True)
-class Undone:
+class Undone(Struct):
     """What was taken back, or would be."""
 
     removed: int = 0

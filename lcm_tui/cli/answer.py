@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -12,6 +11,7 @@ from lcm_core.base.errors import ExitCode, LcmError
 from lcm_core.base.setting_values import Json, JsonObject, SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.times import format_zoned, parse_utc
+from lcm_core.base.values import Record, replace
 
 from lcm_tui.cli.presentation import PROGRAM, Presentation, error_document
 
@@ -29,8 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record, frozen=True):
     """The outcome of a command."""
 
     command: str  #: dotted, such as ``summaries.list``
@@ -68,8 +67,7 @@ class Answer:
 Outcome: TypeAlias = Answer | int
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
+class Paging(Record, frozen=True):
     """How much of a list a page holds, and where the next one begins."""
 
     resource: str
@@ -95,8 +93,7 @@ class Paging:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record, frozen=True):
     """One run of a command: its settings, how it prints, and the database."""
 
     settings: Settings

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.javascript import Json, JsonObject
+from lcm_core.base.values import Record, replace
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget, CallLoad, Forecast
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
@@ -82,8 +82,7 @@ def forecast_blocks(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class AskWork:
+class AskWork(Record, frozen=True):
     """One run of ``ask``."""
 
     run: Run

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import JsonObject
 from lcm_core.base.settings import Settings
 from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured, ingest_rules
@@ -64,16 +63,14 @@ from lcm_tui.tables.comparison import codex_blocks
 # What ``backfill`` does then when requested: compact, and transplant the result.
 
 
-@dataclass(frozen=True, slots=True)
-class AfterImportForecast:
+class AfterImportForecast(Record, frozen=True):
     """What would follow the import, for programs and for people."""
 
     data: JsonObject = field(default_factory=dict)
     blocks: Sequence[OutputBlock] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Record, frozen=True):
     """The steps behind the import of one run."""
 
     run: Run
@@ -131,7 +128,7 @@ class Steps:
                 raise
             except RefusedError as error:  # there is nothing (left) to copy; the import stays
                 document: JsonObject = {"applied": False, "reason": error.message}
-                told = dataclasses.replace(
+                told = replace(
                     told,
                     data={**told.data, "transplant": document},
                     blocks=[*told.blocks, Note(error.message)],
@@ -168,7 +165,7 @@ def _with_import(loaded: LoadedContext, shown: Backfill) -> LoadedContext:
 
 def _joined(told: Answer, name: str, more: Answer) -> Answer:
     """One answer of the import and of what followed it."""
-    return dataclasses.replace(
+    return replace(
         told,
         data={**told.data, name: more.data},
         blocks=[*told.blocks, *more.blocks],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError, SearchUnavailableError
+from lcm_core.base.values import replace
 from lcm_core.change.backup import (
     OFFER_BYTES,
     Backup,
@@ -75,7 +75,7 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
         finally:
             meter.clear()
     told = run.answer("backup", _backup_document(made, estimate), _backup_blocks(made))
-    return dataclasses.replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
+    return replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
 
 
 def _target(database: Path, to: Path | None) -> Path:

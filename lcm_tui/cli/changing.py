@@ -8,13 +8,12 @@ when one fails, the report says what was done.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from lcm_core.base.errors import CancelledError, LcmError
 from lcm_core.base.setting_values import JsonObject
+from lcm_core.base.values import field, replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan, RowCount, listed, row_counts
 from lcm_core.change.preview import Batch, Planner, Preview, batch_of, first_preview
@@ -57,8 +56,7 @@ ABOUT_SQL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal(Batch):
+class Proposal(Batch, frozen=True):
     """What a command would do, with what it has to say besides."""
 
     data: JsonObject = field(default_factory=dict)  #: more fields of the answer's ``data``
@@ -194,7 +192,7 @@ class _Changing:
         )
         if self.flags.sql:
             script = () if self._preview is None else tuple(self._preview.sql())
-            told = dataclasses.replace(told, script=(*script, *self._proposal.script))
+            told = replace(told, script=(*script, *self._proposal.script))
         return told.in_part(failed)
 
     def _document(self) -> Document:

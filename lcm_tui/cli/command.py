@@ -17,13 +17,13 @@ import inspect
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 from lcm_core.base.errors import FileMissingError, UsageError
+from lcm_core.base.values import Record, Struct
 
 from lcm_tui.cli.kinds import Choice, FilePath, Raw
 from lcm_tui.cli.presentation import PROGRAM, Presentation, cancelled
@@ -50,13 +50,13 @@ class Sectioned(click.Option):
         super().__init__(*args, **attributes)
 
 
-def gather(name: str, kind: type[Any], *parameters: Decorator) -> Callable[[F], F]:
-    """Declare some *parameters*, whose values a function gets as one dataclass, in the parameter *name*."""
+def gather(name: str, kind: type[Struct], *parameters: Decorator) -> Callable[[F], F]:
+    """Declare some *parameters*, whose values a function gets as one record, in the parameter *name*."""
 
     def declare(function: F) -> F:
         @wraps(function)
         def call(*args: Any, **values: Any) -> Any:
-            given = {one.name: values.pop(one.name) for one in fields(kind) if one.name in values}
+            given = {name: values.pop(name) for name in kind.__struct_fields__ if name in values}
             return function(*args, **{name: kind(**given)}, **values)
 
         declared: Any = call
@@ -83,8 +83,7 @@ def parameters_of(*declared: Decorator) -> list[click.Parameter]:
 # The options of every command, which stand before or after its words.
 
 
-@dataclass(frozen=True, slots=True)
-class CommonOptions:
+class CommonOptions(Record, frozen=True):
     """What every command takes."""
 
     db: str | None = None
@@ -163,8 +162,7 @@ common_options = gather(
 # -- help and version -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Invocation:
+class Invocation(Struct):
     """What is known about a run of the program as its command line is understood."""
 
     presentation: Presentation | None = None  #: None: not understood so far
@@ -340,7 +338,7 @@ class Command(Paged):
         from lcm_tui.cli.answer import Run
 
         values = dict(ctx.params)
-        common = CommonOptions(**{one.name: values.pop(one.name) for one in fields(CommonOptions)})
+        common = CommonOptions(**{name: values.pop(name) for name in CommonOptions.__struct_fields__})
         try:
             settings = resolve(common.settings(), os.environ, home=Path.home())
             sessions = settings.sessions

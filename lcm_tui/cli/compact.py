@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.engine.rules import EngineRules
 from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
@@ -122,8 +122,7 @@ def step_document(step: PassDone) -> Document:
 # -- the command -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CompactWork:
+class CompactWork(Record, frozen=True):
     """One run of the command."""
 
     run: Run
@@ -304,8 +303,7 @@ class CompactWork:
         return self.run.answer("compact", data, blocks).in_part(done.failed)
 
 
-@dataclass(slots=True)
-class Done:
+class Done(Struct):
     """What was done so far."""
 
     steps: list[PassDone] = field(default_factory=list)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import cast
 
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.records import ContextItems, Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.base.values import Record, field
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.assembly import Evicted
 from lcm_core.engine.messages import Origin
@@ -53,8 +53,7 @@ from lcm_tui.tables.sent import assembled_blocks, in_tail, prompt_score
 # The messages that the model receives under a budget, and what it does not.
 
 
-@dataclass(frozen=True, slots=True)
-class AssemblyOptions:
+class AssemblyOptions(Record, frozen=True):
     """What the options ask for."""
 
     prompt: str | None = None
@@ -64,8 +63,7 @@ class AssemblyOptions:
     history: bool = True  #: also sum what was ever said
 
 
-@dataclass(frozen=True, slots=True)
-class ShownAssembly:
+class ShownAssembly(Record, frozen=True):
     """An assembly and whose it is."""
 
     conversation: Conversation
@@ -234,16 +232,14 @@ MOST_LISTED = 2_000
 PAGE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Record, frozen=True):
     """The items of a context as programs get them."""
 
     items: LongList = field(default_factory=LongList)
     covered: dict[SummaryId, None] = field(default_factory=dict)  #: those that a brief replaces, in order
 
 
-@dataclass(frozen=True, slots=True)
-class ShownContext:
+class ShownContext(Record, frozen=True):
     """A context with everything that the command prints of it.
 
     The last of the *items* are those of the *entries*: the newest. For programs there are none of both, and

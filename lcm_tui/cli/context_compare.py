@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lcm_core.base.diff import unified_text
@@ -12,6 +11,7 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import safe_text
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import Operation
 from lcm_core.change.plan import Ref
 from lcm_core.engine.compare import ContextDiff, SentContext, compare_contexts
@@ -134,8 +134,7 @@ def _ids(refs: Sequence[Ref]) -> list[Json]:
 # What two contexts send to the model, and how they differ.
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Record, frozen=True):
     """A context as it was asked for."""
 
     side: ComparedContext
@@ -162,8 +161,7 @@ def compare(run: Run, first: Wanted, second: Wanted, db_b: Path | None, *, clamp
     return run.answer("context.compare", _document(found, old, new), blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Record, frozen=True):
     """What the options say of one of the contexts."""
 
     conversation_id: ConversationId

@@ -9,7 +9,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -18,6 +17,7 @@ from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import OutputFormat, SettingSource
 from lcm_core.base.settings import Options, resolve
+from lcm_core.base.values import Record, replace
 
 from lcm_tui.cli.answer import Answer, Outcome, Run
 from lcm_tui.cli.main import has_terminal, run_the_app
@@ -120,8 +120,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
 
-@dataclass(frozen=True, slots=True)
-class DemoHome:
+class DemoHome(Record, frozen=True):
     """Where one copy of the demonstration lies.
 
     The database was written by LCM 0.15.3 on a machine whose state folder was ``/home/operator/.openclaw``:

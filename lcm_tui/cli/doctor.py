@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -13,6 +12,7 @@ from lcm_core.base.findings import Confidence, Finding, FixId, Report, Severity,
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import counted
+from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.reindex import resync, resync_sql
 from lcm_core.checks.messages import Repetition, repetitions_of
 from lcm_core.operations.fix import Keep
@@ -126,14 +126,14 @@ def examine(run: Run, asked: Asked, fail_on: str) -> Answer:
         if CHECKS[one.check].severity in FAIL_ON[fail_on]
     )
     told = run.answer("doctor", report_document(report, examined.repeated), _blocks(examined))
-    return dataclasses.replace(told, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
+    return replace(told, exit_code=ExitCode.FINDINGS if failing else ExitCode.DONE)
 
 
 def mend(run: Run, asked: Asked, named: Sequence[str], flags: ChangeFlags, *, keep_sources: bool) -> Answer:
     """Show what would mend the findings that are *named*, or do it."""
     wanted = split(named) or ()
     only = asked.checks or _checks_of(wanted)
-    examined = asyncio.run(_examine(run, dataclasses.replace(asked, checks=only, whole_file=True)))
+    examined = asyncio.run(_examine(run, replace(asked, checks=only, whole_file=True)))
     selected = _selected(examined.report, wanted)
     keep = Keep.SOURCES if keep_sources else Keep.SUMMARIES
     passed = _suspicious(examined.report) if "all" in wanted else frozenset[str]()
@@ -145,11 +145,10 @@ def with_seconds(run: Run, value: float | None) -> Run:
     if value is None:
         return run
     named = Sourced(value, SettingSource.COMMAND_LINE, "--check-seconds")
-    return dataclasses.replace(run, settings=dataclasses.replace(run.settings, check_seconds=named))
+    return replace(run, settings=replace(run.settings, check_seconds=named))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record, frozen=True):
     """What is to be examined."""
 
     named: Selector
@@ -157,8 +156,7 @@ class Asked:
     whole_file: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Examined:
+class _Examined(Record, frozen=True):
     """What the checks found, and the messages that were stored again."""
 
     report: Report
@@ -256,8 +254,7 @@ def _no_fix(name: str, finding: Finding) -> RefusedError:
     return RefusedError(f"{name} has no fix: {finding.sentence.rstrip('.')}. {CHECKS[finding.check].unfixed}")
 
 
-@dataclasses.dataclass(slots=True)
-class _Fixing:
+class _Fixing(Struct):
     """One run of ``doctor --fix``."""
 
     run: Run
@@ -273,7 +270,7 @@ class _Fixing:
         told = changing.run_change(self.run, "doctor", self._plan, self.flags)
         search = () if self.fixes is None else self.fixes.search
         if told.exit_code is not ExitCode.DONE or not self.flags.apply or not self.findings:
-            return dataclasses.replace(told, blocks=[*told.blocks, *_passed_blocks(self.passed)])
+            return replace(told, blocks=[*told.blocks, *_passed_blocks(self.passed)])
         done: list[tuple[str, int]] = []
         if search:
             if not told.data.get("applied"):
@@ -285,7 +282,7 @@ class _Fixing:
             except LcmError as error:
                 if not told.data.get("applied"):
                     raise
-                return dataclasses.replace(told, exit_code=error.exit_code, failed=error)
+                return replace(told, exit_code=error.exit_code, failed=error)
             done = [(one.table, one.rows) for one in rows]
         left, passed = asyncio.run(self._left())
         document: Document = {
@@ -294,7 +291,7 @@ class _Fixing:
             "search": [{"table": table, "rows": rows} for table, rows in done],
             "remaining": [finding_document(one) for one in left],
         }
-        return dataclasses.replace(
+        return replace(
             told, data=document, blocks=[*told.blocks, *_done_blocks(done, left), *_passed_blocks(passed)]
         )
 

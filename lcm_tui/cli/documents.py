@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from lcm_core.base.records import Conversation, FocusBrief, Message
 from lcm_core.base.setting_values import Json
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import preview
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.store.conversations import ConversationEntry

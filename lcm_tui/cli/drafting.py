@@ -11,7 +11,6 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.times import iso_z
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.change.prepared import prepared_work_lost
@@ -119,8 +119,7 @@ def run_drafts(run: Run, command: str, select: Select, flags: DraftFlags) -> Ans
     return work.do()
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Record, frozen=True):
     """One run of the command."""
 
     run: Run
@@ -428,8 +427,7 @@ def _decision(question: str) -> str:
 # Other texts for summaries, drafted from their true sources.
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Record, frozen=True):
     """Which summaries are to be rewritten."""
 
     named: Selector
@@ -483,8 +481,7 @@ async def _and_above(reader: Reader, stale: list[SummaryId]) -> list[SummaryId]:
 # Every broken summary gets a text made from its true sources.
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Record, frozen=True):
     """Which bad summaries are looked for."""
 
     named: Selector

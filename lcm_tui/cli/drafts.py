@@ -8,7 +8,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +25,7 @@ from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.text import agree, counted
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.backup import make_backup
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan
@@ -137,8 +137,7 @@ _HOW: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewed:
+class Reviewed(Record, frozen=True):
     """A file of drafts as it came back."""
 
     batch: str
@@ -410,8 +409,7 @@ def load_document(load: CallLoad) -> Document:
 STOPPED = "Stopped. Applied drafts stay and the others are saved: --resume continues."
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record, frozen=True):
     """What a command is about, with what it has to say besides."""
 
     items: Sequence[BatchItem]
@@ -420,8 +418,7 @@ class Selection:
     nothing: str = "Nothing to rewrite."
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a run left behind."""
 
     items: tuple[BatchItem, ...] = ()
@@ -519,8 +516,7 @@ def _of_all(number: int, items: Sequence[BatchItem], words: str) -> str:
 Settings = Callable[[Schema], DraftSetting]
 
 
-@dataclass(frozen=True, slots=True)
-class Taking:
+class Taking(Record, frozen=True):
     """Takes drafts from a file."""
 
     run: Run

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lcm_core.base.setting_values import Json
 from lcm_core.base.times import iso_z, sort_key
+from lcm_core.base.values import Record, replace
 from lcm_core.change.backup import default_target
 from lcm_core.change.prepared import changed_since
 from lcm_core.operations.engine_work import (
@@ -37,8 +37,7 @@ from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.engine import conversation_work_blocks, work_blocks
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Record, frozen=True):
     work: EngineWork
     texts: Sequence[PreparedText]
 

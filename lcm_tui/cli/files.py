@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_core.base.errors import NotFoundError
@@ -11,6 +10,7 @@ from lcm_core.base.paths import FileText, StoredFile, read_head, resolve_stored
 from lcm_core.base.records import ConversationId, LargeFile
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import preview
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, file_page
 from lcm_core.store.messages import FileReferences, get_file, references_to
@@ -29,8 +29,7 @@ from lcm_tui.tables.blocks import OutputColumn as Column
 MAX_CONTENT_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Record, frozen=True):
     schema: Schema
     file: LargeFile
     references: FileReferences

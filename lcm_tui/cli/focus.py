@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_line
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.operations.drafting import draft_setting
@@ -105,7 +104,7 @@ def show_brief(run: Run, wanted: str) -> Answer:
 
 
 def _shown(entry: BriefEntry) -> BriefEntry:
-    return dataclasses.replace(entry, brief=as_text(entry.brief))
+    return replace(entry, brief=as_text(entry.brief))
 
 
 def entry_document(entry: BriefEntry) -> Document:
@@ -210,15 +209,14 @@ def clear_brief(
         sweeping.failed = error
     told = sweeping.behind(answer)
     if sweeping.failed is not None:
-        told = dataclasses.replace(told, blocks=[*told.blocks, Note(sweeping.failed.message)])
+        told = replace(told, blocks=[*told.blocks, Note(sweeping.failed.message)])
     return told.in_part(sweeping.failed)
 
 
 # -- the sweep around it ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Sweeping:
+class _Sweeping(Struct):
     """The sweep that the engine forces: foreseen, made, and told of. One batch with the brief."""
 
     run: Run
@@ -275,7 +273,7 @@ class _Sweeping:
         facts = Facts(
             [("Passes", len(self.done.made)), ("Tokens in context", f"{-self.done.saved:+,}")], title="Sweep"
         )
-        return dataclasses.replace(
+        return replace(
             answer,
             data={**answer.data, "sweep": self.document, "batch": self.batch, "undo": undo},
             blocks=[*answer.blocks, facts, Facts([("To undo all of it", undo)])],
@@ -327,8 +325,7 @@ def refocus_brief(run: Run, options: BriefOptions) -> Answer:
     return _FocusWork(run, FocusKind.REFOCUS, "", options).do()
 
 
-@dataclass(frozen=True, slots=True)
-class _FocusWork:
+class _FocusWork(Record, frozen=True):
     """One run of ``focus create`` or ``focus refocus``."""
 
     run: Run
@@ -582,7 +579,7 @@ class _FocusWork:
                 iso_z(datetime.now(UTC)),
                 self._batch(sweeping) or "",
             )
-            kept = dataclasses.replace(made, path=await asyncio.to_thread(keep_draft, made))
+            kept = replace(made, path=await asyncio.to_thread(keep_draft, made))
             found = await brief_retention(question, written.shown, written.content, rendering)
             return kept, found
 
@@ -605,7 +602,7 @@ class _FocusWork:
             error, writer = safe_line(failed.message), named.chosen.choice.model
             return await plan_failed_brief(reader, wish, error, writer, batch=self._batch(sweeping))
 
-        flags = dataclasses.replace(self.options.flags, yes=True)
+        flags = replace(self.options.flags, yes=True)
         try:
             answer = run_change(self.run, self.command, plan, flags, budget=self.options.budget)
         except LcmError as error:
@@ -615,10 +612,10 @@ class _FocusWork:
             return self._swept_alone(sweeping, failed)
         spent = {"writer": model_document(named), "spent": spent_document(spending.spent)}
         data: Document = {"sweep": sweeping.document, **answer.data, **_wish_document(wish), **spent}
-        told = dataclasses.replace(answer, data=data, blocks=[Note(failed.message), *answer.blocks])
+        told = replace(answer, data=data, blocks=[Note(failed.message), *answer.blocks])
         if sweeping.done is not None and sweeping.done.made:
             return sweeping.behind(told).in_part(failed)
-        return dataclasses.replace(told, exit_code=failed.exit_code, failed=failed)
+        return replace(told, exit_code=failed.exit_code, failed=failed)
 
 
 def _check_sql(flags: ChangeFlags, sweeping: _Sweeping) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from lcm_core.base.errors import NotFoundError, RefusedError, UsageError
@@ -11,6 +10,7 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import counted
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import replace
 from lcm_core.change.journal import (
     DamagedRecordError,
     Operation,

@@ -10,7 +10,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +19,7 @@ from lcm_core.base.errors import JsonScalar, NotFoundError, UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS, parse_budget
 from lcm_core.base.times import parse_utc, span_of, typed_moment
+from lcm_core.base.values import Record
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -301,8 +301,7 @@ class FilePath(Kind[Path]):
         return path
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(Record, frozen=True):
     """A time as it was typed."""
 
     text: str

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from lcm_core.base.errors import ExitCode, LcmError, UsageError
+from lcm_core.base.values import replace
 
 from lcm_tui.cli import output
 from lcm_tui.cli import presentation as failures
@@ -57,7 +58,6 @@ def open_app(run: Run, *, no_index: bool) -> int:
 
     Without a command the app opens on the database. Options may come before or after a command.
     """
-    from dataclasses import replace
 
     from lcm_core.base.setting_values import SettingSource, Sourced
     from lcm_core.store.opening import choose_access

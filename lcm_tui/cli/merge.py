@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.operations.merge import SplitSession, plan_merge, split_sessions
 from lcm_core.operations.transplant import Duplicate, DuplicatesError, plan_transplant
@@ -126,7 +126,7 @@ def transplant(
             {"duplicates": [_transplant_document(one) for one in found]},
             _transplant_listed(found),
         )
-        return dataclasses.replace(told, exit_code=error.exit_code, failed=error)
+        return replace(told, exit_code=error.exit_code, failed=error)
 
 
 def _transplant_document(one: Duplicate) -> dict[str, str | bool]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from lcm_core.base.records import Conversation, Message, MessageId
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted, preview
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store import messages as store
 from lcm_core.store.database import Reader
@@ -74,16 +74,14 @@ def message_table(
 # -- the commands ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(Record, frozen=True):
     schema: Schema
     conversation: Conversation
     page: Page[Message]
     parts: PartTexts
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
+class _Tail(Record, frozen=True):
     schema: Schema
     conversation: Conversation
     counted: ConversationStatistics

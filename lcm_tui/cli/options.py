@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +11,7 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, field, replace
 
 from lcm_tui.cli.command import OPTIONS, Decorator, Sectioned, gather
 from lcm_tui.cli.kinds import (
@@ -57,8 +57,7 @@ watch = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PastOptions:
+class PastOptions(Record, frozen=True):
     """At which moment a conversation is looked at."""
 
     at: str | None = None
@@ -103,8 +102,7 @@ summary_argument = click.argument(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Record, frozen=True):
     """A conversation by one of its names."""
 
     conversation_id: ConversationId | None
@@ -127,8 +125,7 @@ def by_what(command: str) -> str:
     return f"its number, as in `{words} 1`, or --conversation-id ID or --session-key KEY"
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationOptions:
+class ConversationOptions(Record, frozen=True):
     """How the commands about a conversation are told which; an argument and two options."""
 
     conversation: ConversationId | None = None
@@ -185,8 +182,7 @@ _CONVERSATION: Final = (
 conversation_options = gather("conversation", ConversationOptions, *_CONVERSATION)
 
 
-@dataclass(frozen=True, slots=True)
-class NeededConversation(ConversationOptions):
+class NeededConversation(ConversationOptions, frozen=True):
     """The same for the commands that are about one conversation."""
 
     def selector(self, command: str, *, needed: bool = True) -> Selector:
@@ -197,8 +193,7 @@ class NeededConversation(ConversationOptions):
 needed_conversation = gather("conversation", NeededConversation, *_CONVERSATION)
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryOptions:
+class SummaryOptions(Record, frozen=True):
     """How the commands about summaries are told which; a summary's id names its conversation too."""
 
     conversation: ConversationId | str | None = None
@@ -284,8 +279,7 @@ chunk = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PageOptions:
+class PageOptions(Record, frozen=True):
     """Which page of a list is asked for."""
 
     limit: int = DEFAULT_LIMIT
@@ -306,8 +300,7 @@ page_options = gather(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TimeOptions:
+class TimeOptions(Record, frozen=True):
     """Of which time the rows of a list are to be."""
 
     after: Stamp | None = None
@@ -451,8 +444,7 @@ prompt_folder = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
+class ModelOptions(Record, frozen=True):
     """Who writes summaries, and what it may cost."""
 
     provider: str | None = None
@@ -489,8 +481,7 @@ model_options = gather(
 yes = click.option("--yes", is_flag=True, help="Confirm without asking.")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeFlags:
+class ChangeFlags(Record, frozen=True):
     """The options that every changing command takes.
 
     Raises:
@@ -523,8 +514,7 @@ _CHANGE: Final = (
 change_flags = gather("flags", ChangeFlags, *_CHANGE)
 
 
-@dataclass(frozen=True, slots=True)
-class SqlFlags(ChangeFlags):
+class SqlFlags(ChangeFlags, frozen=True):
     """The same of a command that can show its SQL."""
 
     sql: bool = False
@@ -547,8 +537,7 @@ def _number(flag: str, words: str, least: int) -> Decorator:
     return click.option(flag, cls=Sectioned, section=_PANEL, type=kind, metavar="N", help=words)
 
 
-@dataclass(frozen=True, slots=True)
-class AfterImport:
+class AfterImport(Record, frozen=True):
     """What is to be done behind the import."""
 
     recompact: bool = False
@@ -631,8 +620,7 @@ IN_FLIGHT: Final = 4
 EXAMPLES: Final = "nothing invented, no rule lost, no worse, retention 80, no caution, every"
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFlags:
+class DraftFlags(Record, frozen=True):
     """The options of a command that makes drafts."""
 
     draft: Path | None = None
@@ -690,8 +678,7 @@ _WRITING = "Text"
 no_sweep = click.option("--no-sweep", is_flag=True, help="Skip the sweep; the engine never does.")
 
 
-@dataclass(frozen=True, slots=True)
-class BriefOptions:
+class BriefOptions(Record, frozen=True):
     """Where the text of a brief comes from, and what is done around it.
 
     Raises:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError
 from lcm_core.base.setting_values import Json
+from lcm_core.base.values import Record
 
 # -- printing --------------------------------------------------------------------------------------------
 # What the command is called, and how its answers are printed.
@@ -17,8 +17,7 @@ from lcm_core.base.setting_values import Json
 PROGRAM = "lcm-tui"
 
 
-@dataclass(frozen=True, slots=True)
-class Presentation:
+class Presentation(Record, frozen=True):
     """How an answer or an error is printed."""
 
     json: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import Scrubbed, rewrite_file
 from lcm_core.operations.export import (
@@ -323,7 +323,7 @@ class _Pruning(Deleting):
         if not self._tried:
             return told
         data, blocks = self._afterwards()
-        return dataclasses.replace(told, data={**told.data, **data}, blocks=[*told.blocks, *blocks])
+        return replace(told, data={**told.data, **data}, blocks=[*told.blocks, *blocks])
 
     async def _plan(self, reader: Reader) -> changing.Proposal:
         """The next plans; what was not begun must still be meant."""
@@ -332,7 +332,7 @@ class _Pruning(Deleting):
             self._chosen = await selection(reader, self._criteria)
             ids = self.conversations
         else:
-            again = dataclasses.replace(self._criteria, ids=(), larger_than=None)
+            again = replace(self._criteria, ids=(), larger_than=None)
             meant = {one.id for one in await select(reader, again, sizes=False)} | self._begun
             ids = [one for one in self.conversations if one in meant]
         if self._flags.sql and not self._flags.apply:  # a script is whole

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import rich.table
 from lcm_core.base.text import safe_line, safe_text
+from lcm_core.base.values import Record
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -26,8 +26,7 @@ _GAP = 2
 _UNBOUNDED = 1 << 31
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record, frozen=True):
     """What the lines are for."""
 
     width: int | None  #: cells of the terminal; None: not a terminal, nothing is cut

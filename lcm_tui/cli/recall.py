@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lcm_core.base.errors import ExitCode, RefusedError
@@ -12,6 +11,7 @@ from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import as_typed, counted
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, replace
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Rows
@@ -64,8 +64,7 @@ from lcm_tui.tables.search import levels_table
 LEVELS = ("leaf", "condensed")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record, frozen=True):
     """What a search was asked for, besides its query."""
 
     conversation_id: ConversationId | None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError
 from lcm_core.base.setting_values import Json, SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_remnic import write as journal
 from lcm_remnic.importing import Looking, Running, import_into, left_behind
 from lcm_remnic.reading import read_contents, read_session, session_names

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +19,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.files import FileNotWrittenError, reason_of, write_private
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import replace
 from lcm_core.change.connection import keep_wal
 from lcm_core.operations import report as reporting
 from lcm_core.operations.report import machine

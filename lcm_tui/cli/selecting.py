@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import briefs_beginning
@@ -26,11 +26,11 @@ def as_text(record: R) -> R:
     """A record of the store with text in place of bytes."""
     given: Any = record
     texts = {
-        field.name: value.decode("utf-8", "surrogateescape")
-        for field in dataclasses.fields(given)
-        if isinstance(value := getattr(given, field.name), bytes)
+        name: value.decode("utf-8", "surrogateescape")
+        for name in given.__struct_fields__
+        if isinstance(value := getattr(given, name), bytes)
     }
-    changed: R = dataclasses.replace(given, **texts) if texts else record
+    changed: R = replace(given, **texts) if texts else record
     return changed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from lcm_core.base.errors import UsageError
@@ -13,6 +12,7 @@ from lcm_core.base.setting_values import Json, SettingSource
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted, preview
 from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Position, Window
 from lcm_host.active_path import SessionExtent, SessionPage, extents, read_page
@@ -109,8 +109,7 @@ def _name(session: HostSession) -> str:
     return f"{session.agent or ''}/{session.session_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Record, frozen=True):
     """What the engine's database knows of some sessions."""
 
     owners: Mapping[HostSession, ConversationId]

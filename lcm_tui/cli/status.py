@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from lcm_core.base.settings import Settings
 from lcm_core.base.text import counted
 from lcm_core.base.text import counted as number_of
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.change.schema import unknown_parts
 from lcm_core.store.database import Reader
 from lcm_core.store.engine_work import GapTotals, gap_totals
@@ -146,8 +146,7 @@ _MOST_OF_WAL: Final = 128 * 1024 * 1024
 _FILES: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseStatus:
+class DatabaseStatus(Record, frozen=True):
     """What the command prints."""
 
     schema: Schema
@@ -235,7 +234,7 @@ def status_document(run: Run, found: DatabaseStatus) -> Document:
             "unknown": list(unknown_parts(found.schema)),
         },
         "ingestion": document(found.ingesting),
-        **({} if found.gaps is None else {"gaps": asdict(found.gaps)}),
+        **({} if found.gaps is None else {"gaps": to_json(found.gaps)}),
         **({"walIgnoredBytes": found.wal.lost_bytes} if found.wal and found.wal.lost else {}),
     }
 

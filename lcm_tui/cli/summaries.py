@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lcm_core.base.records import ConversationId, Message, MessageId, Summary
 from lcm_core.base.setting_values import Json
 from lcm_core.base.text import preview
+from lcm_core.base.values import Record
 from lcm_core.engine.markers import beginning
 from lcm_core.engine.previous import PreviousChoice, PreviousContext
 from lcm_core.engine.rules import engine_rules
@@ -28,8 +28,7 @@ from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.blocks import OutputColumn as Column
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Record, frozen=True):
     """Which summaries are listed, and whether with their texts."""
 
     depth: int | None
@@ -37,8 +36,7 @@ class Filters:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Record, frozen=True):
     schema: Schema
     summary: ListedSummary
     consumers: list[ListedSummary]

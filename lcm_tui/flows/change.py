@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lcm_core.base.errors import CancelledError, LcmError, RefusedError
+from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.copying import check_wanted
 from lcm_core.change.journal import new_batch_id
@@ -58,8 +58,7 @@ class BlockedError(RefusedError):
 Then = Callable[[tuple[Committed, ...]], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Record, frozen=True):
     """What the operator is told after a change."""
 
     title: str
@@ -67,8 +66,7 @@ class Notice:
     warns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
+class Confirmation(Record, frozen=True):
     """What the operator has to type before a change that cannot be undone."""
 
     text: str
@@ -136,8 +134,7 @@ ATTEMPTS = 3
 STOPPED = "Cancelled. Earlier changes stay."
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Record, frozen=True):
     """A plan that was committed."""
 
     plan: Plan

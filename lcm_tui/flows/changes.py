@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from lcm_core.base.errors import LcmError, RefusedError
 from lcm_core.base.findings import Finding, FixId
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.settings import Settings
+from lcm_core.base.values import replace
 from lcm_core.change.backup import Backup, default_target, make_backup
 from lcm_core.change.commit import Committed
 from lcm_core.change.journal import Operation, new_batch_id

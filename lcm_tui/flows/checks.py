@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import SettingSource
 from lcm_core.base.settings import Settings
+from lcm_core.base.values import replace
 from lcm_core.checks.check import Folders, Limits
 from lcm_core.checks.check import limits_of as limits_of_engine
 from lcm_core.store.schema import Schema

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import new_batch_id
 from lcm_core.operations.compact import (
     Chunk,
@@ -111,8 +111,7 @@ class Rule(StrEnum):
     NO_FALLBACK = "stop on truncation"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Record, frozen=True):
     """What is wanted."""
 
     mode: Mode
@@ -120,8 +119,7 @@ class Order:
     setting: CompactionSetting
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Record, frozen=True):
     """A pass that was dealt with; its sources are read again when somebody wants to see them."""
 
     refs: tuple[int | str, ...]

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.settings import Settings, SummarySettings
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.plan import Plan
 from lcm_core.operations.batch import Batch, BatchOptions
@@ -46,8 +46,7 @@ from lcm_tui.kit.session import Session
 # Who writes summaries, by options, environment and config: the same for the command line and the app.
 
 
-@dataclass(frozen=True, slots=True)
-class Modelling:
+class Modelling(Record, frozen=True):
     """What was chosen, not connected yet."""
 
     chosen: ChosenModel
@@ -171,8 +170,7 @@ NOTHING = NO_FORECAST
 CUT: Final = "cut"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Record, frozen=True):
     """What is to be written again."""
 
     kind: str  #: ``rewrite`` or ``repair``
@@ -180,8 +178,7 @@ class Wanted:
     summary_id: SummaryId | None = None  #: with everything below it
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record, frozen=True):
     """How a draft is asked for; an empty text leaves it as it was before."""
 
     whom: str = ""  #: ``provider/model``, a provider alone, or `CUT`

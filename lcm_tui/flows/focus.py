@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from lcm_core.base.errors import LcmError, RefusedError
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.operations.compact import (
@@ -82,8 +82,7 @@ async def sweep_forecast(session: Session, conversation: Conversation) -> Compac
     return await asyncio.to_thread(forecast_passes, loaded, setting, operation_of(Mode.SWEEP))
 
 
-@dataclass(frozen=True, slots=True)
-class BriefOutlook:
+class BriefOutlook(Record, frozen=True):
     """How a brief on its way stands against the database as it is."""
 
     wish: FocusWish | None  #: what it would be made from now; None: refused

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
 from enum import Enum
 from typing import ClassVar
 
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import zone_sign
+from lcm_core.base.values import Record, replace
 from textual import events
 from textual.message import Message
 from textual.reactive import reactive
@@ -133,8 +133,7 @@ def _width(spans: Line) -> int:
     return sum(cell_width(safe_line(span.text)) for span in spans)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHint:
+class KeyHint(Record, frozen=True):
     """A key of the bar below."""
 
     key: str

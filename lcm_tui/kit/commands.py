@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from lcm_core.base.values import Record
 from textual.binding import Binding
 from textual.keys import Keys
 
@@ -28,8 +28,7 @@ def always(screen: object) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Key(Generic[S]):
+class Key(Record, Generic[S], frozen=True):
     """A key of a screen, and the command that it runs."""
 
     id: str  #: its name in `[keys]` of the config file

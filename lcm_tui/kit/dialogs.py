@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol
 
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import replace
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType

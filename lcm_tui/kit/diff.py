@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, ClassVar, Final, NamedTuple
 
 from lcm_core.base.diff import Diff, DiffRow, LineMark, compare_texts, emphasis
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as, wrap_spans
+from lcm_core.base.values import Record, field
 from textual import events
 from textual.message import Message
 from textual.worker import Worker
@@ -49,19 +49,17 @@ class Piece(NamedTuple):
     hidden: int = 0  #: rows that it hides
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
+class Naming(Record, frozen=True):
     """What the lines of a text mean, where they mean something."""
 
-    name_at: Callable[[int], str] = field(default=lambda line: "")  #: what a line of the new text belongs to
-    is_heading: Callable[[str], bool] = field(default=lambda text: False)
+    name_at: Callable[[int], str] = lambda line: ""  #: what a line of the new text belongs to
+    is_heading: Callable[[str], bool] = lambda text: False
 
 
 PLAIN: Final = Naming()
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
+class LaidOut(Record, frozen=True):
     """A diff at one width."""
 
     diff: Diff

@@ -9,13 +9,13 @@ from __future__ import annotations
 import colorsys
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import ClassVar, Final
 
 from lcm_core.base.text import cell_width, clip, safe_line
+from lcm_core.base.values import Record
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -173,8 +173,7 @@ DIM_SHARE: Final = 0.6
 _STEPS: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Paint:
+class Paint(Record, frozen=True):
     """A style by the theme's variables, or by a colour of its own, and what stands for it without colours."""
 
     colour: str = "foreground"

@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final, Literal
 
 from lcm_core.base.text import cell_width, clip, fold, places_of, safe_line, safe_text, wrap_spans
+from lcm_core.base.values import Record, replace
 
 StyleName = Literal[
     "text",
@@ -43,8 +43,7 @@ StyleName = Literal[
 _SEEN_ON_BLANKS: frozenset[StyleName] = frozenset({"heading", "error", "match"})
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record, frozen=True):
     """A run of text in one style."""
 
     text: str
@@ -107,8 +106,7 @@ def depth_style(depth: int | None) -> StyleName:
     return names[min(max(depth or 0, 0), 3)]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Record, frozen=True):
     """A column of a list: its heading, its width in cells, and when it gives way."""
 
     name: str
@@ -127,8 +125,7 @@ LESSER = 50
 MUST = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Record, frozen=True):
     """The columns that fit, and how wide each is."""
 
     columns: tuple[Column, ...]
@@ -195,8 +192,7 @@ def row_of(layout: Layout, cells: Mapping[str, Span], gap: int = 1) -> Line:
     return tuple(spans)
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting:
+class Sorting(Record, frozen=True):
     """By which column a list is sorted."""
 
     column: str
@@ -258,8 +254,7 @@ def share_text(share: float) -> str:
 MEASURE: Final = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record, frozen=True):
     """A piece of a document: a text of any number of lines, or one line of spans; both are wrapped."""
 
     text: str = ""

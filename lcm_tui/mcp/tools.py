@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import ELLIPSIS, counted, safe_line, safe_text
 from lcm_core.base.times import iso_z, span_of, typed_moment, with_z
+from lcm_core.base.values import Record, field
 from lcm_core.store.context import context_entries, context_items
 from lcm_core.store.conversations import ConversationEntry, count_rows, list_conversations
 from lcm_core.store.database import Database, Reader
@@ -69,8 +69,7 @@ MAX_DATA: Final = 80_000
 SHORT: Final = 120
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(Record, frozen=True):
     """What a call gives back."""
 
     text: str
@@ -140,8 +139,7 @@ def safe_json(value: Json) -> Json:
 # The arguments of a tool: declared once, they become its JSON schema, and what is given is read by them.
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Record, frozen=True):
     """A text."""
 
     help: str
@@ -168,8 +166,7 @@ class Text:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(Record, frozen=True):
     """A whole number."""
 
     help: str
@@ -194,8 +191,7 @@ class Whole:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Record, frozen=True):
     """True or false; false unless it is given."""
 
     help: str
@@ -224,8 +220,7 @@ def schema_of(declared: Mapping[str, Argument]) -> dict[str, Json]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Record, frozen=True):
     """The arguments of one call, each of the type that was declared."""
 
     declared: Mapping[str, Argument]
@@ -351,8 +346,7 @@ def _read(stream: BinaryIO) -> tuple[bytes, bool]:
 _SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(Record, frozen=True):
     """What was given at the start; neither: all conversations."""
 
     conversations: tuple[int, ...] = ()
@@ -377,8 +371,7 @@ class Allowed:
         return ", ".join(names + [f"session {safe_line(key)[:_SHOWN]}" for key in self.session_keys])
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Record, frozen=True):
     """The conversations of one call."""
 
     entries: tuple[ConversationEntry, ...]  #: the newest activity first
@@ -437,8 +430,7 @@ MAX_TOKENS: Final = 8_000
 CONVERSATION: Final = Whole("Only this conversation, by its id; it must be in the scope of the server.")
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Record, frozen=True):
     """What a server reads from."""
 
     database: Database
@@ -473,8 +465,7 @@ _TOOLS_ID: Final = Text(
 _TOKENS: Final = Whole("Tokens of text in this answer.", 4_000, 100, MAX_TOKENS)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Record, frozen=True):
     """A tool."""
 
     name: str

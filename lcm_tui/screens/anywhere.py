@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import clip, safe_line
+from lcm_core.base.values import Record, replace
 from lcm_core.store.conversations import first_words, list_conversations
 from lcm_core.store.database import Reader
 from rich.console import RenderableType
@@ -91,8 +91,7 @@ def match_phrases(asked: str, phrases: Collection[str]) -> float:
 # bar and whole in the palette, and people look for each in other words.
 
 
-@dataclass(frozen=True, slots=True)
-class OtherView:
+class OtherView(Record, frozen=True):
     """One view that a screen has beside the one it opens with, or the way back from it."""
 
     word: str  #: as the key bar says it
@@ -229,8 +228,7 @@ ELSEWHERE: Final = (
 Go = Callable[[], Awaitable[None] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Record, frozen=True):
     """Something that `:` leads to."""
 
     title: str

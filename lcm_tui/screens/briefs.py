@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId, FocusBrief
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.commit import Committed
 from lcm_core.change.journal import new_batch_id
 from lcm_core.engine.wrapper import FocusOverlay
@@ -37,8 +37,7 @@ from lcm_tui.tables.focus import brief_document, sent_document, sweep_text
 # First the briefs, then what is around them.
 
 
-@dataclass(frozen=True, slots=True)
-class ListedBrief:
+class ListedBrief(Record, frozen=True):
     """A brief of the list."""
 
     brief: FocusBrief
@@ -46,8 +45,7 @@ class ListedBrief:
     entry: BriefEntry | None = None  #: with what is around it; None: not read yet
 
 
-@dataclass(frozen=True, slots=True)
-class Briefs:
+class Briefs(Record, frozen=True):
     """The briefs of a conversation by their ids, newest first, and what the one in force does."""
 
     by_id: Mapping[str, ListedBrief] = field(default_factory=dict)

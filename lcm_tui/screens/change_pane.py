@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from lcm_core.base.records import ContextItem, MessageId, SummaryId, Timestamp
 from lcm_core.base.text import cell_width
+from lcm_core.base.values import Record
 from lcm_core.change.plan import Ref
 from lcm_core.change.preview import Shifted
 from lcm_core.engine.markers import BrokenKind
@@ -138,8 +138,7 @@ class PaneBar(Drawn):
                 return
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
+class Numbered(Record, frozen=True):
     """A line of the warnings, the edits or the SQL."""
 
     place: int

@@ -6,12 +6,12 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import parse_budget, step
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.rules import engine_rules
 from lcm_core.operations.compact import (
     CompactionSetting,
@@ -74,8 +74,7 @@ _SHARE: Final = re.compile(r"([1-9][0-9]?|100) ?%")
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record, frozen=True):
     """What the context is to come under: some tokens, or a share of the budget."""
 
     percent: int = 100

@@ -7,7 +7,6 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, SummaryId, SummaryText
 from lcm_core.base.text import clip, counted, depth_name, safe_line
 from lcm_core.base.times import format_local, parse_utc
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.store.database import Reader
@@ -440,8 +440,7 @@ class CodexSession(Comparing[CodexDiff]):
 # The previous context of a summary as it was given, beside what a rewrite would be given now.
 
 
-@dataclass(frozen=True, slots=True)
-class GivenText:
+class GivenText(Record, frozen=True):
     """The summaries that are given, as lines under headings."""
 
     lines: tuple[str, ...]
@@ -454,8 +453,7 @@ class GivenText:
         return next(above, "")
 
 
-@dataclass(frozen=True, slots=True)
-class GivenDiff:
+class GivenDiff(Record, frozen=True):
     """What was given, what a rewrite would be given, and their difference."""
 
     old_text: GivenText

@@ -7,7 +7,6 @@ import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +16,7 @@ from lcm_core.base.errors import FileMissingError, LcmError, UsageError
 from lcm_core.base.files import FileNotWrittenError, FileThereError, write_private
 from lcm_core.base.records import Conversation, ConversationId, ItemId, SummaryId
 from lcm_core.base.text import parse_budget, step
+from lcm_core.base.values import Record
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
 from lcm_core.store.context_view import Distance, Fetched, Group, RowKey, distance_of, stands_for_item
@@ -129,8 +129,7 @@ class CompositionBar(Drawn):
 # In two to four lines.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Account:
+class Account(Record, frozen=True, eq=False):
     """What is said of an assembly."""
 
     ledger: Ledger | None = None  #: None: nothing was assembled yet

@@ -8,13 +8,13 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import format_local, iso_z, parse_utc, typed_moment, zone_words
+from lcm_core.base.values import Record, replace
 from lcm_core.store import conversations as store_of_all
 from lcm_core.store import messages as store
 from lcm_core.store.conversations import get_conversation
@@ -115,8 +115,7 @@ MOST_NEW: Final = 10_000
 Views = Mapping[int, tuple[MessageEntry, MessageView]]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Record, frozen=True):
     """A run of messages, with what lies beyond its ends."""
 
     page: MessagePage

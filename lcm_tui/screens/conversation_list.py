@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.values import replace
 from lcm_core.store.conversations import ConversationEntry
 from textual import on
 

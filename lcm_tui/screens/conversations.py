@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lcm_core.base.files import any_drafts, drafts_folder
 from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.values import replace
 from lcm_core.store import conversations as store
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry, list_conversations
 from lcm_core.store.database import Reader

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import depth_name, fold, sought_as
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.coverage import Coverage, CoverageBlock, Scale, beside, beyond, nearest
 from lcm_core.store import lineage
 from lcm_core.store.conversations import summary_depths
@@ -457,8 +457,7 @@ SHARE = 5
 LONGEST_WAIT = 0.6
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
+class Wrong(Record, frozen=True):
     """The summaries whose texts are not what they should be."""
 
     broken: frozenset[SummaryId] = frozenset()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
+from lcm_core.base.values import Record, replace
 from lcm_core.store import lineage
 from lcm_core.store import summaries as store
 from lcm_core.store.lineage import SourceMessage, TreeOpening
@@ -551,8 +551,7 @@ class TreeFinder:
 # The first rows, the whole graph, and which summaries are stale.
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Record, frozen=True):
     """What one fetch brings: the first rows, or everything."""
 
     opening: TreeOpening

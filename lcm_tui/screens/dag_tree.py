@@ -12,6 +12,7 @@ from typing import TypeAlias
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
 from lcm_core.base.text import cell_width, clip, fold, safe_line, sought_as
 from lcm_core.base.times import format_local, parse_utc
+from lcm_core.base.values import Record
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.lineage import ContextSummary, SourceMessage, TreeOpening
 from lcm_core.store.summaries import SummaryEntry
@@ -210,8 +211,7 @@ def key_of(conversation_id: ConversationId) -> tuple[str, int]:
 # The context's references, rows as they come into sight, then all.
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Record, frozen=True):
     """The whole graph, and where everything in it stands first."""
 
     graph: SummaryGraph
@@ -236,8 +236,7 @@ def survey(graph: SummaryGraph, fingerprint: str = "") -> Survey:
     return Survey(graph, shown, visits, ranks, fingerprint)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Record, frozen=True):
     """Something that a search found: a summary, or a message under a leaf."""
 
     summary_id: SummaryId
@@ -535,8 +534,7 @@ def columns_for(width: int) -> Layout:
     return lay_out((Column("tree", "summary", tree, keep=100), *shown, PREVIEW), width)
 
 
-@dataclass(frozen=True, slots=True)
-class Painter:
+class Painter(Record, frozen=True):
     """Draws the rows of one tree."""
 
     known: Known

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import fold, sought_as
+from lcm_core.base.values import Record, replace
 from lcm_host.reading import OpenSession, open_session
 from lcm_host.sessions import Glimpse, HostSession, glimpse
 from lcm_host.transcript_files import TranscriptEntry
@@ -45,8 +45,7 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record, frozen=True):
     """A run of entries along the path that the host sees."""
 
     text: OpenSession

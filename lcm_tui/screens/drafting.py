@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import counted, depth_name, fold
+from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
 from lcm_core.operations.drafting import SETTLED, BatchItem, BatchProgress, ItemState, select_items
 from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
@@ -220,8 +220,7 @@ class ItemList(ListPane[SummaryId]):
 # What there is to rewrite.
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record, frozen=True):
     """What there is to do."""
 
     items: tuple[BatchItem, ...]

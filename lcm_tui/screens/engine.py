@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.values import Record, replace
 from lcm_core.change.prepared import changed_since
 from lcm_core.operations.engine_work import ConversationWork, DebtState, EngineWork, Need, engine_work
 from lcm_core.store.database import Reader
@@ -30,8 +30,7 @@ from lcm_tui.tables.engine import NEEDS, conversation_work_blocks, document_of, 
 # -- what it reads ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record, frozen=True):
     """The state at a moment, by conversation; what needs a look first."""
 
     work: EngineWork

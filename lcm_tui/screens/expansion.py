@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from lcm_core.base.records import Conversation, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_recall.read import Level, Page, Passage, levels_below, read_level
 from textual import on
@@ -81,8 +81,7 @@ class LevelList(ListPane[int]):
 # The levels of a summary, and the texts of one, page by page.
 
 
-@dataclass(frozen=True, slots=True)
-class LevelTexts:
+class LevelTexts(Record, frozen=True):
     """The texts of a level as far as they were read."""
 
     level: Level

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from lcm_core.base.errors import NotFoundError
@@ -12,6 +11,7 @@ from lcm_core.base.paths import FileText, StoredFile, StoredFileState, read_head
 from lcm_core.base.records import Conversation, ConversationId, FileId, LargeFile
 from lcm_core.base.settings import Settings
 from lcm_core.base.text import fold, sought_as
+from lcm_core.base.values import Record
 from lcm_core.store import messages as store
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import FileReferences
@@ -37,16 +37,14 @@ from lcm_tui.tables.messages import file_facts, reference_facts
 SHOWN_BYTES = 256_000
 
 
-@dataclass(frozen=True, slots=True)
-class FilePage:
+class FilePage(Record, frozen=True):
     """The newest files, the newest of them first."""
 
     files: tuple[LargeFile, ...]
     more: bool  #: there are older ones
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
+class OpenedFile(Record, frozen=True):
     """Where a file is and how it begins."""
 
     stored: StoredFile

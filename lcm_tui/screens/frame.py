@@ -13,7 +13,6 @@ import pkgutil
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from inspect import isawaitable
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import zone_words
+from lcm_core.base.values import replace
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType

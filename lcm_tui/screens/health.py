@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import ClassVar, Final
@@ -14,6 +13,7 @@ from lcm_core.base.findings import CheckState, Finding, FixId, Progress, Report,
 from lcm_core.base.records import ContextItem, Conversation, ConversationId
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local
+from lcm_core.base.values import Record
 from lcm_core.checks.messages import Repetition, repetitions_of
 from lcm_core.checks.running import STRUCTURE, WHOLE_FILE
 from lcm_core.store.context import context_items
@@ -601,8 +601,7 @@ class FindingList(ListPane[HealthKey]):
 # The screen that shows the row it is about.
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPlace:
+class FoundPlace(Record, frozen=True):
     """A row of a finding, with the conversation that it stands in and its item of the context."""
 
     finding: Finding

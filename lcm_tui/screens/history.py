@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
 from typing import ClassVar
@@ -13,6 +12,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import cell_width, fold
 from lcm_core.base.times import format_zoned, parse_utc
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import Operation, edits_of, operations, undone_now
 from lcm_core.change.plan import Edit
 from lcm_core.change.undo import undone_by
@@ -39,8 +39,7 @@ from lcm_tui.tables.summaries import short_ids
 # -- what the screens read -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class History:
+class History(Record, frozen=True, dict=True):
     """Operations, newest first."""
 
     operations: tuple[Operation, ...] = ()
@@ -97,8 +96,7 @@ def when_of(one: Operation, zone: tzinfo | None) -> str:
 # In full, edit by edit.
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Record, frozen=True):
     """An operation with what it did; the sentence that says why it cannot be read."""
 
     operation: Operation

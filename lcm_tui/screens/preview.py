@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import LcmError
+from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import WAIT_SECONDS, Committed
 from lcm_core.change.plan import Moved
 from lcm_core.change.preview import Planned, batch_of, plan_for
@@ -36,8 +36,7 @@ MOST_CHOICES: Final = 3
 SLOW_SECONDS: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record, frozen=True):
     """What one look at the database brings: a change to show, or the sentence that refuses it."""
 
     wish: int  #: which of the operator's wishes it answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import ClassVar, Final
 
@@ -11,6 +10,7 @@ from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, Summary, SummaryId, SummaryText
 from lcm_core.base.text import counted, depth_name, safe_text
 from lcm_core.base.times import format_local, parse_utc
+from lcm_core.base.values import Record, field, replace
 from lcm_core.engine.previous import PassedOver, PreviousChoice, PreviousContext, PreviousNode
 from lcm_core.store import summaries
 from lcm_core.store.database import Reader
@@ -89,8 +89,7 @@ to the next and the previous one, / finds other text.
 # -- what the previous context reads ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Record, frozen=True):
     """One of the previous contexts that can be shown."""
 
     title: str
@@ -99,8 +98,7 @@ class View:
     given: str  #: who is given it, and how sure that is: "the model was given"
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousData:
+class PreviousData(Record, frozen=True):
     """The previous context of a summary with the rows of all summaries that it names."""
 
     subject: Summary | None  #: None: it is not in the database (any more)

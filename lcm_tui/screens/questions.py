@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import ClassVar, Final
@@ -14,6 +13,7 @@ from typing import ClassVar, Final
 from lcm_core.base.errors import LcmError
 from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import replace
 from lcm_core.change.backup import default_target, known_backups, make_backup, offers_backup
 from lcm_core.change.connection import keep_wal, unread_wal, wals_folder
 from lcm_core.change.copying import CopyProgress

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import counted
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import Record
 from lcm_core.change.commit import Committed
 from lcm_core.operations.drafting import BatchItem, Draft, DraftOrigin, ItemState, Material, text_below
 from lcm_core.operations.stale import stale_in
@@ -62,8 +62,7 @@ from lcm_tui.tables.drafts import (
 # What a text keeps, loses and invents of its source, beside the present text; measured in threads.
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(Record, frozen=True):
     """What is measured: a text, the present one beside it, and what both are held against."""
 
     text: str
@@ -72,8 +71,7 @@ class Texts:
     previous: str
 
 
-@dataclass(frozen=True, slots=True)
-class Against:
+class Against(Record, frozen=True):
     """A source text, read once, and what the present text keeps of it."""
 
     source: RetentionSource

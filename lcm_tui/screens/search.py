@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from lcm_core.base.files import reason_of
 from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z, span_of, typed_moment, zone_words
+from lcm_core.base.values import Record, field
 from lcm_core.store.conversations import get_conversation, list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import get_file, seq_of_message
@@ -67,8 +67,7 @@ _CLOCK: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2}) +(?=[0-9]{2}:)", re
 _CONVERSATION: Final = re.compile(r"#?([0-9]{1,18})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Narrowing:
+class Narrowing(Record, frozen=True):
     """Kinds, one conversation and a time, each of them or none."""
 
     text: str = ""  #: as it was typed, with single blanks
@@ -137,23 +136,20 @@ def _moment(word: str, zone: tzinfo | None, now: datetime) -> datetime | None:
 # By conversation.
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerKey:
+class OwnerKey(Record, frozen=True):
     """The heading of a conversation."""
 
     conversation_id: ConversationId
 
 
-@dataclass(frozen=True, slots=True)
-class HitKey:
+class HitKey(Record, frozen=True):
     """A hit, the same in the answer of a later search."""
 
     kind: DocumentKind
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecentKey:
+class RecentKey(Record, frozen=True):
     """A search that was made before, while nothing is typed."""
 
     text: str

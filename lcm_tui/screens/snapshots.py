@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from types import MappingProxyType
 from typing import ClassVar, Final, TypeAlias
 
 from lcm_core.base.records import Conversation, ConversationId, ItemId
 from lcm_core.base.times import format_zoned, parse_utc
+from lcm_core.base.values import Record
 from lcm_core.engine.sent import Ledger, ledger_of
 from lcm_core.operations.snapshots import RebuiltSnapshot, rebuild_snapshot
 from lcm_core.store.database import Reader
@@ -49,8 +49,7 @@ MOST: Final = 500
 Listed: TypeAlias = Snapshot | DamagedSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Record, frozen=True):
     """A snapshot as far as it can be shown today."""
 
     found: RebuiltSnapshot

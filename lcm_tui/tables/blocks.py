@@ -6,13 +6,13 @@ Blocks hold texts as they stand in the database; whoever draws them makes them s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.text import depth_name, parse_budget, safe_line
 from lcm_core.base.times import format_zoned, parse_utc
+from lcm_core.base.values import Record
 
 from lcm_tui.kit.spans import Column, Span
 
@@ -38,8 +38,7 @@ class Mark(Enum):
 Cell: TypeAlias = "str | int | Mark | None"
 
 
-@dataclass(frozen=True, slots=True)
-class OutputColumn:
+class OutputColumn(Record, frozen=True):
     """A column of a table."""
 
     title: str
@@ -48,8 +47,7 @@ class OutputColumn:
     spare: int = 0  #: left out when that does not help, the highest number first; 0: never
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record, frozen=True):
     """Rows under column titles; without rows, what *empty* says."""
 
     columns: Sequence[OutputColumn]
@@ -58,38 +56,33 @@ class Table:
     empty: str = "None."
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Record, frozen=True):
     """Names and values, one per line."""
 
     rows: Sequence[tuple[str, Cell]]
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(Record, frozen=True):
     """A text of several lines."""
 
     text: str
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Record, frozen=True):
     """A remark of ours in one sentence."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(Record, frozen=True):
     """A text of our own that is for programs: printed as it is."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListColumn(Column, Generic[R, D]):
+class ListColumn(Column, Generic[R, D], frozen=True, kw_only=True):
     """What a list says of each row, declared once for the app's list, commands, programs and agents.
 
     Title, width and when it gives way are those in the app, which does not show it without a width.

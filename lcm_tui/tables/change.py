@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from lcm_core.base.text import cell_width, counted
+from lcm_core.base.values import Record, field
 from lcm_core.change.place import Step
 from lcm_core.change.plan import (
     Cells,
@@ -72,8 +72,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Record, frozen=True):
     """What is known of an item without the database: its row is in the edits."""
 
     kind: str
@@ -87,8 +86,7 @@ class Held:
 ShiftRow = Shifted | str
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Record, frozen=True):
     """A change as the screen shows it."""
 
     titles: tuple[str, ...]

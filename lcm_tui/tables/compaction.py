@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_text
+from lcm_core.base.values import Record
 from lcm_core.operations.compact import (
     CompactionForecast,
     CompactionSetting,
@@ -73,8 +73,7 @@ def put_back(text: str, table: dict[int, str]) -> str:
 # What would be done, pass by pass, and what was done.
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCompaction:
+class ShownCompaction(Record, frozen=True):
     """What would be done to a conversation, and by whom."""
 
     conversation_id: ConversationId
@@ -221,8 +220,7 @@ COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Record, frozen=True):
     """What is to come, as it was read; why nothing can be made, if so."""
 
     version: int  #: of the choices that it answers
@@ -234,8 +232,7 @@ class Outlook:
     problem: str = ""  #: nobody can write
 
 
-@dataclass(frozen=True, slots=True)
-class Coming:
+class Coming(Record, frozen=True):
     """A pass that has not been made, with the number that it will have."""
 
     number: int
@@ -251,8 +248,7 @@ class Coming:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Passes:
+class Passes(Record, frozen=True):
     """Every pass by its number, from 1: those that were dealt with, then those to come."""
 
     done: Sequence[Done]

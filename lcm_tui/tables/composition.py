@@ -8,9 +8,9 @@ context of three thousand tokens would be a sliver of 128,000.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lcm_core.base.text import cell_width
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.context_view import Group, Totals
 
@@ -20,8 +20,7 @@ from lcm_tui.kit.spans import Line, Span, StyleName, depth_style, role_style, sh
 LEAST_GAUGE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Record, frozen=True):
     """What the head of a context says; totals are None while rows are being read."""
 
     items: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -11,6 +10,7 @@ from lcm_core.base.records import ItemId
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import age, parse_utc
 from lcm_core.base.tokens import TokenCheck, Verdict
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblyStep
 from lcm_core.engine.sent import ItemOutcome, Ledger
 from lcm_core.store.context import ContextEntry, Weight

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from operator import attrgetter
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import depth_name, fold
 from lcm_core.base.times import format_local, parse_utc, sort_key
+from lcm_core.base.values import Record
 from lcm_core.store.conversations import ConversationCounts, ConversationEntry
 
 from lcm_tui.kit.spans import Line, Span, StyleName, share_text
@@ -128,8 +128,7 @@ HIGH_SHARE = 0.7
 RowKey = int | str  #: conversation id, or agent and id of a session that only the host knows
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record, frozen=True):
     """What is known so far about a conversation, or about a session that only the host knows."""
 
     entry: ConversationEntry | None
@@ -163,8 +162,7 @@ def with_sessions(rows: Mapping[RowKey, Row], sessions: Collection[HostSession])
     return held
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Record, frozen=True):
     """What the bars of a list are measured against; 0: nothing is known yet."""
 
     tokens: int = 0  #: of the conversation with the most
@@ -211,8 +209,7 @@ def _name(row: Row, titles: Mapping[str | None, int]) -> str:
     return f"{known}  “{words}”" if words else known
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Record, frozen=True):
     """What the cells of a row are drawn with."""
 
     zone: tzinfo | None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lcm_core.base.records import Conversation, FocusBrief
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import (
@@ -25,8 +24,7 @@ from lcm_tui.tables.conversation_rows import state_of
 from lcm_tui.tables.status import CELLS, spark_text
 
 
-@dataclass(frozen=True, slots=True)
-class ShownConversation:
+class ShownConversation(Record, frozen=True):
     """A conversation with everything around it."""
 
     schema: Schema

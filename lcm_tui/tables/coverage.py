@@ -6,10 +6,10 @@ States are told apart by patterns and colours, or by letters alone (docs/map.md,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.text import cell_width, counted, depth_name
+from lcm_core.base.values import Record
 from lcm_core.engine.coverage import (
     Cell,
     Coverage,
@@ -35,8 +35,7 @@ TICKS: Final = 20
 NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Record, frozen=True):
     """How a state is drawn."""
 
     letter: str  #: where there are neither colours nor patterns; a capital where a summary begins

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 from lcm_core.base.diff import compare_texts, unified_text
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted, some
+from lcm_core.base.values import Record
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
@@ -45,8 +45,7 @@ def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
 MOST = 200
 
 
-@dataclass(frozen=True, slots=True)
-class DraftForecast:
+class DraftForecast(Record, frozen=True):
     """One summary that would be drafted."""
 
     item: BatchItem
@@ -371,8 +370,7 @@ def whole_text(item: BatchItem) -> str:
     return " · ".join(filter(None, (f"{reason}, {state_text(item.state)}".lstrip(", "), why_text(item))))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchState:
+class BatchState(Record, frozen=True):
     """What is known of a batch."""
 
     who: str  #: who is asked
@@ -451,8 +449,7 @@ def _counts(progress: BatchProgress) -> Iterator[Span]:
 _MADE: Final = {DraftOrigin.FALLBACK: "truncated source, no model", DraftOrigin.MANUAL: "by hand"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Record, frozen=True):
     """Two texts that can be compared."""
 
     old_name: str
@@ -462,8 +459,7 @@ class Pair:
     takes: bool  #: whether what is shown here may be put into the database
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewState:
+class ReviewState(Record, frozen=True):
     """What is known of the draft in sight."""
 
     item: BatchItem
@@ -579,8 +575,7 @@ class Side(StrEnum):
     DRAFT = "draft"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Record, frozen=True):
     """A place that enter leads to."""
 
     side: Side
@@ -588,8 +583,7 @@ class Spot:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Record, frozen=True):
     """A line of the pane; equal when it says the same of the same thing."""
 
     line: Line

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lcm_core.base.findings import (
@@ -18,6 +17,7 @@ from lcm_core.base.findings import (
     finding_key,
 )
 from lcm_core.base.text import clip, counted, depth_name, fold, safe_line
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.checks.messages import Repetition
 from lcm_core.checks.summaries import certainty_of
 from lcm_core.store.found_rows import FoundRow
@@ -53,37 +53,32 @@ BY_DESIGN: Final = Confidence.BY_DESIGN.value
 FOLDED: Final = frozenset({BY_DESIGN, NOT_RUN})
 
 
-@dataclass(frozen=True, slots=True)
-class GroupKey:
+class GroupKey(Record, frozen=True):
     """The heading of a group."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class FindingKey:
+class FindingKey(Record, frozen=True):
     """A finding, by its key in the `Examination`."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class RowKey:
+class RowKey(Record, frozen=True):
     """A row of a finding, by its place among them."""
 
     key: str
     place: int
 
 
-@dataclass(frozen=True, slots=True)
-class MoreKey:
+class MoreKey(Record, frozen=True):
     """Findings of a check that are not listed, because there are very many."""
 
     check: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckKey:
+class CheckKey(Record, frozen=True):
     """A check that was not run."""
 
     check: str
@@ -93,8 +88,7 @@ class CheckKey:
 HealthKey: TypeAlias = GroupKey | FindingKey | RowKey | MoreKey | CheckKey
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """A heading and what stands below it."""
 
     name: str
@@ -108,8 +102,7 @@ class Group:
         return sum(not isinstance(key, MoreKey) for key in self.keys)
 
 
-@dataclass(slots=True)
-class Examination:
+class Examination(Struct):
     """What the checks said of one scope: several runs, the newest answer of each check."""
 
     results: dict[str, CheckResult] = field(default_factory=dict)  #: by id of the check

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.text import counted
+from lcm_core.base.values import Record
 from lcm_core.change.journal import BRIEF_BATCH, DamagedRecordError, Operation
 from lcm_core.change.place import Step
 from lcm_core.change.plan import Edit, title_of_several
@@ -28,8 +28,7 @@ _IN_PIECES: Final = frozenset(("undo", "redo", "delete", "forget", "import", "ba
 NO_BRIEF: Final = "its focus brief is not made"
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOperation:
+class ListedOperation(Record, frozen=True):
     """An operation in a list."""
 
     operation: Operation
@@ -38,8 +37,7 @@ class ListedOperation:
     undone_batch: str | None = None  #: the batch of that
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLine:
+class HistoryLine(Record, frozen=True):
     """A line of the history: an operation, or those of a batch in the place of the newest."""
 
     listed: Sequence[ListedOperation]  #: at least one, the newest first
@@ -165,8 +163,7 @@ def _row(when: When, line: HistoryLine) -> tuple[Cell, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ShownOperation:
+class ShownOperation(Record, frozen=True):
     """An operation, what it did, and whether it can be taken back."""
 
     operation: Operation

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from lcm_core.base.text import cell_width, clip, counted, safe_line
 from lcm_core.base.times import format_local
+from lcm_core.base.values import Record, field
 from lcm_core.store.opening import Access
 
 from lcm_tui.kit.session import Session
@@ -45,16 +45,14 @@ class Subject(Enum):
     OPERATION = "changes"
 
 
-@dataclass(frozen=True, slots=True)
-class PanelKey:
+class PanelKey(Record, frozen=True):
     """A line of the panel."""
 
     subject: Subject
     ref: int | str | None = None  #: a conversation, or an operation
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record, frozen=True):
     """What the checks said: those of the structure, or all once Health has run them."""
 
     checks: int  #: that were run
@@ -67,8 +65,7 @@ class Verdict:
     by_health: bool = False  #: all checks, as Health shows them
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
+class Filled(Record, frozen=True):
     """A context, and how near it is to compaction."""
 
     conversation_id: int
@@ -88,8 +85,7 @@ class Filled:
         return self.tokens / max(self.threshold, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Record, frozen=True):
     """A conversation, and the bytes of its texts."""
 
     conversation_id: int
@@ -97,8 +93,7 @@ class Sized:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Record, frozen=True):
     """A line of the history: an operation of ours, or a batch."""
 
     id: str
@@ -108,8 +103,7 @@ class Changed:
     is_undo: bool = False  #: it only takes others back, or makes them again
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Record, frozen=True):
     """All that the panel can say; what has not been read yet is None or empty."""
 
     database: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import ItemId, SummaryId, SummaryText
 from lcm_core.base.tokens import Estimator, TokenCheck, Verdict, blocks_json, raw_block
+from lcm_core.base.values import Record
 from lcm_core.engine.content import ContentPart, PartKind
 from lcm_core.engine.sent import Ledger
 from lcm_core.engine.wrapper import wrap_summary
@@ -31,8 +31,7 @@ PRETTY = 200_000
 ESTIMATORS = {Estimator.WEIGHTED: "counting rule of 0.8+", Estimator.UTF16: "counting rule of 0.1–0.7"}
 
 
-@dataclass(frozen=True, slots=True)
-class ItemData:
+class ItemData(Record, frozen=True):
     """What stands behind an item, whole; neither summary nor message: the row is gone."""
 
     item: ItemId

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from lcm_core.base.paths import StoredFile
 from lcm_core.base.records import LargeFile, SummaryId
 from lcm_core.base.text import clip, safe_line, safe_text, wrap
 from lcm_core.base.times import format_clock
+from lcm_core.base.values import Record
 from lcm_core.engine.content import ContentPart, PartKind, row_parts
 from lcm_core.store.messages import FileReferences, MessageEntry
 
@@ -99,8 +99,7 @@ FOLDED_LINES = 3
 INDENT = "      "
 
 
-@dataclass(frozen=True, slots=True)
-class MessageView:
+class MessageView(Record, frozen=True):
     """A message of a database or of a transcript, as the list shows it."""
 
     number: int  #: seq in a database, line in a transcript
@@ -116,8 +115,7 @@ class MessageView:
     note: str = ""  #: what is wrong with it
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Record, frozen=True):
     """Tool calls and results within what is loaded, by call id; a host may use an id more than once."""
 
     calls: Mapping[str, tuple[int, ...]]  #: numbers of the messages that made a call, in order

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.engine_settings import KEYS, EngineSettings
 from lcm_core.base.settings import Settings
 from lcm_core.base.settings_listed import sourced_settings
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import Record
 
 from lcm_tui.kit.spans import Block, Document, Span, heading
 
@@ -19,8 +19,7 @@ SETTINGS_WORDS: Final = ("settings", "configuration", "config", "options", "pref
 NAME: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class SettingLine:
+class SettingLine(Record, frozen=True):
     """A setting."""
 
     name: str  #: dotted

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from lcm_core.base.records import Conversation
 from lcm_core.base.text import counted, preview, safe_text
+from lcm_core.base.values import Record
 from lcm_core.engine.messages import OriginKind
 from lcm_core.engine.sent import Ledger, beginning
 from lcm_core.operations.snapshots import RebuiltSnapshot
@@ -124,8 +124,7 @@ EMPTY = "No snapshots: only an engine that runs in a Python host saves them."
 Listed: TypeAlias = Snapshot | DamagedSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSnapshot:
+class ShownSnapshot(Record, frozen=True):
     """A snapshot with what can be shown of it again."""
 
     conversation: Conversation

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.text import counted
 from lcm_core.base.times import format_local
+from lcm_core.base.values import Record, field
 from lcm_core.store.statistics import Growth
 
 from lcm_tui.kit.spans import Line, Span
@@ -77,8 +77,7 @@ Moment = Callable[[datetime | None], str]
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Ingesting:
+class Ingesting(Record, frozen=True):
     """The sessions of the host that were compared, and what is to be said of the places where they are."""
 
     compared: Sequence[Ingestion] = ()

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.base.text import cell_width, clip
+from lcm_core.base.values import replace
 from lcm_core.engine.markers import classify
 from textual.pilot import Pilot
 from textual.screen import Screen

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan
 from lcm_core.change.undo import plan_undo

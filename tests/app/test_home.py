@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 from lcm_core.base.findings import Confidence
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.undo import plan_undo_batch
 from lcm_core.operations.prune import plan_archive

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.connection import wals_folder
 from lcm_core.change.plan import BusyError, Plan

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.base.errors import UsageError
+from lcm_core.base.values import replace
 from lcm_core.store.search import DocumentKind
 from lcm_core.writers.cost import Model
 from lcm_recall.ask import Asked, Inquiry

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Cells, Plan, Symbol, SymbolKind, insertion, insertions
 from lcm_core.change.preview import Planned, as_one_plan, plan_for, preview_plan

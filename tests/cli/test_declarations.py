@@ -6,12 +6,12 @@ import contextlib
 import pkgutil
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import pytest
 from lcm_core.base.errors import NotFoundError, UsageError
+from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import NAMED
 from lcm_core.operations import batch
 from lcm_core.operations import drafts as rules
@@ -30,16 +30,14 @@ from tests.cli.support import run
 from tests.conftest import DatabaseFactory
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(Record, frozen=True):
     """Two fields, one of them no option."""
 
     deep: bool = False
     quiet: bool = True
 
 
-@dataclass(frozen=True)
-class Outer:
+class Outer(Record, frozen=True):
     """An option around others."""
 
     name: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.engine.graph import BriefState
 from lcm_core.operations.focus import load_briefs
 

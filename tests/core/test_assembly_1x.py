@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import Assembled, AssemblySettings
 from lcm_core.engine.messages import OriginKind, Role
 from lcm_core.engine.rules import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from datetime import UTC
 from itertools import pairwise
 from typing import Any
@@ -24,6 +23,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblySettings, assemble
 from lcm_core.engine.blocks import host_block
 from lcm_core.engine.clamp import content_quarters, serialized_tokens

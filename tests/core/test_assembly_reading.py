@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ContextItem, ConversationId, SummaryId, Timestamp
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
 from lcm_core.engine.items import LoadedMessage, ResolvedItem, SelectionRule, resolve_items
 from lcm_core.engine.pairing import RepairKind

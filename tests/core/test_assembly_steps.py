@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.tokens import Estimator, estimate_weighted
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import (
     Addition,
     Assembled,

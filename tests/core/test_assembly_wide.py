@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from lcm_core.base.javascript import js_json
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import Assembled, AssemblySettings, AssemblyStep
 from lcm_core.engine.items import stub
 from lcm_core.engine.pairing import RepairKind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 from lcm_core.base.records import ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.base.values import replace
 from lcm_core.engine.wrapper import SummaryReach, covers, overlay
 from lcm_core.store.database import Database
 from lcm_core.store.focus import active_brief, focus_overlay, list_briefs

@@ -7,13 +7,14 @@ passes, leave the same context and report the same.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules
 from lcm_core.operations.compact import CompactionSetting, LoadedContext
 from lcm_core.operations.selection import (

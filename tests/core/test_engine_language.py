@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from lcm_core.base.records import ConversationId, FocusBrief
 from lcm_core.base.setting_values import time_zone
 from lcm_core.base.times import engine_label
 from lcm_core.base.tokens import Estimator, has_surrogates
+from lcm_core.base.values import replace
 from lcm_core.engine.blocks import host_block
 from lcm_core.engine.clamp import OPAQUE_TOKENS, serialized_tokens
 from lcm_core.engine.items import resolve_items

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from lcm_core.base.engine_settings import KEYS, EngineSettings
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.rules import (
     NAMED,
     RULES_0_1,
@@ -209,12 +209,12 @@ FOR_A_PROGRAM = {"expansion_provider", "expansion_model"}
 
 def values_of(rules: EngineRules) -> dict[str, object]:
     """Every value of every group by its name."""
-    groups = (getattr(rules, field.name) for field in fields(rules))
+    groups = (getattr(rules, name) for name in rules.__struct_fields__)
     grouped = {
-        field.name: getattr(group, field.name)
+        name: getattr(group, name)
         for group in groups
-        if is_dataclass(group)
-        for field in fields(group)
+        if isinstance(group, Record)
+        for name in group.__struct_fields__
     }
     return {"name": rules.name, "estimator": rules.estimator, **grouped}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.times import iso_z, sql_utc
+from lcm_core.base.values import replace
 from lcm_core.operations.engine_work import (
     BatchState,
     DebtState,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from lcm_core.base.javascript import trimmed
 from lcm_core.base.setting_values import SettingSource, Sourced
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules, configured
 from lcm_core.writers.acceptance import (
     OMITTED,

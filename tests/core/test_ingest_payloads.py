@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.messages import HostMessage, StoredMessage, store_message
 from lcm_host.payloads import (

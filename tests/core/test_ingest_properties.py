@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, read_json
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import replace
 from lcm_core.engine.identity import canonical, collation, identity_of
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_core.engine.stored_parts import content_as_text, text_in

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblySettings, AssemblyStep
 from lcm_core.engine.compare import compare_contexts, names_of, sent_now, write_lines
 from lcm_core.engine.messages import OriginKind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from lcm_core.base.times import parse_utc
 from lcm_core.store import messages as store
 from lcm_core.store.database import Database
 from lcm_core.store.messages import HEAD, MessagePage
+from msgspec.structs import astuple
 
 from tests.conftest import DatabaseFactory
 from tests.databases import connect, reading, run

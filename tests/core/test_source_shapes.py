@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.javascript import js_json, read_json, trimmed
 from lcm_core.base.records import MessagePart
+from lcm_core.base.values import replace
 from lcm_core.engine.blocks import rebuilt_content
 from lcm_core.engine.meaning import message_says, plain, value_says
 from lcm_core.engine.messages import Role, content_document

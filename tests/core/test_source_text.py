@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,6 +21,7 @@ from lcm_core.base.records import (
     SummaryText,
     Timestamp,
 )
+from lcm_core.base.values import replace
 from lcm_core.engine.meaning import message_says
 from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, SourceRules, engine_rules
 from lcm_core.operations.compact import load_for_compaction

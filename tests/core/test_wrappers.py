@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from lcm_core.base.values import replace
 from lcm_core.writers.request import NO_USAGE, SummaryReply, SummaryRequest, Usage
 from lcm_core.writers.wire import (
     MOST_REPLIES,

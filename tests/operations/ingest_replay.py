@@ -13,7 +13,6 @@ import os
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_core.engine.identity import entry_hash, identity_of
 from lcm_host.appending import Session
 from lcm_host.engine import Engine

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.checks.running import run_checks
 from lcm_core.operations.compact import CompactionSetting, PassDone, Runner
 from lcm_core.operations.selection import Compaction, Outcome, Pass, PassMade, PassRefused, PassSkipped

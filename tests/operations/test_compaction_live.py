@@ -8,13 +8,14 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import ReadOnlyError, StalePlanError
 from lcm_core.change.undo import plan_undo_batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from lcm_core.base.errors import RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.values import replace
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations import drafting as drafts
 from lcm_core.operations.batch import Batch

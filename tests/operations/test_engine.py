@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.jsonl import TranscriptChangedError
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_core.change.migrate import migrate
 from lcm_core.change.plan import ReadOnlyError
 from lcm_core.change.schema import create_database

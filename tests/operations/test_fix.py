@@ -7,7 +7,6 @@ import contextlib
 import sqlite3
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lcm_core.base.errors import LcmError
 from lcm_core.base.findings import Confidence, Finding, FixId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.checks.running import run_checks
 from lcm_core.operations.fix import Keep

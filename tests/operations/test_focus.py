@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from lcm_core.base.errors import LcmError, NotFoundError, RefusedError
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.times import parse_utc, sql_utc
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_core.change.plan import Plan, StalePlanError
 from lcm_core.engine.assembly import AssemblySettings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lcm_core.base.jsonl import TranscriptChangedError, TranscriptError
+from lcm_core.base.values import replace
 from lcm_core.engine.rules import RULES_PRESENT
 from lcm_host.appending import Session
 from lcm_host.messages import HostMessage, StoredMessage, read_host_file, read_messages, store_message

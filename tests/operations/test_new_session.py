@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ConversationId
 from lcm_core.base.setting_values import SettingSource, Sourced
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit
 from lcm_host.appending import Session, plan_new_session
 from lcm_host.engine import Engine

@@ -7,7 +7,6 @@ import json
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from lcm_core.base.errors import CancelledError, NotFoundError, RefusedError
 from lcm_core.base.findings import Report, Severity
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.change.commit import Committed, commit
 from lcm_core.change.journal import APART_BYTES
 from lcm_core.change.plan import BusyError, DiskFullError, Keeping, Plan, RowChange, StalePlanError

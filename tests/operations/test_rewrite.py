@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lcm_core.base.errors import NotFoundError, RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.tokens import Estimator, estimate_utf16, estimate_weighted
+from lcm_core.base.values import replace
 from lcm_core.change.commit import commit_plan
 from lcm_core.change.plan import Plan, RowChange, row_counts
 from lcm_core.change.preview import preview_plan

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.values import replace
 from lcm_core.store.context import ContextEntry
 from lcm_core.store.search import DocumentKind
 from lcm_recall.search import Coverage, Found, Hit, Near, Span

@@ -10,7 +10,6 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
@@ -18,6 +17,8 @@ from typing import Final
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq, Levenshtein
+
+from lcm_core.base.values import Record, Struct, replace
 
 #: Lines of a change that are paired by likeness, and what all pairing of one diff may cost.
 _PAIRED_LINES: Final = 140
@@ -50,8 +51,7 @@ class LineMark(StrEnum):
     CHANGED = "~"
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRow:
+class DiffRow(Record, frozen=True):
     """A row of a diff: a line of the old text, of the new one, or of both. Lines are numbered from 0."""
 
     old: int | None
@@ -60,8 +60,7 @@ class DiffRow:
     mark: LineMark
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Record, frozen=True):
     """Two texts and the edits from one to the other; a *hunk* is one edit that changes something."""
 
     old: tuple[str, ...]
@@ -371,8 +370,7 @@ _ALIKE: Final = 45.0
 _JUDGED: Final = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Record, frozen=True):
     """Lines ``old_start`` to before ``old_end`` of the old text against lines of the new text."""
 
     same: bool
@@ -406,8 +404,7 @@ def edits_between(old: Sequence[str], new: Sequence[str]) -> tuple[Edit, ...]:
     return tuple(_edits(runs, len(a), len(b)))
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """Lines that both sides have: *size* of them, from *old* and *new* on."""
 
     old: int

@@ -25,6 +25,7 @@ from lcm_core.base.setting_values import (
     text_list,
     time_zone,
 )
+from lcm_core.base.values import Record
 
 T = TypeVar("T")
 
@@ -34,8 +35,7 @@ T = TypeVar("T")
 # `lcm_core.engine.sessions`.
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdRule:
+class ThresholdRule(Record, frozen=True):
     """One entry of ``contextThresholdOverrides``; every matcher that is given has to fit."""
 
     threshold: float  #: share of the budget
@@ -162,8 +162,7 @@ _RETIRED: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Record, frozen=True):
     """The names under which a setting is found, and how it is read."""
 
     plugin: tuple[str, ...]  #: dotted keys of the plugin's config, preferred first

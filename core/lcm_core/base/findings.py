@@ -8,13 +8,12 @@ Severity says what such damage would mean; confidence says whether this is damag
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Self
 
-from lcm_core.base.frozen import short_repr
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record
 
 #: One value of a primary key; None where the column holds NULL.
 KeyPart = int | str | None
@@ -134,15 +133,14 @@ class CheckScope(StrEnum):
     FILE = "file"  #: the file or several conversations at once
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record, frozen=True):
     """A question that the doctor asks of a database."""
 
     id: str  #: ``A1`` to ``H2``
     severity: Severity
     title: str
     question: str  #: one sentence; "yes" means that there is a finding
-    why: str = field(kw_only=True)  #: the rule behind it and why it matters, in sentences
+    why: str  #: the rule behind it and why it matters, in sentences
     scope: CheckScope = CheckScope.CONVERSATION
     needs: tuple[str, ...] = ()  #: tables, and columns as ``table.column``, without which it cannot be asked
     unanswered: str = ""  #: what of the question neither the database nor its folders can answer
@@ -163,8 +161,7 @@ class Check:
         return self.id[0], int(self.id[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class RowRef:
+class RowRef(Record, frozen=True):
     """A row that a finding is about.
 
     ``key`` holds the values of the table's primary key in the order of its columns; of a table without one
@@ -176,8 +173,7 @@ class RowRef:
     key: tuple[KeyPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record, frozen=True):
     """One answer of a check."""
 
     check: str  #: id of the check
@@ -210,8 +206,7 @@ class CheckState(StrEnum):
     NOT_RUN = "not run"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Record, frozen=True):
     """What became of one check."""
 
     check: Check
@@ -221,15 +216,13 @@ class CheckResult:
     finding_count: int  #: how many there are; of one conversation at most one more than are kept
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Record, frozen=True):
     """The answers of all requested checks, in order of id."""
 
     conversation_id: ConversationId | None  #: None: the whole file
     started_at: datetime
     seconds: float
     results: tuple[CheckResult, ...]
-    __repr__ = short_repr
 
     def findings(self, *confidences: Confidence) -> Iterator[Finding]:
         """The findings of some confidences (of all when none is named), in order of check."""
@@ -254,8 +247,7 @@ class Report:
         return tuple(result for result in self.results if result.state is CheckState.NOT_RUN)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Record, frozen=True):
     """How far a run of the checks has come."""
 
     stage: str  #: what is being looked at, for people

@@ -12,9 +12,8 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeGuard
+from typing import ClassVar, Final, TypeGuard
 
 from lcm_core.base.errors import ConfigurationError, FileMissingError
 from lcm_core.base.files import read_limited, reason_of
@@ -29,6 +28,7 @@ from lcm_core.base.setting_values import (
     object_or_empty,
     unusable_file,
 )
+from lcm_core.base.values import Record, field, replace
 
 PLUGIN_ID: Final = "lossless-claw"
 MASK: Final = "***"
@@ -56,23 +56,23 @@ _VARIABLE: Final = re.compile(r"\$(\$?)\{(?:([A-Z_][A-Z0-9_]*)|((?:go)?pass:[^{}
 # -- variables --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class _Layer(Record, frozen=True):
     """Variables of one file; *fills_blank*: one that is there and blank counts as missing."""
 
+    UNPRINTED: ClassVar = ("values",)
     place: str
-    values: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, str]
     fills_blank: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HostVariables:
+class HostVariables(Record, frozen=True):
     """The environment of the host as far as it can be known: ours, then what its files add to it.
 
     What only the service of the gateway sets cannot be known.
     """
 
-    ours: Mapping[str, str] = field(repr=False)
+    UNPRINTED: ClassVar = ("ours",)
+    ours: Mapping[str, str]
     files: tuple[_Layer, ...] = ()
 
     def find(self, name: str) -> tuple[str | None, str]:
@@ -188,8 +188,7 @@ def _note_shell(document: JsonObject, variables: HostVariables, diagnostics: lis
 # -- the file ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PluginConfig:
+class PluginConfig(Record, frozen=True):
     """The plugin's block of the host's config, as it is written: with variables in it."""
 
     place: str = ""  #: dotted path of the block; empty when there is none
@@ -210,8 +209,7 @@ class PluginConfig:
         return f"{self.place}.{dotted}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostConfig:
+class HostConfig(Record, frozen=True):
     """What was read from the host's config file."""
 
     found: bool = False  #: whether there is such a file

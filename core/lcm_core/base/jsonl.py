@@ -15,7 +15,6 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Final, NoReturn, TypeAlias
@@ -23,6 +22,7 @@ from typing import BinaryIO, Final, NoReturn, TypeAlias
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, nothing_at
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.text import BLANKS, agree, counted
+from lcm_core.base.values import Record, Struct, field
 
 Cancelled: TypeAlias = Callable[[], bool]
 
@@ -60,8 +60,7 @@ class BadLineError(ValueError):
     """A line that is no JSON object; the text is the reason, for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawLine:
+class RawLine(Record, frozen=True):
     """One line that is not blank."""
 
     number: int  #: from 1, blank lines counted
@@ -271,8 +270,7 @@ def _blank(text: str, at: int) -> int:
 # -- several records on a line ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Spliced:
+class Spliced(Record, frozen=True):
     """A line that is no record by itself, and the whole records in it."""
 
     records: tuple[RawLine, ...]  #: in order, each with its own place in the file
@@ -396,16 +394,14 @@ def string(value: Json) -> str | None:
 PROBLEM_LIMIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class LineProblem:
+class LineProblem(Record, frozen=True):
     """Something about a line that a person should know."""
 
     line: int  #: from 1
     reason: str  #: what follows "line N:" in a sentence; may hold text of the file
 
 
-@dataclass(slots=True)
-class LineProblems:
+class LineProblems(Struct):
     """What is wrong with the lines of a transcript: all counted, the first `PROBLEM_LIMIT` kept."""
 
     count: int = 0
@@ -441,8 +437,7 @@ def _short(entry_id: str) -> str:
     return entry_id if len(entry_id) <= 80 else f"{entry_id[:79]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Record, frozen=True):
     """What shows that a file is still the same."""
 
     device: int
@@ -468,8 +463,7 @@ def stamp_of(file: BinaryIO) -> FileStamp:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptHeader:
+class TranscriptHeader(Record, frozen=True):
     """What the host wrote down when the session began. Source: the line of type ``session``."""
 
     session_id: str | None

@@ -14,12 +14,12 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import unquote, urlsplit
 
 from lcm_core.base.errors import NotFoundError
+from lcm_core.base.values import Record, replace
 
 #: How much of a file is read unless more is asked for (docs/engine/command.md, "Large files").
 HEAD_BYTES = 32_768
@@ -70,8 +70,7 @@ class StoredFileState(StrEnum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(Record, frozen=True):
     """A path that the database holds, and the file that it means here."""
 
     stored: str  #: as the database has it: foreign text
@@ -87,8 +86,7 @@ class StoredFile:
         return self.state is StoredFileState.FOUND
 
 
-@dataclass(frozen=True, slots=True)
-class FileText:
+class FileText(Record, frozen=True):
     """The beginning of a file as text, or a description when it is no text."""
 
     text: str  #: decoded UTF-8, not yet safe to show; empty for a binary file

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NewType, TypeVar
 
-from lcm_core.base.frozen import frozen_record
+from lcm_core.base.values import Record
 
 ConversationId = NewType("ConversationId", int)
 MessageId = NewType("MessageId", int)
@@ -27,8 +26,7 @@ Timestamp = NewType("Timestamp", str)
 LONGEST_TITLE: Final = 200
 
 
-@frozen_record(frozen=True, slots=True)
-class Conversation:
+class Conversation(Record, frozen=True):
     """One session of an agent as the engine knows it. Source: table ``conversations``."""
 
     conversation_id: ConversationId
@@ -82,8 +80,7 @@ class Conversation:
         return f"{self.conversation_id}  {self.name}"
 
 
-@frozen_record(frozen=True, slots=True)
-class Message:
+class Message(Record, frozen=True):
     """One stored message. Source: table ``messages``."""
 
     message_id: MessageId
@@ -97,8 +94,7 @@ class Message:
     sender: str | None  #: JSON of the sender; recorded since 0.15.2
 
 
-@frozen_record(frozen=True, slots=True)
-class MessagePart:
+class MessagePart(Record, frozen=True):
     """One block of a message. Source: table ``message_parts``; only the columns the engine writes."""
 
     message_id: MessageId
@@ -118,8 +114,7 @@ class MessagePart:
     part_id: str = ""  #: of which the engine makes the id of a tool call that has none
 
 
-@frozen_record(frozen=True, slots=True)
-class Summary:
+class Summary(Record, frozen=True):
     """A node of the summary DAG without its text. Source: table ``summaries``."""
 
     summary_id: SummaryId
@@ -137,16 +132,14 @@ class Summary:
     model: str | None  #: recorded since 0.5.0
 
 
-@frozen_record(frozen=True, slots=True)
-class SummaryText:
+class SummaryText(Record, frozen=True):
     """What a summary says. Source: ``summaries.content``."""
 
     summary: Summary
     content: str
 
 
-@frozen_record(frozen=True, slots=True)
-class Edge:
+class Edge(Record, frozen=True):
     """One line of the DAG. Source: table ``summary_parents``."""
 
     consumer: SummaryId  #: ``summary_parents.summary_id``: the node that was made
@@ -154,8 +147,7 @@ class Edge:
     ordinal: int  #: place among the consumer's sources, from 0
 
 
-@frozen_record(frozen=True, slots=True)
-class ContextItem:
+class ContextItem(Record, frozen=True):
     """One entry of what the model sees, in order. Source: table ``context_items``."""
 
     ordinal: int  #: from 0; gaps are legitimate after a host prune
@@ -165,8 +157,7 @@ class ContextItem:
     created_at: Timestamp
 
 
-@frozen_record(frozen=True, slots=True)
-class LargeFile:
+class LargeFile(Record, frozen=True):
     """A payload that the engine took out of a message. Source: table ``large_files``."""
 
     file_id: FileId
@@ -180,8 +171,7 @@ class LargeFile:
     created_at: Timestamp
 
 
-@frozen_record(frozen=True, slots=True)
-class FocusBrief:
+class FocusBrief(Record, frozen=True):
     """A text that replaces the summaries it covers. Source: table ``focus_briefs`` (since 0.11.0)."""
 
     brief_id: str
@@ -215,8 +205,7 @@ ABNORMAL_ORDINAL: Final = 10_000_000
 _Value = TypeVar("_Value", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Record, frozen=True):
     """Ordinals without an item; legitimate after a prune by the host."""
 
     place: int  #: of the item that follows, counted from 0
@@ -224,8 +213,7 @@ class Gap:
     last: int
 
 
-@dataclass(frozen=True)
-class ContextItems:
+class ContextItems(Record, frozen=True, dict=True):
     """The items of one context by ordinal, column by column: ``ordinals[i]``, ``types[i]`` ... are one item.
 
     A context may hold tens of thousands, and most of them are never looked at. A *place* is an index into the

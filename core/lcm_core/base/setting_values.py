@@ -6,10 +6,11 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
+
+from lcm_core.base.values import Record
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
@@ -37,8 +38,7 @@ class SettingSource(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Sourced(Generic[T_co]):
+class Sourced(Record, Generic[T_co], frozen=True):
     """A value and where it came from; ``name`` is the option, variable or dotted config path."""
 
     value: T_co
@@ -63,8 +63,7 @@ class Problem(StrEnum):
     LOGIN_SHELL = "login-shell"  #: the host starts a shell for variables, and lcm-tui does not
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Record, frozen=True):
     """Something in the configuration that was skipped; browsing continues.
 
     ``message`` is one sentence. It may quote what a file or variable holds, so it is shown through

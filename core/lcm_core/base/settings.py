@@ -6,7 +6,6 @@ import errno
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -46,6 +45,7 @@ from lcm_core.base.setting_values import (
     unusable_file,
 )
 from lcm_core.base.text import LARGEST as LARGEST_BUDGET
+from lcm_core.base.values import Record, field, replace
 
 T = TypeVar("T")
 
@@ -76,8 +76,7 @@ def output_format(value: Json) -> OutputFormat:
     return OutputFormat(one_of(*OutputFormat)(value))
 
 
-@dataclass(frozen=True, slots=True)
-class UserFile:
+class UserFile(Record, frozen=True):
     """What the user wrote into our config file; None is "not given"."""
 
     budget: Sourced[int] | None = None
@@ -187,17 +186,16 @@ _FIELDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySettings:
+class SummarySettings(Record, frozen=True):
     """What was said about the model that summarises; an empty text or None: nothing."""
 
-    provider: Sourced[str] = field(default=Sourced(""))
-    model: Sourced[str] = field(default=Sourced(""))
-    base_url: Sourced[str] = field(default=Sourced(""))
-    input_price: Sourced[float | None] = field(default=Sourced(None))  #: USD for a million tokens
-    output_price: Sourced[float | None] = field(default=Sourced(None))
-    max_calls: Sourced[int | None] = field(default=Sourced(None))
-    max_cost: Sourced[float | None] = field(default=Sourced(None))  #: USD
+    provider: Sourced[str] = Sourced("")
+    model: Sourced[str] = Sourced("")
+    base_url: Sourced[str] = Sourced("")
+    input_price: Sourced[float | None] = Sourced(None)  #: USD for a million tokens
+    output_price: Sourced[float | None] = Sourced(None)
+    max_calls: Sourced[int | None] = Sourced(None)
+    max_cost: Sourced[float | None] = Sourced(None)  #: USD
     timeout: float = 60.0  #: s, for one call
 
     def with_flags(
@@ -303,8 +301,7 @@ _KNOWN_PLUGIN_KEYS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Record, frozen=True):
     """What the command line gave; None is "not given"."""
 
     db: str | PurePath | None = None
@@ -317,8 +314,7 @@ class Options:
     utc: bool = False  #: times are shown and typed in UTC
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Record, frozen=True):
     """What environment, config files and command line decide together (docs/host.md, "Settings").
 
     Paths are as given, with ``~`` expanded; whether there is something at them is for their users to say.

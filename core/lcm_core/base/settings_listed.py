@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -12,6 +11,7 @@ from lcm_core.base.engine_settings import KEYS, EngineSettings, ThresholdRule
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.setting_values import Diagnostic, Json, JsonObject, Sourced, local_zone_name
 from lcm_core.base.settings import ENGINE_ENV_NAMES, Settings
+from lcm_core.base.values import Record
 
 #: The engine's name of what has another one here, or an older one besides.
 _ALSO_CALLED: Final = MappingProxyType(
@@ -40,8 +40,7 @@ _THEIR_ORDER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigView:
+class ConfigView(Record, frozen=True):
     """The settings as a document: what the file says, what applies, and why."""
 
     raw: JsonObject
@@ -54,8 +53,7 @@ class ConfigView:
     retired: Mapping[str, str]  #: those of them that engines use no longer, and the first that does not
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
+class ConfigValue(Record, frozen=True):
     """One value of the configuration."""
 
     path: str  #: without the ``raw.`` or ``effective.`` that may have stood before it

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from lcm_core.base.values import Record
 
 
 class Estimator(StrEnum):
@@ -131,8 +132,7 @@ class Lacking(StrEnum):
     SIGNATURE = "signed reasoning was counted in another form"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCheck:
+class TokenCheck(Record, frozen=True):
     """A message's stored token count against the estimators."""
 
     verdict: Verdict

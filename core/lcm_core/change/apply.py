@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 from lcm_core.base.errors import RefusedError
+from lcm_core.base.values import Record
 from lcm_core.change.connection import Fault, Writer
 from lcm_core.change.guard import Statement
 from lcm_core.change.place import ContextChange, Listing, Step
@@ -48,8 +48,7 @@ _LEAVE = f"DELETE FROM {CONTEXT} WHERE rowid = ?"
 _Row = tuple[str, str, tuple[SqlValue, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Record, frozen=True):
     """One statement for some rows of one table; each changes exactly one row."""
 
     table: str
@@ -57,8 +56,7 @@ class Write:
     rows: Sequence[tuple[SqlValue, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedEdits:
+class ResolvedEdits(Record, frozen=True):
     """Verified edits with nothing left to be known."""
 
     edits: tuple[Edit, ...]

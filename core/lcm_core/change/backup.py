@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from lcm_core.base.errors import (
 )
 from lcm_core.base.files import PartialFile, sync_folder
 from lcm_core.base.records import Timestamp
+from lcm_core.base.values import Record
 from lcm_core.change.connection import Holder, check_beside, explained, process_names, processes_with_open
 from lcm_core.change.copying import (
     CopyProgress,
@@ -80,8 +80,7 @@ ATTEMPTS = 5
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
 
 
-@dataclass(frozen=True, slots=True)
-class BackupEstimate:
+class BackupEstimate(Record, frozen=True):
     """What a backup would take."""
 
     bytes: int  #: of the copy
@@ -94,8 +93,7 @@ class BackupEstimate:
         return self.free >= self.bytes * ROOM
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
+class Backup(Record, frozen=True):
     """A copy that was made."""
 
     path: Path
@@ -369,8 +367,7 @@ ROOM = 1.1
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownBackup:
+class KnownBackup(Record, frozen=True):
     """A backup that lies beside its database."""
 
     path: Path
@@ -516,8 +513,7 @@ _TRY_SECONDS = 0.1
 _KEPT = "before-restore"
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Record, frozen=True):
     """What a database holds, to tell one from another."""
 
     path: Path
@@ -529,8 +525,7 @@ class Contents:
     newest: Timestamp | None  #: the newest message, as stored
 
 
-@dataclass(frozen=True, slots=True)
-class RestorePreview:
+class RestorePreview(Record, frozen=True):
     """What a restore would do."""
 
     backup: Contents
@@ -541,8 +536,7 @@ class RestorePreview:
     holders: tuple[Holder, ...]  #: who must be stopped before
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Record, frozen=True):
     """A restore that was made."""
 
     path: Path

@@ -15,7 +15,6 @@ import secrets
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from lcm_core import __version__
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError, RefusedError
 from lcm_core.base.records import Timestamp
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record
 from lcm_core.change import journal as exports
 from lcm_core.change import plan as breaks
 from lcm_core.change.apply import (
@@ -74,8 +74,7 @@ ATTEMPTS = 3
 WAIT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Record, frozen=True):
     """A change that was made."""
 
     operation: Operation | None  #: None: it was not to be journaled
@@ -177,8 +176,7 @@ async def commit_plan(
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Record, frozen=True):
     """What the journal gets, as far as it is known before the lock is taken."""
 
     id: str
@@ -235,8 +233,7 @@ def _commit(
     return Committed(operation, prepared.edits, prepared.tokens, search, locked.since - begun, held)
 
 
-@dataclass(frozen=True, slots=True)
-class _Locked:
+class _Locked(Record, frozen=True):
     """The lock is ours, and what is to be written fits what is there."""
 
     prepared: _Prepared
@@ -283,8 +280,7 @@ def _check_inode(path: Path, inode: int | None) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Record, frozen=True):
     """A change as it will be written; right as long as nobody else writes."""
 
     edits: tuple[Edit, ...]

@@ -16,7 +16,6 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +24,7 @@ import platformdirs
 
 from lcm_core.base.errors import DatabaseError, DatabaseMissingError, RefusedError, nothing_at
 from lcm_core.base.files import PROGRAM, PartialFile, make_private, sync_folder
+from lcm_core.base.values import Record
 from lcm_core.change.copying import Stop, check_wanted
 from lcm_core.change.guard import Guard
 from lcm_core.change.plan import BusyError, DiskFullError, ReadOnlyError
@@ -53,8 +53,7 @@ _PROC = Path("/proc")
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Record, frozen=True):
     """A process that has the database open."""
 
     pid: int
@@ -666,8 +665,7 @@ def quiet(_: str) -> None:
 UNDECLARED = (("focus_brief_sources", "summary_id", "summaries", "summary_id"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Record, frozen=True):
     """A column whose values name rows of another table."""
 
     table: str
@@ -676,8 +674,7 @@ class Reference:
     target_column: str
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Record, frozen=True):
     """The schema of one file."""
 
     schema: Schema

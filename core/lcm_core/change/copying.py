@@ -14,11 +14,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, DatabaseBusyError, DatabaseQueryError
+from lcm_core.base.values import Record
 from lcm_core.store.opening import (
     Access,
     FileState,
@@ -69,8 +69,7 @@ class CopyStep(StrEnum):
     VERIFY = "checking the copy"
 
 
-@dataclass(frozen=True, slots=True)
-class CopyProgress:
+class CopyProgress(Record, frozen=True):
     """How far a step has come; reported at its beginning, every few pages, and at its end."""
 
     step: CopyStep
@@ -91,8 +90,7 @@ def never() -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Record, frozen=True):
     """What the header of a database says and a copy must say too."""
 
     page_size: int
@@ -108,8 +106,7 @@ class Facts:
         return self.page_size * self.pages
 
 
-@dataclass(frozen=True, slots=True)
-class CopySource:
+class CopySource(Record, frozen=True):
     """A state of a database that stays as it is while it is copied."""
 
     path: Path

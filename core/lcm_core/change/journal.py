@@ -14,7 +14,6 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
 
@@ -24,6 +23,7 @@ from lcm_core.base.errors import DatabaseError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, make_private, sync_folder
 from lcm_core.base.records import Timestamp
 from lcm_core.base.text import clip, safe_line
+from lcm_core.base.values import Record, replace
 from lcm_core.change.connection import Writer
 from lcm_core.change.guard import OWN_TABLES
 from lcm_core.change.plan import (
@@ -394,8 +394,7 @@ _NAME: Final = re.compile(r"op_[0-9a-f]{16}\.edits")
 _CHUNK: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Record, frozen=True):
     """A file with packed edits."""
 
     path: Path  #: as it was recorded
@@ -540,8 +539,7 @@ _COLUMNS = """rowid, id, batch, kind, conversation_id, title, export_path, expor
 SEVERAL: Final = frozenset({"merge", "transplant"})
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Record, frozen=True):
     """What a commit left in the journal. Source: table ``lcm_tui_operations``."""
 
     id: str  #: ``op_`` and 16 hex digits
@@ -560,12 +558,11 @@ class Operation:
     export: Export | None  #: where its edits are, when they are too large for the journal
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRow:
+class JournalRow(Record, frozen=True):
     """An operation, and its row."""
 
     operation: Operation
-    values: tuple[SqlValue, ...] = field(repr=False)
+    values: tuple[SqlValue, ...]
     table_exists: bool  #: else it is to be made
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from lcm_core.base.javascript import JsonObject, js_json
 from lcm_core.base.jsonl import BadLineError, decode_object, string
 from lcm_core.base.records import Edge, SummaryId
 from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop
 from lcm_core.change.guard import check_tables
@@ -45,8 +45,7 @@ from lcm_core.store.opening import Row, Rows
 from lcm_core.store.schema import Schema
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Record, frozen=True):
     """What a file lacks of the present schema."""
 
     version: str  #: of the engine that left it, for people
@@ -61,8 +60,7 @@ class Migration:
         return any((self.tables, self.columns, self.indexes, self.dropped, self.steps))
 
 
-@dataclass(frozen=True, slots=True)
-class Migrated:
+class Migrated(Record, frozen=True):
     """A migration that was carried out."""
 
     migration: Migration
@@ -184,8 +182,7 @@ def _in_the_way(index: Index) -> str:
 # -- what rows would hold -------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _SummaryNode:
+class _SummaryNode(Struct):
     """A summary on its way up the DAG."""
 
     tokens: int

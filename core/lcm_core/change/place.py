@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.plan import (
     CONTEXT,
     KEYS,
@@ -56,8 +56,7 @@ NO_PLACE = "its place no longer exists"
 SEVERAL = "it is in several places, and they have changed"
 
 
-@dataclass(slots=True)
-class Listing:
+class Listing(Struct):
     """The items of one context in order, column by column: 35,000 of them are handled under a lock."""
 
     ordinals: list[int]
@@ -92,8 +91,7 @@ class Listing:
         return Item(ref, ahead - (inside if at >= run.stop else 0), self.refs.count(ref) - inside)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record, frozen=True):
     """Where a splice goes, and the ordinals that follow from it."""
 
     start: int  #: index of the first removed item, or of the item that the insertion goes before
@@ -101,8 +99,7 @@ class Place:
     shift: int  #: of everything behind
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Record, frozen=True):
     at: int
     exact: bool  #: the anchor itself; else the item that covers it
 
@@ -256,8 +253,7 @@ def _planned(rows: Iterable[Cells]) -> list[int]:
 # -- carrying a splice out -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Spliced:
+class Spliced(Record, frozen=True):
     """What a splice did to a list."""
 
     splice: Splice  #: as it went: ordinals, neighbours and shift of this list
@@ -376,8 +372,7 @@ Tables = Mapping[str, frozenset[str]]
 _Rows = dict[tuple[str, Cells], Cells | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True):
     """An edit as it will go; ids of new rows are still symbols."""
 
     edit: Edit
@@ -385,16 +380,14 @@ class Step:
     rowids: tuple[int, ...] | None = None  #: the rows they belong to; None: some are only now inserted
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChange:
+class ContextChange(Record, frozen=True):
     """What a plan does to one context."""
 
     before: Listing
     after: Listing
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Record, frozen=True):
     """A plan against the database as it is now."""
 
     steps: tuple[Step, ...]
@@ -428,8 +421,7 @@ def verify(db: Rows, edits: Iterable[Edit], tables: Tables) -> Verified:
     )
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """What is known so far."""
 
     db: Rows

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import ClassVar, Final
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError, ExitCode, LcmError, RefusedError
 from lcm_core.base.text import clip, counted, safe_line
+from lcm_core.base.values import Record, force_setattr, replace
 from lcm_core.store.opening import SqlValue
 
 #: Its rows change by `Splice`.
@@ -29,8 +29,7 @@ class SymbolKind(StrEnum):
     ORDINAL = "ordinal"  #: one more than the largest ordinal of the row's conversation
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Record, frozen=True):
     """A value that is resolved inside the transaction, so that an append by the host makes no plan stale."""
 
     name: str  #: ``new:1``; unique within a plan
@@ -46,8 +45,7 @@ Ref = int | str | Symbol | None
 Owner = int | Symbol
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(Record, frozen=True):
     """Columns and their values, by name: two tuples, as the rows of a plan mostly share the names."""
 
     columns: tuple[str, ...]  #: in the order of the names
@@ -113,8 +111,7 @@ def sorted_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+class RowChange(Record, frozen=True):
     """A row comes, goes or changes; without *before* it comes, without *after* it goes.
 
     Of a row that comes or goes all columns are given (`insertion`, `deletion`), of one that changes those
@@ -152,8 +149,7 @@ def deletion(table: str, row: Cells) -> RowChange:
     return RowChange(table, key_of(table, row), row, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Record, frozen=True):
     """What a context item stands for, and which of several equal ones it is."""
 
     ref: Ref  #: message id or summary id
@@ -166,8 +162,7 @@ class Item:
         return "summary" if isinstance(self.ref, str) else "message"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Record, frozen=True):
     """A context item and the ordinal it gets."""
 
     item: Item
@@ -175,8 +170,7 @@ class Move:
     new: int
 
 
-@dataclass(frozen=True, slots=True)
-class Splice:
+class Splice(Record, frozen=True):
     """A run of context items gives way to another; or the items stay, and ordinals of them change.
 
     A run is looked up by identity, so the host may append, compact or prune around it. Rows are whole; their
@@ -235,20 +229,19 @@ class Keeping(StrEnum):
     NOWHERE = "nowhere"  #: never to be undone; what it deletes is overwritten in the file as well
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record, frozen=True):
     """A change that has not been applied. An update that would not alter its row is not among its edits."""
 
     kind: str  #: dissolve, transplant, fix, undo ...
     title: str  #: one line for people
     conversation_id: int | None
-    edits: tuple[Edit, ...] = field(repr=False)  # asyncio.run makes a repr of what it returns
+    edits: tuple[Edit, ...]  # asyncio.run makes a repr of what it returns
     warnings: tuple[str, ...] = ()
     batch: str | None = None  #: plans that belong together
     undoes: str | None = None  #: the operation that this plan takes back
     #: keys of local findings that it may leave behind: what an undo brings back, or what an operation means
     #: to do (`lcm_core.change.plan`)
-    allows: frozenset[str] = field(default_factory=frozenset, repr=False)
+    allows: frozenset[str] = frozenset()
     select: str | int | None = None  #: the summary or message that a screen selects afterwards
     keeping: Keeping = Keeping.JOURNAL
     #: it means to take all that refers to what it deletes: whatever else refers to it came since
@@ -259,7 +252,7 @@ class Plan:
     def __post_init__(self) -> None:
         if any(map(_changes_nothing, self.edits)):
             kept = tuple(edit for edit in self.edits if not _changes_nothing(edit))
-            object.__setattr__(self, "edits", kept)
+            force_setattr(self, "edits", kept)
 
     @property
     def conversations(self) -> frozenset[int]:
@@ -271,8 +264,7 @@ class Plan:
         return bool(self.edits)
 
 
-@dataclass(frozen=True, slots=True)
-class RowCount:
+class RowCount(Record, frozen=True):
     """How many rows of a table a plan touches."""
 
     table: str
@@ -556,8 +548,7 @@ WIDTH = 60
 SAID = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Record, frozen=True):
     """Something that is not what it was when the plan was made."""
 
     what: str  #: a row and perhaps a column: ``summaries sum_0123: content``

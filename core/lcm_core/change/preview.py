@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import safe_line
+from lcm_core.base.values import Record, replace
 from lcm_core.change.apply import statements_of, with_new_ids
 from lcm_core.change.connection import check_writable
 from lcm_core.change.guard import check_tables, check_whole
@@ -289,8 +289,7 @@ STOP_THE_HOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted:
+class Shifted(Record, frozen=True):
     """A context item that comes, goes or changes its ordinal."""
 
     conversation_id: int | Symbol
@@ -304,8 +303,7 @@ class Shifted:
         return f"{Item(self.ref).item_type}:{_plain(self.ref)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextTokens:
+class ContextTokens(Record, frozen=True):
     """What one of several contexts that a plan touches adds up to, by the stored estimates."""
 
     conversation_id: int | Symbol
@@ -313,8 +311,7 @@ class ContextTokens:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Record, frozen=True):
     """Tokens of the context that a plan is about, by the stored estimates; without one, of all it touches."""
 
     before: int
@@ -331,20 +328,17 @@ class Tokens:
         return self.after - self.before
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Record, frozen=True):
     """What a plan would do to the database as it is."""
 
     plan: Plan
-    steps: tuple[Step, ...] = field(repr=False)  #: the edits as they would go now
-    shift: tuple[Shifted, ...] = field(
-        repr=False
-    )  #: in order of the new list; what goes is listed where it was
+    steps: tuple[Step, ...]  #: the edits as they would go now
+    shift: tuple[Shifted, ...]  #: in order of the new list; what goes is listed where it was
     tokens: Tokens
     rows: tuple[RowCount, ...]
     warnings: tuple[str, ...]
-    values: Values = field(repr=False)  #: what symbols stand for now, ids of new rows too
-    schema: Schema = field(repr=False)
+    values: Values  #: what symbols stand for now, ids of new rows too
+    schema: Schema
     lock_seconds: float  #: seconds, about, for which the lock is held; of several commits the longest
 
     @property
@@ -595,8 +589,7 @@ def _plain(value: object) -> str:
 # before them do; it is committed plan by plan.
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Record, frozen=True):
     """Plans that belong together, and whether the planner makes others once these were committed."""
 
     plans: tuple[Plan, ...]
@@ -607,8 +600,7 @@ class Batch:
 Planner = Callable[[Reader], Awaitable[Plan | Sequence[Plan] | Batch]]
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Record, frozen=True):
     """What would be done, against the database as it was when this was made."""
 
     plans: tuple[Plan, ...]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import CancelledError, RefusedError
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop, check_wanted, never
 from lcm_core.change.guard import check_tables
@@ -32,16 +32,14 @@ from lcm_core.store.search import is_stale
 PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Record, frozen=True):
     """A search table that was written anew."""
 
     table: str
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTable:
+class SearchTable(Record, frozen=True):
     """A search table and what it is made from."""
 
     table: str

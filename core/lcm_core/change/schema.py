@@ -8,11 +8,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import RefusedError
+from lcm_core.base.values import Record
 from lcm_core.change.connection import Writer, explained, open_writer
 from lcm_core.change.place import Verified
 from lcm_core.change.plan import CONTEXT, KEYS, Cells, ReadOnlyError, RowChange, row_name
@@ -33,8 +33,7 @@ _PART_TYPES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record, frozen=True):
     """A table: its columns with their definitions, and what holds for several of them."""
 
     name: str
@@ -48,8 +47,7 @@ class Table:
         return f"CREATE TABLE {self.name} (\n  " + ",\n  ".join(lines) + "\n)"
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Record, frozen=True):
     """An index; *where* makes it partial."""
 
     name: str
@@ -66,8 +64,7 @@ class Index:
         return f"CREATE {kind} {self.name} ON {self.table} ({', '.join(self.columns)}){where}"
 
 
-@dataclass(frozen=True, slots=True)
-class NewSearchTable:
+class NewSearchTable(Record, frozen=True):
     """A full-text table, a copy of its own (docs/engine/search.md, "Tables")."""
 
     name: str
@@ -519,8 +516,7 @@ def _unknown(schema: Schema) -> Iterator[tuple[str, list[str]]]:
             yield table, unknown
 
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
+class _Reference(Record, frozen=True):
     """Columns that we do not know, whose values name a row of a table that we know."""
 
     table: str

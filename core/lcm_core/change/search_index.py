@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from lcm_core.base.javascript import trimmed
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record, field
 from lcm_core.change.apply import Write, writes_alike
 from lcm_core.change.connection import Catalog, Writer
 from lcm_core.change.plan import CONTEXT, Cell, Edit, Splice, value_of
@@ -73,8 +73,7 @@ def reference_text(content: str) -> str:
     return "\n".join([lines[0], *kept])
 
 
-@dataclass(frozen=True, slots=True)
-class SearchEntries:
+class SearchEntries(Record, frozen=True):
     """What search tables have to follow."""
 
     gone: dict[SqlValue, None] = field(default_factory=dict)  #: message ids whose row goes or is replaced
@@ -83,16 +82,14 @@ class SearchEntries:
     come_summaries: dict[SqlValue, Cell] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LookedUp:
+class LookedUp(Record, frozen=True):
     """Where the touched summaries are in the search tables."""
 
     rowids: Mapping[tuple[str, SqlValue], tuple[int, ...]]  #: by table and summary
     broken: frozenset[str]  #: tables that could not be asked
 
 
-@dataclass(frozen=True, slots=True)
-class SearchWrites:
+class SearchWrites(Record, frozen=True):
     """What one search table has to follow; nothing to write where it could not even be asked."""
 
     table: str

@@ -15,12 +15,12 @@ import sqlite3
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 from typing import Final
 
 from lcm_core.base.records import ABNORMAL_ORDINAL
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.apply import ResolvedEdits, statement, writes_alike
 from lcm_core.change.connection import Catalog, Reference, Writer
 from lcm_core.change.place import Listing, Verified
@@ -308,8 +308,7 @@ def _read_in_two(writer: Writer, catalog: Catalog, edits: Iterable[Edit]) -> fro
     return frozenset(found)
 
 
-@dataclass(slots=True)
-class _Touched:
+class _Touched(Struct):
     """Summaries that edits name. Both sides of a change together, so that before and after ask the same."""
 
     named: set[str] = field(default_factory=set)  #: whose sources change, and sources that come or go
@@ -417,8 +416,7 @@ def named_by(edits: Iterable[Edit], catalog: Catalog) -> NamedRow:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class MissingTargets:
+class MissingTargets(Record, frozen=True):
     """Keys of the references without a target, among those that edits touch."""
 
     before: frozenset[str]
@@ -486,8 +484,7 @@ def _keys(reference: Reference, counts: Mapping[tuple[SqlValue, SqlValue], int])
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Record, frozen=True):
     """Rows that come (1) and go (-1), by table: only the columns that an edit knows."""
 
     rows: Mapping[str, Sequence[tuple[int, Cells]]]
@@ -557,8 +554,7 @@ _INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
 _SURROUNDINGS_LINES: Final = ("summary_messages", "summary_parents")
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Record, frozen=True):
     """What is wrong around the touched rows before a change and after it."""
 
     before: frozenset[str]
@@ -605,8 +601,7 @@ def lists_after(verified: Verified, values: Values) -> dict[Owner, Listing]:
 # -- the copy --------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Named:
+class Named(Struct):
     """What edits name: keys of summaries and messages, conversations, and lines that they make."""
 
     summaries: set[str] = field(default_factory=set)
@@ -673,8 +668,7 @@ def surroundings(writer: Writer, catalog: Catalog, edits: tuple[Edit, ...]) -> I
         yield copy
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCopy:
+class MemoryCopy(Record, frozen=True):
     """The copy: asked like the file itself."""
 
     memory: Writer

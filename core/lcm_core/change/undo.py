@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError
+from lcm_core.base.values import Record, replace
 from lcm_core.change.connection import Writer, open_writer, read_catalog
 from lcm_core.change.copying import Stop
 from lcm_core.change.journal import (
@@ -365,8 +365,7 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(Record, frozen=True):
     """An operation of which something holds now, and the edits that take it back."""
 
     first: Operation  #: the change that it is about
@@ -480,8 +479,7 @@ def _may_depend(db: Rows, wanted: Sequence[Back]) -> tuple[Back, ...]:
     return tuple(reversed(found))
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(Record, frozen=True):
     """What some edits name."""
 
     rows: frozenset[Named]
@@ -682,8 +680,7 @@ def _cells(edit: Edit) -> Iterable[Cells]:
 # -- the file itself ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scrubbed:
+class Scrubbed(Record, frozen=True):
     """What became of the places where deleted text may still be."""
 
     merged: tuple[str, ...]  #: full-text tables without deleted words

@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from lcm_core.base.findings import Check, Confidence, Finding, FixId, KeyPart, P
 from lcm_core.base.paths import host_databases
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import phrase
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.rules import RULES_PRESENT, configured, engine_rules
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
@@ -49,8 +49,7 @@ def days_of(moment: datetime) -> float:
     return moment.astimezone(UTC).timestamp() / 86_400 + 2_440_587.5
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record, frozen=True):
     """What the checks measure against, and how much of an answer is kept."""
 
     now: datetime
@@ -84,8 +83,7 @@ def limits_of(engine: EngineSettings, schema: Schema | None = None) -> Limits:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record, frozen=True):
     """What a check found once."""
 
     confidence: Confidence
@@ -165,11 +163,10 @@ def conversation_row(conversation_id: int) -> RowRef:
     return RowRef("conversations", (conversation_id,))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule(Check, Generic[Seen]):
+class Rule(Check, Generic[Seen], frozen=True, kw_only=True):
     """A check with the function that finds."""
 
-    find: Callable[[Seen, Limits], Iterable[Hit]] = field(kw_only=True)
+    find: Callable[[Seen, Limits], Iterable[Hit]]
 
     def findings(self, seen: Seen, limits: Limits, owner: ConversationId | None = None) -> Iterator[Finding]:
         """What it finds in *seen*; *owner* is the conversation of hits that name none."""
@@ -177,11 +174,10 @@ class Rule(Check, Generic[Seen]):
             yield finding_of(self, one, owner)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingRule(Check):
+class ReadingRule(Check, frozen=True, kw_only=True):
     """A check that reads what it needs by itself."""
 
-    find: Callable[[Reader, Limits], Awaitable[Sequence[Hit]]] = field(kw_only=True)
+    find: Callable[[Reader, Limits], Awaitable[Sequence[Hit]]]
 
 
 def finding_of(check: Check, one: Hit, owner: ConversationId | None = None) -> Finding:
@@ -190,8 +186,7 @@ def finding_of(check: Check, one: Hit, owner: ConversationId | None = None) -> F
     return Finding(check.id, one.confidence, where, one.rows, one.row_count, one.sentence, one.fix)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Record, frozen=True):
     """What is said of all the rows of a conversation that a check finds alike, in one finding."""
 
     confidence: Confidence
@@ -201,12 +196,11 @@ class Fault:
     table: str = "messages"
 
 
-@dataclass(frozen=True, slots=True)
-class TextRule(Check, Generic[Seen]):
+class TextRule(Check, Generic[Seen], frozen=True, kw_only=True):
     """A check that is asked of one text after the other, which are not kept."""
 
     faults: tuple[Fault, ...] = ()  #: in the order in which they are reported
-    find: Callable[[Seen, Limits], Iterable[Hit | tuple[Fault, KeyPart]]] = field(kw_only=True)
+    find: Callable[[Seen, Limits], Iterable[Hit | tuple[Fault, KeyPart]]]
 
 
 class Gathering(Generic[Seen]):
@@ -263,8 +257,7 @@ _RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"
 _ID_KEYS: Final = ("id", "call_id", "callId", "toolCallId", "tool_call_id", "tool_use_id", "toolUseId")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPart:
+class ToolPart(Record, frozen=True):
     """A part that is a tool call or a result."""
 
     call_id: str
@@ -308,8 +301,7 @@ log = logging.getLogger(__name__)
 SeenRows = TypeVar("SeenRows")
 
 
-@dataclass(frozen=True, slots=True)
-class Folders:
+class Folders(Record, frozen=True):
     """Where the files that a database refers to are on this machine; None: not known."""
 
     large_files: Path | None = None
@@ -331,8 +323,7 @@ class Folders:
         return "" if there else "the folder of sessions does not exist"
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """The findings of one check, as many as are kept, and why it was not asked of everything."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -340,8 +331,7 @@ class Answers:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One run of the checks."""
 
     database: Database
@@ -471,8 +461,7 @@ def _nothing_lacks(check: Check, schema: Schema, folders: Folders) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Record, frozen=True):
     """What is read together, and the checks that are asked of it."""
 
     title: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.findings import CheckScope, FixId, RowRef
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, phrase, some
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -73,8 +73,7 @@ async def _migration(reader: Reader, limits: Limits) -> list[Hit]:
     return [hit(SUSPICIOUS, what, RowRef("sqlite_master", ()))] if reasons else []
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Record, frozen=True):
     """What the file and its WAL take up."""
 
     pages: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +12,7 @@ from lcm_core.base.findings import Check
 from lcm_core.base.paths import StoredFileState, resolve_stored
 from lcm_core.base.records import ConversationId, LargeFile
 from lcm_core.base.text import counted
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -42,8 +42,7 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_FILES: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class FileLook:
+class FileLook(Record, frozen=True):
     """A stored file as it was found on the disk."""
 
     file: LargeFile
@@ -70,8 +69,7 @@ class Uses:
             self.unknown.setdefault(ConversationId(owner), []).append(message_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(Record, frozen=True):
     """The large files that were asked for."""
 
     looks: Sequence[FileLook]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from lcm_core.base.findings import FixId, RowRef
 from lcm_core.base.records import Edge, SummaryId
 from lcm_core.base.text import counted, phrase, some
+from lcm_core.base.values import replace
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,

@@ -10,7 +10,6 @@ import asyncio
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -20,6 +19,7 @@ from lcm_core.base.findings import Finding, FixId, KeyPart
 from lcm_core.base.records import Conversation, ConversationId, Message, MessageId, MessagePart
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.tokens import Verdict, check_message_tokens, counted_text, estimate_utf16, utf16_length
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -79,8 +79,7 @@ class Proof(StrEnum):
     LENGTH = "verbatim, which rarely happens by chance"
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Record, frozen=True):
     """A block of messages that repeats an earlier one; places in the columns of the conversation."""
 
     original: int  #: first place of the original
@@ -94,8 +93,7 @@ class Replay:
         return self.proof is not Proof.LENGTH
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Record, frozen=True):
     """The same message several times outside replayed blocks: the first one and its extras, by place."""
 
     places: tuple[int, ...]
@@ -103,8 +101,7 @@ class Cluster:
     certain: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Record, frozen=True):
     """Messages that were stored again: what the health screen shows and a fix takes out of the context."""
 
     original_ids: tuple[int, ...]
@@ -120,8 +117,7 @@ class Repetition:
     summarised: int  #: how many copies went into a summary
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Record, frozen=True):
     """What distinguishes the messages of a conversation, by place."""
 
     texts: array[int]  #: 64 bits of the identity of role and text
@@ -230,8 +226,7 @@ def _different_calls(keys: Keys, places: Sequence[int]) -> bool:
     return len(set(calls)) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Repeat:
+class _Repeat(Record, frozen=True):
     """Messages that were stored again, by place; as many originals as copies, or a single one."""
 
     originals: Sequence[int]
@@ -952,8 +947,7 @@ def _for_repetitions(structure: Structure) -> Messages:
     return Messages(structure, Limits(datetime.now(UTC)), frozenset({"E3", "E4"}), backfilled=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(Record, frozen=True):
     """Messages that fit into memory; one without bounds holds those, too, whose seq is no whole number."""
 
     first: int | None  #: their least seq

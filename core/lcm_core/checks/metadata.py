@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.findings import FixId
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     INFO,
@@ -232,8 +232,7 @@ def _negative(structure: Structure, limits: Limits) -> Iterator[Hit]:
     yield from sums.hits(BROKEN, "row", structure.id, words.format("counters"), fix)
 
 
-@dataclass(frozen=True, slots=True)
-class Miscounted:
+class Miscounted(Record, frozen=True):
     """The texts of one kind in a conversation whose token count no estimator gives."""
 
     owner: ConversationId

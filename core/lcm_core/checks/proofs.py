@@ -7,13 +7,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice, pairwise, takewhile
 from typing import Final, TypeVar
 
 from lcm_core.base.findings import FixId, RowRef
 from lcm_core.base.records import ABNORMAL_ORDINAL, ContextItems, Edge, SummaryId
 from lcm_core.base.text import counted, phrase
+from lcm_core.base.values import Record, replace
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -439,8 +439,7 @@ def can_be_numbered(structure: Structure, summary_id: SummaryId) -> bool:
 _MOST_RESETS: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageBlock:
+class CoverageBlock(Record, frozen=True):
     """Neighbouring messages, by place; compaction events between them do not count."""
 
     first: int
@@ -452,8 +451,7 @@ class CoverageBlock:
         return self.first, self.last
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageGap:
+class CoverageGap(Record, frozen=True):
     """Ordinals that are missing between two context items, and the messages that lie between these."""
 
     missing: int

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -27,6 +26,7 @@ from lcm_core.base.findings import (
     Report,
 )
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.checks import (
     context,
     database,

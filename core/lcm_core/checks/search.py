@@ -9,13 +9,13 @@ own self-check writes, so it is never asked for; what it would find shows in the
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.errors import DatabaseError, SearchUnavailableError
 from lcm_core.base.findings import Check, CheckScope, FixId, RowRef
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     ERROR,
@@ -47,8 +47,7 @@ _STEP: Final = 5_000
 _MOST_TEXT: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class SearchProbe:
+class SearchProbe(Record, frozen=True):
     """Whether a search table works."""
 
     table: str

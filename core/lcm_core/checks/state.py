@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Final
 
@@ -15,6 +14,7 @@ from lcm_core.base.paths import SESSIONS_IN_HOST_DATABASE, StoredFileState, reso
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record, replace
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -59,8 +59,7 @@ _RESET: Final = "manual-reset"
 _ROLLOVER: Final = "rollover-fallback"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Record, frozen=True):
     """How far a transcript was read. Source: table ``conversation_bootstrap_state``."""
 
     path: str
@@ -71,8 +70,7 @@ class Checkpoint:
     gone: bool = False  #: looked for and not found
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationState:
+class ConversationState(Record, frozen=True):
     """A conversation and what is noted about it."""
 
     conversation: Conversation
@@ -87,8 +85,7 @@ class ConversationState:
         return self.conversation.conversation_id
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Record, frozen=True):
     """All conversations and what is noted about them."""
 
     conversations: Sequence[ConversationState]
@@ -309,8 +306,7 @@ async def _briefs(reader: Reader, limits: Limits) -> list[Hit]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Record, frozen=True):
     """How much two conversations share."""
 
     one: ConversationState
@@ -333,8 +329,7 @@ class Shared:
         return hit(BY_DESIGN if self.expected else SUSPICIOUS, sentence, *rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Record, frozen=True):
     """Entries of transcripts that name more than one message."""
 
     #: by conversation and column, messages that claim the same entry, or the same event

@@ -11,12 +11,12 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId
 from lcm_core.base.tokens import MOST_PER_CHARACTER
+from lcm_core.base.values import Record, field
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
@@ -34,8 +34,7 @@ SECOND: Final = 1 / 86_400
 ROLES: Final = ("system", "user", "assistant", "tool")
 
 
-@dataclass(frozen=True)
-class MessageColumns:
+class MessageColumns(Record, frozen=True, dict=True):
     """The messages of a conversation in order of seq; ``ids[i]``, ``seqs[i]`` ... are one message."""
 
     ids: array[int]
@@ -59,8 +58,7 @@ class MessageColumns:
         return ROLES[code] if code < len(ROLES) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(Record, frozen=True):
     """A summary without its text. Times are days; NaN where what is stored cannot be read."""
 
     summary_id: SummaryId
@@ -81,8 +79,7 @@ class StoredNode:
         return self.kind == "leaf"
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Record, frozen=True):
     """The messages that a summary is linked to, by ordinal and then as stored."""
 
     message_ids: array[int]
@@ -92,8 +89,7 @@ class Links:
 NO_LINKS: Final = Links(array("q"), array("q"))
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(Record, frozen=True, dict=True):
     """A conversation's rows without their texts, as one transaction saw them."""
 
     conversation: Conversation

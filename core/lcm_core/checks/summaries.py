@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from lcm_core.base.findings import Confidence, Finding, FixId, KeyPart
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import BLANKS, counted
 from lcm_core.base.tokens import estimate_utf16, estimate_weighted
+from lcm_core.base.values import Record
 from lcm_core.checks.check import (
     BROKEN,
     BY_DESIGN,
@@ -266,8 +266,7 @@ _MOST_SOURCE: Final = 2_000_000
 _PAGE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Record, frozen=True):
     """The text of a summary, and the beginning of what it was made from."""
 
     summary_id: SummaryId
@@ -276,8 +275,7 @@ class Body:
     opening: str  #: the beginning of the first source that is not blank
 
 
-@dataclass(frozen=True)
-class CheckedSummary:
+class CheckedSummary(Record, frozen=True, dict=True):
     """A summary with its text, in its conversation."""
 
     structure: Structure

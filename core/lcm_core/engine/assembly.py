@@ -7,16 +7,15 @@ calls without a result, silence, tool pairing, final clamp.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from lcm_core.base.frozen import short_repr
 from lcm_core.base.javascript import JsonObject, stringify
 from lcm_core.base.records import LargeFile
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record, field, replace
 from lcm_core.engine.clamp import Clamped, CutReason, clamp, clamp_tokens
 from lcm_core.engine.items import (
     ContextMessages,
@@ -60,8 +59,7 @@ class Addition(StrEnum):
     POLICY = "policy"  #: the same always, through the host (the present engine)
 
 
-@dataclass(frozen=True, slots=True)
-class SystemAddition:
+class SystemAddition(Record, frozen=True):
     """An addition and its text."""
 
     kind: Addition
@@ -141,8 +139,7 @@ _STEP_WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
+class Evicted(Record, frozen=True):
     """A context item that is not sent."""
 
     ordinal: int
@@ -152,8 +149,7 @@ class Evicted:
     why: str  #: for people
 
 
-@dataclass(frozen=True, slots=True)
-class TailReport:
+class TailReport(Record, frozen=True):
     """The protected end of the context."""
 
     count: int  #: what the rule or the operator asked for
@@ -163,8 +159,7 @@ class TailReport:
     tokens: int  #: as sent
 
 
-@dataclass(frozen=True, slots=True)
-class LastCut:
+class LastCut(Record, frozen=True):
     """What the engine cuts off when whole messages are more than its limit.
 
     It then packs the newest to nine tenths of the budget (docs/engine/assembly.md, "The final clamp").
@@ -181,8 +176,7 @@ class LastCut:
         return len(self.cut)
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Record, frozen=True):
     """How the tokens that are sent are spread, as sent."""
 
     tail: int  #: the protected tail
@@ -191,8 +185,7 @@ class Shares:
     older: int  #: the summaries between them, and raw messages before the tail
 
 
-@dataclass(frozen=True, slots=True)
-class Unseen:
+class Unseen(Record, frozen=True):
     """Raw messages of the context that are not sent, and that no summary covers which is sent."""
 
     tokens: Mapping[int, int] = field(default_factory=dict)  #: by ordinal, as they would be sent
@@ -204,8 +197,7 @@ class Unseen:
         return len(self.tokens) + self.unread
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(Record, frozen=True):
     """What a host has to know to trust the result.
 
     Source: docs/engine/assembly.md, "What is reported of an assembly".
@@ -244,8 +236,7 @@ class Metadata:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
+class Assembled(Record, frozen=True):
     """The messages that the model gets, in order, and how they came about."""
 
     messages: tuple[SentMessage, ...]
@@ -268,7 +259,6 @@ class Assembled:
     unseen: Unseen = field(default_factory=Unseen)
     #: By ordinal, of messages that are sent: the files with what a user pasted, of which a reference is sent.
     pasted: Mapping[int, tuple[LargeFile, ...]] = field(default_factory=dict)
-    __repr__ = short_repr
 
     @property
     def over_budget(self) -> bool:
@@ -411,8 +401,7 @@ def shares(
     return Shares(tail, root, recent, older)
 
 
-@dataclass(frozen=True, slots=True)
-class AssemblySettings:
+class AssemblySettings(Record, frozen=True):
     """What the operator and the host ask for; the rules say the rest."""
 
     budget: int  #: tokens
@@ -425,8 +414,7 @@ class AssemblySettings:
     host_delivers_turn: bool = False  #: the host hands the prompt over by itself, behind the messages
 
 
-@dataclass(frozen=True, slots=True)
-class AssemblyInputs:
+class AssemblyInputs(Record, frozen=True):
     """What else is known of a conversation: for the metadata, and for falling back."""
 
     raw_history_tokens: int | None = None
@@ -501,8 +489,7 @@ def assemble(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Record, frozen=True):
     """What steps 3 and 4 chose."""
 
     tail: Tail
@@ -563,8 +550,7 @@ def is_degraded(*, debt_pending: bool, tokens: int, budget: int) -> bool:
 _DEGRADED_SHARE: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class _Fallback:
+class _Fallback(Record, frozen=True):
     source: SentSource
     reason: str | None = None
     messages: tuple[SentMessage, ...] | None = None  #: None: those that were assembled

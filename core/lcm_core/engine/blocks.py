@@ -6,15 +6,14 @@ docs/engine/assembly.md, "Blocks" and "Messages"; what a message counts: docs/en
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Final
 
-from lcm_core.base.frozen import frozen_record
 from lcm_core.base.javascript import Json, JsonObject, parsed_object, read_json, stringify
 from lcm_core.base.records import Message, MessagePart
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.messages import (
     Block,
     BlockKind,
@@ -62,8 +61,7 @@ _IMAGES: Final = frozenset({"image", "input_image", "image_url"})
 _FILES: Final = frozenset({"file", "input_file", "document"})
 
 
-@frozen_record(frozen=True, slots=True)
-class Part:
+class Part(Record, frozen=True):
     """A row of ``message_parts`` with its metadata read."""
 
     row: MessagePart
@@ -357,8 +355,7 @@ def _block_of_0_1(part: Part) -> Json:
 UNKNOWN_TOOL = "unknown"
 
 
-@frozen_record(frozen=True, slots=True)
-class RebuiltMessage:
+class RebuiltMessage(Record, frozen=True):
     """What a stored message is sent as."""
 
     role: Role

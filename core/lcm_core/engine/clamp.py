@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.base.frozen import frozen_record as dataclass
 from lcm_core.base.javascript import Json, stringify
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import Estimator, estimate, quarters, utf16_length
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.messages import BlockKind, Content, Identity, Origin, OriginKind, Role, SentMessage
 from lcm_core.engine.pairing import Repair, is_blank, pair_tools
 from lcm_core.engine.rules import AssemblyRules, ClampRules
@@ -162,8 +161,7 @@ class CutReason(StrEnum):
     ANSWER_LAST = "an answer last"
 
 
-@dataclass(frozen=True, slots=True)
-class Clamped:
+class Clamped(Record, frozen=True):
     """What the last cut leaves of a list of messages."""
 
     messages: tuple[SentMessage, ...]

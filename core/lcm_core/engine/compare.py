@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.diff import Diff, compare_lines
 from lcm_core.base.javascript import stringify
+from lcm_core.base.values import Record
 from lcm_core.engine.assembly import Assembled, Metadata
 from lcm_core.engine.messages import BlockKind, OriginKind, SentMessage
 from lcm_core.engine.sent import MessageKey, message_keys
@@ -18,8 +18,7 @@ from lcm_core.engine.sent import MessageKey, message_keys
 _PRETTY: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotOrigin:
+class SnapshotOrigin(Record, frozen=True):
     """How a side of a comparison came from a snapshot."""
 
     snapshot_id: str
@@ -29,8 +28,7 @@ class SnapshotOrigin:
     not_kept: int  #: messages of the host's own list
 
 
-@dataclass(frozen=True, slots=True)
-class SentContext:
+class SentContext(Record, frozen=True):
     """One side of a comparison: assembled now, or what is left of a snapshot."""
 
     messages: tuple[SentMessage, ...]
@@ -61,8 +59,7 @@ def sent_now(one: Assembled) -> SentContext:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageLines:
+class MessageLines(Record, frozen=True):
     """Messages as lines of text."""
 
     lines: tuple[str, ...]
@@ -75,8 +72,7 @@ class MessageLines:
         return self.lines[self.starts[at]] if at >= 0 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextDiff:
+class ContextDiff(Record, frozen=True):
     """Two contexts and how to get from one to the other."""
 
     old: SentContext

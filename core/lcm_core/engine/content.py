@@ -8,12 +8,12 @@ The same parts come out of a host's message (docs/host.md, "Messages of the host
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.jsonl import BadLineError, compact_json, decode_object, peek_object, string
 from lcm_core.base.records import MessagePart
+from lcm_core.base.values import Record, replace
 
 
 class PartKind(StrEnum):
@@ -28,8 +28,7 @@ class PartKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class ContentPart:
+class ContentPart(Record, frozen=True):
     """One part of a message; text is as the host wrote it and not yet safe to show."""
 
     kind: PartKind

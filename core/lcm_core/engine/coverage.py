@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from heapq import heappop, heappush
@@ -19,6 +18,7 @@ from operator import attrgetter, le
 from typing import Final, NamedTuple, TypeAlias
 
 from lcm_core.base.records import SummaryId
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
 
 #: First place and the one behind the last.
@@ -80,8 +80,7 @@ _STATE: Final = attrgetter("state")
 _ID: Final = attrgetter("summary_id")
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Record, frozen=True, dict=True):
     """The summaries of one depth, by their first message; those that cover none are elsewhere."""
 
     depth: int
@@ -143,8 +142,7 @@ class Level:
         return self.blocks[bisect_right(self.reach, run[0]) : bisect_left(self.firsts, run[1])]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Record, frozen=True):
     """A run of messages that stand in the context in one way."""
 
     first: int
@@ -156,8 +154,7 @@ class Piece:
     item: int | None  #: place of the first such item among those of the context
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Record, frozen=True, dict=True):
     """The map of one conversation."""
 
     seqs: Sequence[int]  #: of the messages, by place
@@ -166,7 +163,7 @@ class Coverage:
     tail: int  #: the place of the first message of the fresh tail; without one that behind the last message
     unplaced: tuple[CoverageBlock, ...]  #: summaries that cover no message of this conversation
     dangling: tuple[SummaryId, ...]  #: ids that the context or a summary names, without a row here
-    columns: GraphColumns = field(repr=False)
+    columns: GraphColumns
 
     @property
     def graph(self) -> SummaryGraph:
@@ -457,8 +454,7 @@ def _append(pieces: list[Piece], piece: Piece) -> None:
 # -- cells -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Record, frozen=True):
     """A run of messages over a number of cells, each of which stands for one message at least."""
 
     first: int
@@ -508,8 +504,7 @@ class Scale:
         return Scale(first, first + self.messages, self.width)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Record, frozen=True):
     """What a cell of a level shows."""
 
     counts: tuple[int, ...]  #: summaries that touch it, by state in the order of `State`
@@ -615,8 +610,7 @@ class Held(Enum):
 FIRST_SEEN: Final = (Held.LOST, Held.DOUBLED, Held.TAIL)
 
 
-@dataclass(frozen=True, slots=True)
-class CutCell:
+class CutCell(Record, frozen=True):
     """What a cell of the context's row shows: one of `FIRST_SEEN`, else what holds most of its messages."""
 
     held: Held

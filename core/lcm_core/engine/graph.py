@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
-from lcm_core.base.frozen import short_repr
 from lcm_core.base.records import Edge, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record
 
 # -- the graph -------------------------------------------------------------------------------------------
 # Every walk, over cycles, dangling edges and shared sources as well. Where only a few rows matter and the
@@ -56,8 +55,7 @@ def plain_nodes(
     return dict(zip(map(_ID, rows), map(tuple.__new__, repeat(PlainNode), rows), strict=True))
 
 
-@dataclass(frozen=True)
-class GraphColumns:
+class GraphColumns(Record, frozen=True, dict=True):
     """The rows of a graph as columns, for what needs no walk: of 12,000 summaries no object each is made."""
 
     ids: Sequence[SummaryId]  #: in the order in which they were made, each once
@@ -82,14 +80,12 @@ class GraphColumns:
         return SummaryGraph(nodes, list(zip(*columns, strict=True)), self.in_context)
 
 
-@dataclass(frozen=True)
-class SummaryGraph:
+class SummaryGraph(Record, frozen=True, dict=True):
     """All nodes and edges of one conversation; nodes in the order in which they were made."""
 
     nodes: Mapping[SummaryId, Node]
     pairs: Sequence[tuple[SummaryId, SummaryId]]  #: consumer and source, in the order of condensation
     in_context: tuple[SummaryId, ...]  #: in order of ordinal; may repeat and may dangle
-    __repr__ = short_repr
 
     @classmethod
     def build(
@@ -326,8 +322,7 @@ def _each_once(found: Mapping[SummaryId, Sequence[SummaryId]]) -> dict[SummaryId
 # What a brief is made from and covers, and whether that is still so (docs/engine/focus.md).
 
 
-@dataclass(frozen=True, slots=True)
-class FocusSource:
+class FocusSource(Record, frozen=True):
     """A summary in a context, as a brief is made from it."""
 
     ordinal: int
@@ -341,8 +336,7 @@ class FocusSource:
     own_last_seq: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(Record, frozen=True):
     """How far a brief reaches: over the summaries that it is made from, and all below them."""
 
     latest_at: Timestamp | None  #: the greatest as text, as the engine takes it
@@ -352,8 +346,7 @@ class Watermark:
 NOTHING_COVERED = Watermark(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class FocusInput:
+class FocusInput(Record, frozen=True):
     """What the brief of a conversation is made from at one moment."""
 
     sources: tuple[FocusSource, ...]  #: the summaries of the context, in order
@@ -400,8 +393,7 @@ class StaleReason(StrEnum):
     SUMMARIES = "newer summaries"
 
 
-@dataclass(frozen=True, slots=True)
-class BriefState:
+class BriefState(Record, frozen=True):
     """What came since a brief was written, as the engine reports it; it never decides what is sent."""
 
     messages: int  #: behind the newest message that it covers; 0 where that is not known

@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from lcm_core.base.frozen import frozen_record
 from lcm_core.base.javascript import stringify
 from lcm_core.base.records import LargeFile, Message, MessageId, MessagePart, SummaryId, SummaryText
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import as_engine_read, estimate, has_surrogates, quarters
+from lcm_core.base.values import Record, field, replace
 from lcm_core.engine.blocks import UNKNOWN_TOOL, RebuiltMessage, is_void, rebuild, text_block
 from lcm_core.engine.clamp import content_quarters
 from lcm_core.engine.messages import Content, Origin, OriginKind, Role, SentMessage, counted_content
@@ -26,8 +25,7 @@ from lcm_core.engine.rules import AssemblyRules, EngineRules, fresh_tail
 from lcm_core.engine.wrapper import FocusOverlay, wrap_summary
 
 
-@frozen_record(frozen=True, slots=True)
-class LoadedMessage:
+class LoadedMessage(Record, frozen=True):
     """A raw message in a context, whole."""
 
     ordinal: int
@@ -70,8 +68,7 @@ def _part_as_read(part: MessagePart) -> MessagePart:
     return replace(part, **changed)
 
 
-@frozen_record(frozen=True, slots=True)
-class LoadedSummary:
+class LoadedSummary(Record, frozen=True):
     """A summary in a context, whole."""
 
     ordinal: int
@@ -85,8 +82,7 @@ class LoadedSummary:
         return replace(self, text=replace(self.text, content=as_engine_read(self.text.content)))
 
 
-@frozen_record(frozen=True, slots=True)
-class DanglingItem:
+class DanglingItem(Record, frozen=True):
     """A context item whose row is gone: the engine skips it silently."""
 
     ordinal: int
@@ -99,8 +95,7 @@ LoadedItem: TypeAlias = "LoadedMessage | LoadedSummary | DanglingItem"
 # -- as they are sent --------------------------------------------------------------------------------------
 
 
-@frozen_record(frozen=True, slots=True)
-class ResolvedItem:
+class ResolvedItem(Record, frozen=True):
     """A context item as the message it would be sent as."""
 
     ordinal: int
@@ -123,8 +118,7 @@ class ResolvedItem:
         return self.sent.origin.kind is OriginKind.FOCUS_BRIEF
 
 
-@frozen_record(frozen=True, slots=True)
-class UnreadItems:
+class UnreadItems(Record, frozen=True):
     """The oldest items of a long context, which cannot fit and were not even read."""
 
     items: int
@@ -141,8 +135,7 @@ class UnreadItems:
         return self.items - self.summaries
 
 
-@frozen_record(frozen=True, slots=True)
-class ContextMessages:
+class ContextMessages(Record, frozen=True):
     """A context as messages, before any budget: whole, or its end when the rest cannot fit."""
 
     items: tuple[ResolvedItem, ...]  #: by ordinal
@@ -349,8 +342,7 @@ class SelectionRule(StrEnum):
     PROMPT_AWARE = "prompt-aware"  #: those that match the prompt best
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Record, frozen=True):
     """The protected end of a context as the assembler sees it."""
 
     count: int  #: what the rule or the operator asked for
@@ -364,8 +356,7 @@ class Tail:
         return sum(item.tokens for item in self.items)
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Record, frozen=True):
     """What was chosen, in order of ordinal."""
 
     kept: tuple[ResolvedItem, ...]  #: of what may be evicted

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from lcm_core.base.frozen import frozen_record as dataclass
 from lcm_core.base.javascript import Json, JsonObject, stringify
 from lcm_core.base.records import MessageId, SummaryId
+from lcm_core.base.values import Record, replace
 
 
 class Role(StrEnum):
@@ -35,8 +34,7 @@ class BlockKind(StrEnum):
 _TOOL_CALL: Final = BlockKind.TOOL_CALL
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record, frozen=True):
     """One block of a message's content."""
 
     kind: BlockKind
@@ -71,8 +69,7 @@ class OriginKind(StrEnum):
     CUE = "recall cue"  #: what history says of identifiers in the prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Record, frozen=True):
     """Where a sent message comes from."""
 
     kind: OriginKind
@@ -97,8 +94,7 @@ class Origin:
                 return str(self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Record, frozen=True):
     """The model that wrote an assistant message; recorded since 0.15.2."""
 
     provider: str
@@ -114,8 +110,7 @@ class Identity:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class SentMessage:
+class SentMessage(Record, frozen=True):
     """One message as the model gets it."""
 
     role: Role
@@ -128,10 +123,10 @@ class SentMessage:
     identity: Identity | None = None  #: of an assistant message
     reasoning: str | None = None  #: of an assistant message: what its provider keeps beside the content
     sender: JsonObject | None = None  #: of a user's message: who in a group said it
-    given: JsonObject | None = field(default=None, repr=False)  #: as the host holds it; sent as it is
+    given: JsonObject | None = None  #: as the host holds it; sent as it is
     #: What the JSON of its blocks weighs, in quarters of a token, once it was counted; None: not counted, or
     #: a payload may be in it.
-    quarters: int | None = field(default=None, compare=False, repr=False)
+    quarters: int | None = None
 
     @property
     def blocks(self) -> tuple[Block, ...]:

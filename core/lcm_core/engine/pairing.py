@@ -10,12 +10,11 @@ newest: a message with calls takes its results out of what follows, out of its *
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lcm_core.base.frozen import frozen_record
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.engine.blocks import UNKNOWN_TOOL, text_block, word
 from lcm_core.engine.messages import Block, BlockKind, Origin, OriginKind, Role, SentMessage
 
@@ -47,8 +46,7 @@ DROPPING: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Record, frozen=True):
     """One repair."""
 
     what: RepairKind
@@ -171,8 +169,7 @@ def pair_tools(
     return out.found
 
 
-@dataclass(slots=True)
-class _Out:
+class _Out(Struct):
     """What becomes of a list of messages."""
 
     messages: Sequence[SentMessage]
@@ -200,8 +197,7 @@ class _Out:
         self.found.append(SentMessage(_RESULT, content, origin, 0, call_id, name or UNKNOWN_TOOL, True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
+class _Span(Record, frozen=True):
     """What follows a message with calls, up to the next one with others."""
 
     end: int  #: the place of that one, or behind the last message
@@ -469,16 +465,14 @@ def _calls_of_0_1(message: SentMessage) -> Iterator[tuple[str, str | None]]:
 # (docs/engine/assembly.md, "Forks").
 
 
-@frozen_record(frozen=True, slots=True)
-class ForkMark:
+class ForkMark(Record, frozen=True):
     """That a conversation was begun from a fork of which a part was left out."""
 
     source_messages: int  #: of the transcript when it was first read; 0: not known
     budget: int  #: tokens of a first import
 
 
-@frozen_record(frozen=True, slots=True)
-class Suffixed:
+class Suffixed(Record, frozen=True):
     """Assembled messages with those of the fork behind them."""
 
     messages: tuple[SentMessage, ...]

@@ -10,12 +10,12 @@ choice says what it assumes. A condensed summary is given nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from typing import Final
 
 from lcm_core.base.records import Summary, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.engine.markers import BrokenKind
 
 #: How many summaries are given at the most.
@@ -36,8 +36,7 @@ def joined(texts: Iterable[str]) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousRules:
+class PreviousRules(Record, frozen=True):
     """How an engine reads the summaries that it gives as previous context."""
 
     reading: Callable[[str], str]  #: what the text of a summary says, trimmed; maybe nothing
@@ -53,8 +52,7 @@ class Making(Enum):
     SINGLE = "single"  #: a leaf pass of its own (up to 0.9, and `compactLeaf`)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Record, frozen=True):
     """A summary made earlier that stood before another one, or that one could expect to have stood there."""
 
     summary: Summary
@@ -65,8 +63,7 @@ class Candidate:
     refused: str | None = None  #: why it was not in the context then; None: it did
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousNode:
+class PreviousNode(Record, frozen=True):
     """A summary that is part of a previous context, and where it comes from."""
 
     summary: Summary
@@ -82,16 +79,14 @@ class PreviousNode:
         return self.summary.summary_id
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOver:
+class PassedOver(Record, frozen=True):
     """A candidate that is not part of a previous context, and why."""
 
     summary_id: SummaryId
     reason: str  #: one clause
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousChoice:
+class PreviousChoice(Record, frozen=True):
     """One previous context: what is in it, as one text, and what it rests on."""
 
     nodes: tuple[PreviousNode, ...]  #: in the order of the text: the one that stood farther back first
@@ -100,8 +95,7 @@ class PreviousChoice:
     assumption: str  #: one sentence
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousContext:
+class PreviousContext(Record, frozen=True):
     """The previous context of a summary, reconstructed from what the database holds now."""
 
     summary_id: SummaryId
@@ -164,8 +158,7 @@ _OTHERWISE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Record, frozen=True):
     making: Making
     preceding: SummaryId | None
     rules: PreviousRules

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeVar
 
 from lcm_core.base.engine_settings import INJECTED_TAGS, EngineSettings
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.setting_values import Sourced
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import Record, replace
 
 T = TypeVar("T")
 
@@ -34,8 +34,7 @@ class Tables(Protocol):
         """Whether the file has the table (and, when named, the column)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TailRules:
+class TailRules(Record, frozen=True):
     """The newest messages, which compaction may not touch (docs/engine/compaction.md, "Fresh tail")."""
 
     fresh_tail_count: int  #: raw messages
@@ -43,16 +42,14 @@ class TailRules:
     keeps_turn_whole: bool  #: it begins at the newest user message at the latest
 
 
-@dataclass(frozen=True, slots=True)
-class WrapperRules:
+class WrapperRules(Record, frozen=True):
     """What is put around a summary that is sent."""
 
     has_trust: bool  #: ``trust="untrusted"``
     escapes: bool  #: the text is XML-escaped
 
 
-@dataclass(frozen=True, slots=True)
-class ClampRules:
+class ClampRules(Record, frozen=True):
     """The last cut before a host gets the messages (docs/engine/assembly.md, "The final clamp")."""
 
     share: float  #: of the budget, to which the newest messages are packed
@@ -64,8 +61,7 @@ class ClampRules:
         return math.floor(budget * self.share) if self.acts_above_share else budget
 
 
-@dataclass(frozen=True, slots=True)
-class AssemblyRules:
+class AssemblyRules(Record, frozen=True):
     """What the assembler does, step by step (docs/engine/assembly.md)."""
 
     tail_of_items: bool  #: the fresh tail counts items, summaries among them; else raw messages
@@ -90,8 +86,7 @@ class AssemblyRules:
     sends_static_policy: bool  #: the same system prompt addition always; else one that fits the summaries
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRules:
+class SourceRules(Record, frozen=True):
     """How what a summary is made from becomes text (docs/engine/texts.md, "Leaf source text")."""
 
     names_role: bool  #: the header of a message says its role
@@ -101,8 +96,7 @@ class SourceRules:
     strip_injected_context_tags: tuple[str, ...]  #: elements that memory plugins inject, to be left out
 
 
-@dataclass(frozen=True, slots=True)
-class EscalationRules:
+class EscalationRules(Record, frozen=True):
     """What becomes of an answer that is too long, or empty (docs/engine/texts.md, "Escalation")."""
 
     accepts_empty: bool  #: an empty answer is a summary; else it is replaced by the fallback
@@ -116,8 +110,7 @@ class EscalationRules:
     custom_instructions: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionRules:
+class CompactionRules(Record, frozen=True):
     """Which passes are made, from how much, and when they stop (docs/engine/compaction.md).
 
     Tokens are estimates, ``_ms`` milliseconds.
@@ -166,8 +159,7 @@ class CompactionRules:
         return max(self.condensed_target_tokens, min(self.leaf_chunk_tokens, half))
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRules:
+class IngestRules(Record, frozen=True):
     """What becomes of a host's message (docs/engine/ingest.md)."""
 
     as_present: bool  #: messages are stored and counted as that page says; else nothing is stored
@@ -177,8 +169,7 @@ class IngestRules:
     bootstrap_max_tokens: int  #: of the newest messages that the engine's own first import keeps
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRules:
+class SearchRules(Record, frozen=True):
     """What of a message is in ``messages_fts`` (docs/engine/search.md)."""
 
     indexes_blank: bool  #: messages without text have a row
@@ -186,16 +177,14 @@ class SearchRules:
     trims_references: bool  #: of those, no blank lines and no advice
 
 
-@dataclass(frozen=True, slots=True)
-class LockRules:
+class LockRules(Record, frozen=True):
     """How the engine works beside another writer (docs/engine/versions.md, "Locks")."""
 
     waits: bool  #: for a lock; else its own write fails at once
     notes_compactions: bool  #: while it compacts, the file says so
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRules:
+class EngineRules(Record, frozen=True):
     """How the engine of a file treats it; an operator's settings override that (`configured`)."""
 
     name: str  #: for people, and for ``--rules``
@@ -212,8 +201,7 @@ class EngineRules:
     is_migrated: bool  #: the present engine brings the file to its own schema; else that is of another line
 
 
-@dataclass(frozen=True, slots=True)
-class _Marks:
+class _Marks(Record, frozen=True):
     """What the engine's versions left in a schema, oldest first; tags show where each was first seen."""
 
     bootstrap_state: bool = False  #: 0.5.0
@@ -546,8 +534,7 @@ class TailItem(Protocol):
         """Its weight: as stored for compaction, as sent for assembly."""
 
 
-@dataclass(frozen=True, slots=True)
-class FreshTail:
+class FreshTail(Record, frozen=True):
     """The protected end of a context."""
 
     count: int  #: messages that the rule protects at most, before the turn is kept whole

@@ -6,11 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NotRequired, TypedDict, cast
 
 from lcm_core.base.javascript import Json, JsonObject, stringify
 from lcm_core.base.records import LargeFile
+from lcm_core.base.values import Record
 from lcm_core.engine import markers as gist
 from lcm_core.engine.assembly import Assembled, AssemblyStep, Evicted
 from lcm_core.engine.messages import Block, BlockKind, Origin, OriginKind, Role, SentMessage
@@ -25,8 +25,7 @@ from lcm_core.engine.wrapper import BRIEF_END, SUMMARY_END
 MessageKey = tuple[str, int | str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ItemOutcome:
+class ItemOutcome(Record, frozen=True):
     """What becomes of one item of a context."""
 
     number: int | None  #: among the messages, from 1; None: it is not sent
@@ -46,8 +45,7 @@ class ItemOutcome:
         return self.number is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Record, frozen=True):
     """An assembly, by item and by message."""
 
     assembled: Assembled

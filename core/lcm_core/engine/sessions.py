@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -14,6 +13,7 @@ from lcm_core.base.engine_settings import EngineSettings, ThresholdRule
 from lcm_core.base.javascript import JsonObject
 from lcm_core.base.setting_values import Json, Sourced
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.stored_parts import first_text
 
 # -- what is not stored ----------------------------------------------------------------------------------
@@ -118,8 +118,7 @@ class ThresholdSource(StrEnum):
     OVERRIDE = "override"
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeModel:
+class RuntimeModel(Record, frozen=True):
     """What a host says of the model that a session runs on; None where it says nothing."""
 
     provider: str | None = None
@@ -158,8 +157,7 @@ def _is_window(value: Json) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Record, frozen=True):
     """The threshold that holds."""
 
     share: float  #: of the budget
@@ -219,8 +217,7 @@ def _reason(rule: ThresholdRule, model: RuntimeModel) -> str:
     return ",".join(f"{name}{value}" for name, value in parts if value is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class NotedThreshold:
+class NotedThreshold(Record, frozen=True):
     """What a debt has noted of the threshold that it came from; None where nothing is noted."""
 
     share: float | None

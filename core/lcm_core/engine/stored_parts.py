@@ -6,12 +6,11 @@ docs/engine/ingest.md, "What a block is", "What a message says" and "Parts".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import Final
 
-from lcm_core.base.frozen import frozen_record as dataclass
 from lcm_core.base.javascript import Json, JsonObject, js_json, read_json
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record, field
 
 REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 RESULTS: Final = frozenset({"function_call_output", "tool_result", "toolResult", "tool_use_result"})
@@ -151,8 +150,7 @@ def _as_text(value: Json) -> str:
 # -- its parts ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPart:
+class StoredPart(Record, frozen=True):
     """One row of ``message_parts``, but for its ids."""
 
     part_type: str
@@ -162,11 +160,10 @@ class StoredPart:
     tool_input: str | None
     tool_output: str | None
     metadata: str  #: JSON
-    noted: JsonObject = field(default_factory=dict, repr=False, compare=False)  #: the same, as it is counted
+    noted: JsonObject = field(default_factory=dict)  #: the same, as it is counted
 
 
-@dataclass(frozen=True, slots=True)
-class TopLevel:
+class TopLevel(Record, frozen=True):
     """What a message says of itself beside its content."""
 
     role: str  #: as the host gave it

@@ -7,7 +7,6 @@ byte for byte to all 92 that were recorded of 0.1.2 and 0.15.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from lcm_core.base.records import FocusBrief, Summary, SummaryId, Timestamp
 from lcm_core.base.times import format_local, parse_utc
 from lcm_core.base.tokens import as_engine_read
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import EngineRules
 
 #: What ends the element of a summary, and that of a focus brief.
@@ -71,8 +71,7 @@ def wrap_summary(
 # -- focus briefs ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryReach:
+class SummaryReach(Record, frozen=True):
     """A summary in a context and how far it reaches."""
 
     summary_id: SummaryId
@@ -81,8 +80,7 @@ class SummaryReach:
     latest_at: Timestamp | None
 
 
-@dataclass(frozen=True, slots=True)
-class FocusOverlay:
+class FocusOverlay(Record, frozen=True):
     """An active brief over a context: one item takes the place of all that it covers."""
 
     brief: FocusBrief
@@ -159,8 +157,7 @@ class CacheState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheTelemetry:
+class CacheTelemetry(Record, frozen=True):
     """What the engine noted of a conversation's calls. Source: ``conversation_compaction_telemetry``."""
 
     provider: str | None = None
@@ -175,8 +172,7 @@ class CacheTelemetry:
     call_at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CachePolicy:
+class CachePolicy(Record, frozen=True):
     """What follows from it."""
 
     state: CacheState

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from itertools import groupby
 from typing import Final, TypeAlias
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.engine.assembly import Assembled, AssemblyInputs, AssemblySettings, assemble, is_degraded
 from lcm_core.engine.items import (
     ContextMessages,

@@ -10,11 +10,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 
 from lcm_core.base.errors import DatabaseError, LcmError, NotFoundError, RefusedError
 from lcm_core.base.records import SummaryId
+from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.journal import new_batch_id
 from lcm_core.change.preview import rehearse
@@ -45,8 +45,7 @@ from lcm_core.writers.request import ProviderAuthError, ProviderUnavailableError
 IN_FLIGHT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOptions:
+class BatchOptions(Record, frozen=True):
     """How a batch runs."""
 
     kind: str = "rewrite"  #: ``rewrite`` or ``repair``, as the history calls it

@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -22,6 +22,7 @@ from lcm_core.base.records import ConversationId, MessageId, SummaryId, Timestam
 from lcm_core.base.text import counted
 from lcm_core.base.times import engine_moment, iso_z, parse_utc, sql_utc
 from lcm_core.base.tokens import Estimator, as_engine_read, estimate
+from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.commit import Committed, commit_plan
 from lcm_core.change.guard import check_whole
 from lcm_core.change.journal import new_batch_id
@@ -96,16 +97,14 @@ from lcm_core.writers.source import (
 # What selection needs, and what the chunk of a pass is made from.
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedContext:
+class LoadedContext(Record, frozen=True):
     """A context as it is in the database."""
 
     conversation_id: ConversationId
     context: WeighedContext
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Record, frozen=True):
     """What one pass is made from: everything that a summariser is given."""
 
     due: Pass
@@ -300,8 +299,7 @@ async def _previous(reader: Reader, due: Pass, rendering: Rendering) -> str | No
 # The summary, its links, its place in the context, and what an old engine notes of it.
 
 
-@dataclass(frozen=True, slots=True)
-class PassDraft:
+class PassDraft(Record, frozen=True):
     """A summary that a pass would store."""
 
     summary_id: str
@@ -738,8 +736,7 @@ class CompactionSetting:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PassDone:
+class PassDone(Record, frozen=True):
     """One pass that has been dealt with."""
 
     chunk: Chunk
@@ -763,8 +760,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(slots=True)
-class Runner(Generic[T]):
+class Runner(Struct, Generic[T]):
     """One operation on one conversation; `steps` carries it out pass by pass, `result` is what came of it."""
 
     database: Database
@@ -983,8 +979,7 @@ async def refuse_fallback(draft: PassDraft) -> PassDraft:
 MOST_PASSES = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastPass:
+class ForecastPass(Record, frozen=True):
     """One pass that would be made."""
 
     number: int  #: from 1
@@ -1000,8 +995,7 @@ class ForecastPass:
         return self.depth == 0
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionForecast(Generic[T]):
+class CompactionForecast(Record, Generic[T], frozen=True):
     """All passes of an operation, and what would be left."""
 
     passes: tuple[ForecastPass, ...]

@@ -15,7 +15,6 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain
@@ -25,6 +24,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, Edge, SummaryId
 from lcm_core.base.text import phrase
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record
 from lcm_core.change.plan import (
     Cells,
     Edit,
@@ -47,8 +47,7 @@ from lcm_core.store.rows import StoredRow, rows_by
 from lcm_core.store.state import GAPS, REPLAY_KEYS
 
 
-@dataclass(frozen=True)
-class Subtree:
+class Subtree(Record, frozen=True, dict=True):
     """Whole rows, each summary behind all of its sources and each message behind those of smaller seq."""
 
     summaries: Mapping[str, StoredRow]
@@ -295,8 +294,7 @@ def _identity(role: SqlValue, content: SqlValue) -> str:
 BATCH: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class DeepCopy:
+class DeepCopy(Record, frozen=True):
     """A subtree as rows of another conversation: what everything is called there."""
 
     whole: Subtree

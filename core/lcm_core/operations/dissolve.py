@@ -7,13 +7,13 @@ is to be kept in the DAG. Several nodes can be dissolved at once: some levels do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import some
 from lcm_core.base.times import sql_utc
+from lcm_core.base.values import Record
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Cells, Edit, Plan, Splice, deletion
 from lcm_core.operations.rows import context_item, delete, delete_ended, forget, over_budget
@@ -29,8 +29,7 @@ from lcm_core.store.state import batches_naming
 _LINEAGE = frozenset({"context_items", "summary_messages", "summary_parents"}) | PREPARED
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(Record, frozen=True):
     """A summary that is to be dissolved."""
 
     row: Cells

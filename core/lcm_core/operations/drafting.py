@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final
@@ -16,6 +15,7 @@ from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.base.times import iso_z, sort_key
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record, replace
 from lcm_core.change.guard import check_whole
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.engine.markers import BrokenKind, classify
@@ -53,8 +53,7 @@ Overrides = Mapping[SummaryId, str]
 NO_OVERRIDES: Final[Overrides] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class DraftSetting:
+class DraftSetting(Record, frozen=True):
     """How summaries of one database are drafted."""
 
     rendering: Rendering
@@ -77,16 +76,14 @@ def draft_setting(
     return DraftSetting(Rendering(configured(engine_rules(schema, rules), engine), zone), previous)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftBase:
+class DraftBase(Record, frozen=True):
     """What was in the database when a draft was made; it is committed only over this."""
 
     content: str
     source_digest: str  #: of what the summary is made from
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
+class Material(Record, frozen=True):
     """A summary with all that a new text of it is made from."""
 
     summary: Summary
@@ -231,8 +228,7 @@ class DraftOrigin(StrEnum):
     MANUAL = "manual"  #: a person wrote it, or took parts of it
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Record, frozen=True):
     """One proposed text of a summary."""
 
     number: int  #: from 1, within its summary
@@ -424,8 +420,7 @@ class ItemState(StrEnum):
 SETTLED: Final = frozenset({ItemState.COMMITTED, ItemState.SKIPPED})
 
 
-@dataclass(frozen=True, slots=True)
-class BatchItem:
+class BatchItem(Record, frozen=True):
     """A summary in a batch. A value: the batch holds the newest one of each."""
 
     summary_id: SummaryId
@@ -456,8 +451,7 @@ class BatchItem:
         return sum((one.usage for one in self.drafts), Usage(cost_usd=0.0))
 
 
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
+class BatchProgress(Record, frozen=True):
     """How far a batch has come."""
 
     total: int

@@ -14,7 +14,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
@@ -23,6 +22,7 @@ from lcm_core.base.files import make_private
 from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import ConversationId, SummaryId
+from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import DiskFullError
 from lcm_core.operations.drafting import (
     SETTLED,
@@ -201,8 +201,7 @@ _VERSION: Final = 1
 _SUFFIX: Final = ".drafts"
 
 
-@dataclass(frozen=True, slots=True)
-class DraftsHeader:
+class DraftsHeader(Record, frozen=True):
     """What a file of drafts belongs to."""
 
     batch: str
@@ -212,8 +211,7 @@ class DraftsHeader:
     spent: Spent = NOTHING_SPENT  #: by all runs so far, so that limits hold for the batch and not for a run
 
 
-@dataclass(frozen=True, slots=True)
-class SavedDrafts:
+class SavedDrafts(Record, frozen=True):
     """A file of drafts as it was read."""
 
     path: Path
@@ -420,8 +418,7 @@ def forget_drafts(folder: Path, database: Path, conversation_ids: Collection[int
 # draft, and the other conditions do not look at them.
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptanceRule:
+class AcceptanceRule(Record, frozen=True):
     """When a draft is taken without a look at it."""
 
     nothing_invented: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Final, TypeVar
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.times import iso_z, parse_utc, sort_key, sql_utc
+from lcm_core.base.values import Record
 from lcm_core.change.plan import Cell, Plan
 from lcm_core.operations.rows import update
 from lcm_core.store.conversations import get_conversation
@@ -99,8 +99,7 @@ def is_claimable(node: NodeRow, *, active: bool, now: datetime) -> bool:
     return state is NodeState.CLAIMABLE or (state is NodeState.EXPIRED and not node.waits_for)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True):
     """A run of items that publication would replace by a node, or a summary that would be kept."""
 
     start: int
@@ -156,8 +155,7 @@ class Outdated(Enum):
     CHANGED = "what it is made from was changed since"
 
 
-@dataclass(frozen=True)
-class BatchState:
+class BatchState(Record, frozen=True, dict=True):
     """A batch with its nodes."""
 
     row: BatchRow
@@ -304,8 +302,7 @@ class Need(IntEnum):
     NOTHING = 5
 
 
-@dataclass(frozen=True)
-class ConversationWork:
+class ConversationWork(Record, frozen=True, dict=True):
     """What the engine's rows say of one conversation at a moment."""
 
     conversation: Conversation
@@ -365,8 +362,7 @@ class ConversationWork:
         return max((one.last for one in self.turns if one.last is not None), key=sort_key, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Record, frozen=True):
     """How long something took, in seconds, by nearest rank."""
 
     count: int
@@ -374,8 +370,7 @@ class Spread:
     p90: float
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
+class Took(Record, frozen=True):
     """How long compactions took, as far as rows say so; None: none does.
 
     docs/engine/prepared.md, "How long it took".
@@ -409,8 +404,7 @@ def _spread(stamps: Iterable[tuple[str | None, str | None]]) -> Spread | None:
     return Spread(len(seconds), p50, p90)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineWork:
+class EngineWork(Record, frozen=True):
     """The state of the engine in one file at a moment."""
 
     now: datetime

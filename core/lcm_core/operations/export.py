@@ -11,7 +11,6 @@ import secrets
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -26,6 +25,7 @@ from lcm_core.base.jsonl import open_regular
 from lcm_core.base.records import Conversation, ConversationId, Edge, SummaryId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.apply import last_id
 from lcm_core.change.backup import known_backups
 from lcm_core.change.copying import Stop
@@ -83,18 +83,16 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 FileRow = dict[str, SqlValue]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationFile:
+class ConversationFile(Record, frozen=True):
     """What a file holds."""
 
     path: Path
     conversation_id: int
     exported_at: str
-    rows: dict[str, list[FileRow]] = field(repr=False)  #: by table
+    rows: dict[str, list[FileRow]]  #: by table
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Record, frozen=True):
     """A file that was written."""
 
     path: Path
@@ -102,7 +100,7 @@ class Exported:
     bytes: int
     rows: int
     last_message: int  #: the largest id of a message in it; 0 without one
-    summaries: frozenset[str] = field(repr=False)  #: the ids of those in it
+    summaries: frozenset[str]  #: the ids of those in it
 
     def covers(self, edits: Iterable[Edit]) -> bool:
         """Whether it holds all messages and summaries that some edits delete."""
@@ -156,8 +154,7 @@ async def export_conversation(
     )
 
 
-@dataclass(slots=True)
-class _Writing:
+class _Writing(Struct):
     """A file on its way, under another name until it is whole."""
 
     part: PartialFile
@@ -340,8 +337,7 @@ def _refused(path: Path, reason: str) -> RefusedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Record, frozen=True):
     """What was noted about conversations and is gone."""
 
     operations: int = 0  #: that are no longer in the history
@@ -548,8 +544,7 @@ async def _refuse_half(reader: Reader, file: ConversationFile, marker: str) -> N
 # -- rows ------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Importing:
+class _Importing(Struct):
     """What everything is called in this database."""
 
     file: ConversationFile

@@ -8,7 +8,6 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -32,6 +31,7 @@ from lcm_core.base.tokens import (
     estimate_utf16,
     estimate_weighted,
 )
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.plan import Cells, Edit, RowChange, insertion, key_of
 from lcm_core.checks.check import Limits, tool_part
 from lcm_core.checks.context import dangling, is_at_home, owners_elsewhere
@@ -78,8 +78,7 @@ _SEARCHED: Final = {
 }
 
 
-@dataclass(slots=True)
-class Chosen:
+class Chosen(Struct):
     """The rows that a fix is asked for: by what their keys hold, or all that are wrong."""
 
     everything: bool = False
@@ -100,8 +99,7 @@ class Chosen:
 NOTHING: Final = Chosen()
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(Record, frozen=True):
     """The fixes that are asked for."""
 
     by_conversation: Mapping[ConversationId | None, Mapping[FixId, Chosen]]
@@ -268,16 +266,14 @@ class Keep(StrEnum):
     SOURCES = "sources"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record, frozen=True):
     """An item of the new list."""
 
     ref: int | str | None
     at: int | None  #: its place in the present list; None: it is new
 
 
-@dataclass(slots=True)
-class NewContext:
+class NewContext(Struct):
     """The new list, and what happened to it."""
 
     entries: list[Entry]
@@ -660,8 +656,7 @@ def _time(node: StoredNode) -> tuple[float, float]:
     return node.earliest or 0.0, node.created
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
+class _Measure(Record, frozen=True):
     """One thing that is recorded of a summary and follows from its sources."""
 
     fix: FixId  #: which fix writes it
@@ -794,8 +789,7 @@ async def recounted(reader: Reader, structure: Structure, chosen: Chosen) -> tup
     return replace(structure, nodes=nodes, messages=replace(messages, tokens=tokens)), lost
 
 
-@dataclass(frozen=True, slots=True)
-class _Counting:
+class _Counting(Record, frozen=True):
     """Counts texts as the engine of the file would, or as a sum above proves that one did.
 
     Source: docs/engine/ingest.md, "Tokens"; check D1 knows the same counts.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
@@ -18,6 +17,7 @@ from lcm_core.base.findings import Finding, FixId
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import sql_utc
+from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.change.place import Listing, Place, carry_out, carry_out_moves, moves_from_zero
 from lcm_core.change.plan import (
     Cells,
@@ -72,8 +72,7 @@ from lcm_core.store.opening import SqlValue
 MOST_SPLICES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Hunk:
+class _Hunk(Record, frozen=True):
     """Neighbouring items that give way to others; places in the old and in the new list."""
 
     old: range
@@ -170,8 +169,7 @@ def _splice(
 # -- the plan --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fixes:
+class Fixes(Record, frozen=True):
     """What fixes some findings."""
 
     plan: Plan  #: without edits when no row has to change
@@ -232,8 +230,7 @@ async def plan_fixes(
 _LOOSE_ENDS: Final = frozenset({FixId.DROP_DANGLING_ITEMS, FixId.DELETE_ORPHAN_LINKS})
 
 
-@dataclass(slots=True)
-class _Done:
+class _Done(Struct):
     """What the plan holds so far."""
 
     edits: list[Edit] = field(default_factory=list)
@@ -280,8 +277,7 @@ async def _rows_of_nobody(reader: Reader, requests: Requests, done: _Done) -> No
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fixing:
+class _Fixing(Record, frozen=True):
     """The fixes of one conversation."""
 
     reader: Reader

@@ -13,7 +13,6 @@ import hashlib
 import json
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from functools import partial
@@ -27,6 +26,7 @@ from lcm_core.base.records import Conversation, ConversationId, FocusBrief, Summ
 from lcm_core.base.text import BLANKS, agree, clip, counted, safe_line
 from lcm_core.base.times import sql_utc
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record, replace
 from lcm_core.change.plan import Cell, Cells, Edit, Plan, insertion
 from lcm_core.change.preview import rehearse
 from lcm_core.engine.graph import BriefState, FocusInput, FocusSource, Watermark, newer_sources
@@ -88,8 +88,7 @@ from lcm_core.writers.source import Rendering, source_of
 # Source: docs/engine/focus.md; docs/engine/assembly.md, "What is sent".
 
 
-@dataclass(frozen=True, slots=True)
-class FocusEffect:
+class FocusEffect(Record, frozen=True):
     """What a brief does to a context: the summaries that are not sent, and what is sent for them."""
 
     covered: tuple[SummaryId, ...]  #: in the order of the context
@@ -112,8 +111,7 @@ class FocusEffect:
         return f"{self.brief_tokens:,} tokens replace {what}: {saved}"
 
 
-@dataclass(frozen=True, slots=True)
-class BriefEntry:
+class BriefEntry(Record, frozen=True):
     """A brief with what is around it."""
 
     brief: FocusBrief
@@ -155,8 +153,7 @@ def _effect(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredBriefs:
+class MeasuredBriefs(Record, frozen=True):
     """Briefs of a conversation with what is around them."""
 
     entries: tuple[BriefEntry, ...] = ()  #: newest first
@@ -252,8 +249,7 @@ class FocusKind(StrEnum):
     DELETE = "focus-delete"
 
 
-@dataclass(frozen=True, slots=True)
-class BriefText:
+class BriefText(Record, frozen=True):
     """A text for a brief, and what its writer said of it."""
 
     content: str
@@ -280,8 +276,7 @@ class BriefText:
         return storable(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
-@dataclass(frozen=True, slots=True)
-class FocusWish:
+class FocusWish(Record, frozen=True):
     """A brief that is to be made: what it is about and what it is made from, read at one moment.
 
     The engine records the context from before it had the text written; so does a plan from this.
@@ -866,8 +861,7 @@ async def brief_retention(
 # -- a draft that waits ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BriefDraft:
+class BriefDraft(Record, frozen=True):
     """A text with what it was written from: all that its plan needs."""
 
     wish: FocusWish

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain, pairwise
@@ -24,6 +23,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, MessageId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import iso_z, parse_utc, sql_utc
+from lcm_core.base.values import Record
 from lcm_core.change.place import moves_from_zero, splice_at
 from lcm_core.change.plan import (
     KEYS,
@@ -67,8 +67,7 @@ class Certainty(StrEnum):
     NEVER = "never"  #: it cannot be merged
 
 
-@dataclass(frozen=True, slots=True)
-class SplitSession:
+class SplitSession(Record, frozen=True):
     """A session with an active conversation and older ones with something in them."""
 
     session_key: str
@@ -255,8 +254,7 @@ _NAMED: Final = ("context_items", "conversations", "focus_briefs", "messages")
 _Numbers = Sequence[tuple[MessageId, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class _MergeEdits:
+class _MergeEdits(Record, frozen=True):
     """What is merged, and the numbers that messages get."""
 
     older: tuple[ConversationId, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.errors import LcmError
 from lcm_core.base.times import iso_z, parse_utc
+from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import SEVERAL, Operation, edits_of, gaps, touching
 from lcm_core.change.place import Listing, Tables, carry_out, carry_out_moves, locate
 from lcm_core.change.plan import (
@@ -61,8 +61,7 @@ class Doubt(StrEnum):
     PRUNED = "pruned"  #: operations were removed from the history
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Record, frozen=True):
     """One sentence about what is not known, or what was told by other means than the journal."""
 
     doubt: Doubt
@@ -75,8 +74,7 @@ class Statement:
         return self.doubt is Doubt.APPENDED
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Record, frozen=True):
     """An operation to take back; without edits where its record cannot be read, and why."""
 
     operation: Operation
@@ -84,8 +82,7 @@ class Taken:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Record, frozen=True):
     """What is in the file now, as far as the past of one conversation needs it."""
 
     conversation_id: int
@@ -103,8 +100,7 @@ class Present:
     known: frozenset[Ref] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Record, frozen=True):
     """An item of the context of then."""
 
     ordinal: int
@@ -112,18 +108,17 @@ class Item:
     row: int | Cells  #: the rowid of the item that is there now, or the whole row
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(Record, frozen=True):
     """A conversation as it was, as what differs from now."""
 
     conversation_id: int
-    items: tuple[Item, ...] | None = field(repr=False)  #: the context; None: as it is now
-    rows: Mapping[RowKey, Cells | None] = field(repr=False)  #: those that were otherwise; None: not there
+    items: tuple[Item, ...] | None  #: the context; None: as it is now
+    rows: Mapping[RowKey, Cells | None]  #: those that were otherwise; None: not there
     later: frozenset[str]  #: summaries that another writer made since
     arrived: frozenset[int]  #: messages that another writer stored since
     statements: tuple[Statement, ...]
-    there: frozenset[RowKey] = field(repr=False)  #: those of `rows` that are there now
-    refs_now: tuple[Ref, ...] = field(repr=False)  #: messages and summaries that today's context represents
+    there: frozenset[RowKey]  #: those of `rows` that are there now
+    refs_now: tuple[Ref, ...]  #: messages and summaries that today's context represents
 
     @property
     def refs(self) -> tuple[Ref, ...]:
@@ -446,8 +441,7 @@ ROWS_BEHIND: Final = 500
 Read = dict[str, Taken]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record, frozen=True):
     """A conversation as it was at a point, and the operations around it."""
 
     cut: Cut
@@ -722,8 +716,7 @@ def _values(key: Cells) -> tuple[int | float | str | bytes | None, ...]:
 # Items of the context, and summaries. Pure.
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(Record, frozen=True):
     """What came, went and changed between a point and now."""
 
     left: tuple[Ref, ...]  #: what the context represented then and does not now, in the order of then

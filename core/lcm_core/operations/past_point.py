@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.times import iso_z, parse_utc, typed_moment
+from lcm_core.base.values import Record
 
 if TYPE_CHECKING:
     from lcm_core.change.journal import Operation
@@ -21,8 +21,7 @@ class Side(StrEnum):
     AFTER = "after"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Record, frozen=True):
     """A moment: beside an operation, or a time; an operation is named by its id or the beginning of it."""
 
     operation_id: str | None = None
@@ -60,8 +59,7 @@ def parse_point(written: str, zone: tzinfo | None) -> Point | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Record, frozen=True):
     """A point among the operations of a journal: which are taken back, and what came after it."""
 
     point: Point

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ from lcm_core.base.records import Conversation, ConversationId
 from lcm_core.base.text import phrase
 from lcm_core.base.times import iso_z, parse_utc, sql_utc
 from lcm_core.base.tokens import utf16_length
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.place import splice_at
 from lcm_core.change.plan import (
     Cell,
@@ -82,16 +82,14 @@ _PREVIEW: Final = 120
 _CUT: Final = "..."
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaning:
+class Cleaning(Record, frozen=True):
     """Which of the cleaners are meant: a conversation is when one of them selects it."""
 
     cleaners: tuple[Cleaner, ...] = tuple(Cleaner)
     agents: tuple[str, ...] = ("main",)  #: ids of the host's agents
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Record, frozen=True):
     """What the cleaners select."""
 
     cleaning: Cleaning
@@ -160,16 +158,14 @@ CAUSE: Final = "manual-reset"
 _WHOLE_SHARE: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptFolders:
+class TranscriptFolders(Record, frozen=True):
     """Where transcripts of sessions are looked for."""
 
     sessions: Path
     state: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Criteria:
+class Criteria(Record, frozen=True):
     """Which conversations are meant: all conditions that are given must hold."""
 
     ids: tuple[ConversationId, ...] = ()
@@ -187,8 +183,7 @@ class Criteria:
         return self != Criteria()
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record, frozen=True):
     """The conversations that are meant, and what the cleaners said when they were asked."""
 
     conversations: Sequence[ConversationSize]  #: the largest first
@@ -323,11 +318,10 @@ def _named(ids: Sequence[ConversationId]) -> str:
 # belongs to it, and the conversation itself (docs/format.md, "Deleting").
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Record, frozen=True):
     """The next plans of a deletion."""
 
-    plans: tuple[Plan, ...] = field(repr=False)
+    plans: tuple[Plan, ...]
     complete: bool  #: nothing is left after them
 
 
@@ -424,8 +418,7 @@ PAGE: Final = 400
 _ByOwner = dict[object, list[Edit]]
 
 
-@dataclass(slots=True)
-class DeletionPiece:
+class DeletionPiece(Struct):
     """Edits of one commit."""
 
     edits: list[Edit] = field(default_factory=list)
@@ -546,8 +539,7 @@ def _context(rows: Sequence[StoredRow]) -> Iterator[Splice]:
         del cells[start:]
 
 
-@dataclass(frozen=True, slots=True)
-class _Owned:
+class _Owned(Record, frozen=True):
     """What refers to rows of the conversation and is deleted in its own turn."""
 
     conversation_id: ConversationId
@@ -622,8 +614,7 @@ _OLDER: Final = "over 1 year"
 _UNKNOWN: Final = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class AgeBand:
+class AgeBand(Record, frozen=True):
     """The conversations of one age."""
 
     title: str
@@ -632,8 +623,7 @@ class AgeBand:
     bytes: int  #: of their texts
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceUse:
+class SpaceUse(Record, frozen=True):
     """What takes the space."""
 
     file: FileSize

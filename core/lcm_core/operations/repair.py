@@ -8,13 +8,13 @@ same functions. A consumer that was made from a bad source (C10) has no mark; it
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.records import ConversationId, Summary, SummaryId
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record
 from lcm_core.checks import summaries as texts
 from lcm_core.checks.structure import conversation_ids
 from lcm_core.checks.summaries import BATCH, bodies_of, source_texts
@@ -75,16 +75,14 @@ _MARKED: Final = {
 SURE: Final = frozenset({*_MARKED.values(), BadKind.ERROR, BadKind.COPY})
 
 
-@dataclass(frozen=True, slots=True)
-class BadSummary:
+class BadSummary(Record, frozen=True):
     """A summary that is to be repaired."""
 
     summary: Summary
     kind: BadKind
 
 
-@dataclass(frozen=True, slots=True)
-class ContaminatedSummary:
+class ContaminatedSummary(Record, frozen=True):
     """A summary that was made from bad ones and has no mark of it."""
 
     summary: Summary
@@ -92,8 +90,7 @@ class ContaminatedSummary:
     direct: bool  #: one of its own sources is bad (C10); else only something further down is
 
 
-@dataclass(frozen=True, slots=True)
-class RepairList:
+class RepairList(Record, frozen=True):
     """What there is to repair in one conversation."""
 
     conversation_id: ConversationId

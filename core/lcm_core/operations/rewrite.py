@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import BLANKS, clip, counted, phrase, safe_line
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record, field, replace
 from lcm_core.change.journal import edits_of, get
 from lcm_core.change.plan import Moved, Plan, StalePlanError, Symbol
 from lcm_core.checks.summaries import file_ids as ids_in
@@ -180,8 +180,7 @@ def _listed(material: Material, known: Collection[str], rules: SourceRules) -> t
 # -- what follows above ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Above:
+class _Above(Record, frozen=True):
     """Everything that was made from a summary, directly or not, as it is now."""
 
     consumers: Sequence[SummaryId]  #: sources before their consumers

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
 from lcm_core.base.errors import LcmError
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.previous import given
 from lcm_core.engine.rules import CompactionRules, EngineRules, TailRules, protected
 from lcm_core.writers.acceptance import Level
@@ -132,8 +133,7 @@ def compact_ordinals(ordinals: Sequence[int]) -> Sequence[int]:
     return range(ordinals[0], ordinals[-1] + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Record, frozen=True):
     """The numbers by which one operation selects; a caller may override the settings' own."""
 
     fresh_tail_count: int
@@ -360,8 +360,7 @@ def nearest_summaries(context: WeighedContext, before: int) -> list[str]:
 # are driven alike.
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Record, frozen=True):
     """One pass that is due: a run of the context that is to become a summary of *depth*."""
 
     number: int  #: from 0 within the operation
@@ -377,8 +376,7 @@ class Pass:
         return self.depth == 0
 
 
-@dataclass(frozen=True, slots=True)
-class PassMade:
+class PassMade(Record, frozen=True):
     """What became of a pass that made a summary."""
 
     summary_id: str
@@ -386,29 +384,25 @@ class PassMade:
     saved: int  #: tokens that it took out of the running total, less those of the summary
 
 
-@dataclass(frozen=True, slots=True)
-class PassSkipped:
+class PassSkipped(Record, frozen=True):
     """Nothing was made: the chunk says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassRefused:
+class PassRefused(Record, frozen=True):
     """Nothing was made: the provider refused the key, or the operator stopped, and then nothing more is."""
 
     by_provider: bool = True
     ends: bool = False  #: whoever runs it ends the operation here, also where the engine continues
 
 
-@dataclass(frozen=True, slots=True)
-class PassMoved:
+class PassMoved(Record, frozen=True):
     """Nothing was made: the run changed meanwhile, and the context has been read again."""
 
 
 Outcome = PassMade | PassSkipped | PassRefused | PassMoved
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Record, frozen=True):
     """What an operation did, as the engine reports it."""
 
     acted: bool
@@ -423,8 +417,7 @@ class Result:
     stopped_at_bound: bool = False  #: of iterations or time
 
 
-@dataclass(frozen=True, slots=True)
-class UnderResult:
+class UnderResult(Record, frozen=True):
     """What `until_under` came to."""
 
     success: bool
@@ -534,8 +527,7 @@ class _Running:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Goal:
+class _Goal(Record, frozen=True):
     """What a caller asked of the condensations of a sweep."""
 
     force: bool
@@ -543,8 +535,7 @@ class _Goal:
     mark: int | None  #: the stop mark: tokens that the total is to reach
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Record, frozen=True):
     """How one conversation is compacted: rules, and what a caller overrides."""
 
     context: WeighedContext

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.assembly import Assembled, AssemblySettings, assemble
 from lcm_core.engine.compare import ContextDiff, SentContext, SnapshotOrigin, compare_contexts, sent_now
 from lcm_core.engine.items import ContextMessages, ResolvedItem, resolve_brief, resolve_items
@@ -30,8 +30,7 @@ from lcm_core.store.listing import Snapshot, SnapshotItem, get_snapshot
 _BOUNDLESS: Final = 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class RebuiltSnapshot:
+class RebuiltSnapshot(Record, frozen=True):
     """The messages of a snapshot."""
 
     assembled: Assembled  #: with text as stored today; budget and weights as they were noted
@@ -182,8 +181,7 @@ def _zone(name: str | None) -> tzinfo | None:
 # -- comparing ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedContext:
+class ComparedContext(Record, frozen=True):
     """A context to be assembled, one that was assembled already, or a snapshot."""
 
     conversation_id: ConversationId

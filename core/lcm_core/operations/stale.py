@@ -8,12 +8,12 @@ undo or a restore gives back a text that was made then. A pruned history shows l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
 from lcm_core.base.records import ConversationId, Summary, SummaryId
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.journal import Operation, all_operations, edits_of
 from lcm_core.change.plan import Cells, Edit, Splice
 from lcm_core.operations.rows import sources_of
@@ -27,8 +27,7 @@ MAKING: Final = frozenset({"rewrite", "repair"})
 _BRINGING: Final = frozenset({"restore", "undo", "redo"})
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Record, frozen=True):
     """A summary that was made from texts that have been replaced since."""
 
     summary_id: SummaryId
@@ -55,8 +54,7 @@ async def stale_in(reader: Reader, conversation_id: ConversationId) -> list[Stal
     return sorted((one for one in found if one.sources), key=lambda one: (one.depth, one.summary_id))
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Turn(Record, frozen=True):
     """A summary gets another text; texts by their digests."""
 
     summary_id: SummaryId
@@ -91,8 +89,7 @@ def _digest(cells: Cells) -> bytes:
     return blake2b(str(cells["content"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-@dataclass(slots=True)
-class _History:
+class _History(Struct):
     """Walks through the operations in their order."""
 
     sources: Mapping[SummaryId, Iterable[SummaryId]]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
@@ -22,6 +21,7 @@ from lcm_core.base.errors import RefusedError
 from lcm_core.base.records import ContextItems, Conversation, ConversationId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import parse_utc, sort_key, sql_utc
+from lcm_core.base.values import Record
 from lcm_core.change.place import Listing, splice_at
 from lcm_core.change.plan import Plan, Splice
 from lcm_core.engine.markers import classify
@@ -112,8 +112,7 @@ async def plan_transplant(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(Record, frozen=True):
     """What is to be copied."""
 
     roots: Sequence[str]  #: summaries of the context, in its order, or what of their sources is lacking
@@ -286,8 +285,7 @@ async def _under_briefs(reader: Reader, target: ConversationId) -> list[str]:
 Stored = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Record, frozen=True):
     """A summary that the target has already, by its text or by all messages below it."""
 
     summary_id: str  #: in the source
@@ -295,8 +293,7 @@ class Duplicate:
     in_context: bool  #: whether it is in the source's context; else it is below what is
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Record, frozen=True):
     """What of a subtree its target has."""
 
     duplicates: tuple[Duplicate, ...]  #: those of the context first

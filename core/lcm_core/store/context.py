@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from sys import intern
 from typing import NamedTuple, TypeAlias, cast
@@ -31,6 +30,7 @@ from lcm_core.base.tokens import (
     estimate_weighted,
     estimator_of,
 )
+from lcm_core.base.values import Record
 from lcm_core.engine.blocks import tokens_as_sent
 from lcm_core.engine.items import DanglingItem, LoadedItem, LoadedMessage, LoadedSummary
 from lcm_core.engine.markers import beginning
@@ -48,8 +48,7 @@ HEAD = 300
 LONG = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(Record, frozen=True):
     """What sums over a context need to know of a message or summary."""
 
     tokens: int  #: stored estimate
@@ -58,8 +57,7 @@ class Weight:
     conversation_id: ConversationId
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEntry:
+class ContextEntry(Record, frozen=True):
     """A context item with what it refers to; the fields of a dangling item are None."""
 
     item: ContextItem
@@ -175,8 +173,7 @@ async def _named_repeatedly(reader: Reader, conversation_id: ConversationId) -> 
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSums:
+class ContextSums(Record, frozen=True):
     """What a whole context adds up to."""
 
     items: int
@@ -517,8 +514,7 @@ async def _part_heads(reader: Reader, message_ids: Sequence[int]) -> dict[int, s
 # -- what assembly reads: the end of a context, whole --------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSize:
+class ContextSize(Record, frozen=True):
     """How many items a piece of a context holds, and where it begins and ends."""
 
     items: int
@@ -554,8 +550,7 @@ async def context_depths(reader: Reader, conversation_id: ConversationId, *, bef
     return (0, 0) if row is None else (row["deepest"] or 0, row["condensed"] or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEnd:
+class ContextEnd(Record, frozen=True):
     """The last items of a context, or of what is before them."""
 
     items: tuple[ContextItem, ...]  #: by ordinal
@@ -744,8 +739,7 @@ class _Proof(NamedTuple):
     results: bool  #: one is a tool's
 
 
-@dataclass(frozen=True, slots=True)
-class _HistoryNode:
+class _HistoryNode(Record, frozen=True):
     depth: int
     own: _Proof  #: by the row and by the messages that are linked to it
     sources: tuple[SummaryId, ...]

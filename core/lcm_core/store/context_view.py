@@ -11,7 +11,6 @@ import asyncio
 from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import StrEnum
 from itertools import islice
@@ -28,6 +27,7 @@ from lcm_core.base.records import (
     SummaryId,
 )
 from lcm_core.base.text import depth_name, fold, sought_as
+from lcm_core.base.values import Record, field
 from lcm_core.engine.rules import CompactionRules, FreshTail, TailRules, fresh_tail
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.store import context as store
@@ -49,16 +49,14 @@ class ItemFault(StrEnum):
     TYPE = "type"  #: the type does not say what it refers to
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record, frozen=True):
     """A finding at one item, in words."""
 
     finding: ItemFault
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record, frozen=True):
     """A part of a context of one sort."""
 
     name: str  #: ``D2``, ``D1``, ``L`` for leaves, or a role
@@ -69,8 +67,7 @@ class Group:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Record, frozen=True):
     """What a context adds up to; tokens are stored estimates, and a dangling item counts none."""
 
     items: int
@@ -303,8 +300,7 @@ TAIL: RowKey = ("tail", 0, 0)
 ITEM_KINDS = frozenset({"summary", "message", "item"})
 
 
-@dataclass(frozen=True, slots=True)
-class ContextView:
+class ContextView(Record, frozen=True):
     """A context as the lines of a list: its items, and what is between them."""
 
     items: ContextItems = field(default_factory=ContextItems)
@@ -519,8 +515,7 @@ LONG: Final = 5_000
 NOTHING: Final[Mapping[ItemId, int]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class FoundOverlay:
+class FoundOverlay(Record, frozen=True):
     """An overlay and what it was found from: it is looked for again when that changes."""
 
     brief: FocusBrief | None
@@ -528,8 +523,7 @@ class FoundOverlay:
     overlay: FocusOverlay | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Record, frozen=True):
     """A context as it is now: laid out, with what is in sight."""
 
     view: ContextView  #: that of before, when nothing in it has changed
@@ -671,8 +665,7 @@ def searched_text(entry: ContextEntry) -> str:
 # -- distance to the next compaction ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Distance:
+class Distance(Record, frozen=True):
     """How far a context is from its next compaction; tokens are stored estimates."""
 
     tokens: int  #: of all items

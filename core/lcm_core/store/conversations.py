@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from lcm_core.base.errors import NotFoundError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import sort_key
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
 from lcm_core.store.rows import row_count
@@ -28,16 +28,14 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationEntry:
+class ConversationEntry(Record, frozen=True):
     """A conversation as a line of the list."""
 
     conversation: Conversation
     last_activity: Timestamp | None  #: time of the message with the highest seq; None without messages
 
 
-@dataclass(frozen=True, slots=True)
-class DepthCount:
+class DepthCount(Record, frozen=True):
     """How many summaries there are at one depth."""
 
     kind: str
@@ -45,8 +43,7 @@ class DepthCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationCounts:
+class ConversationCounts(Record, frozen=True):
     """What indexes alone show of a conversation."""
 
     conversation_id: ConversationId
@@ -225,8 +222,7 @@ async def summary_depths(reader: Reader, conversation_id: ConversationId) -> lis
 # -- sessions with several conversations ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SeqBounds:
+class SeqBounds(Record, frozen=True):
     """The first and the last message of a conversation by seq."""
 
     first: int
@@ -251,8 +247,7 @@ async def seq_bounds(reader: Reader, conversation_id: ConversationId) -> SeqBoun
     return SeqBounds(first, last, first_at, last_at)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionMember:
+class SessionMember(Record, frozen=True):
     """One conversation of a session, with what it holds."""
 
     conversation: Conversation

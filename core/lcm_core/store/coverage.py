@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lcm_core.base.records import ConversationId, ItemId, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.engine.coverage import Coverage, Run, Runs, Standing, cover, runs_of
 from lcm_core.engine.rules import TailRules
 from lcm_core.store import context as context_store
@@ -25,8 +25,7 @@ from lcm_core.store.summaries import few_others
 PlaceOf: TypeAlias = Callable[[int], int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Record, frozen=True):
     """The messages of a conversation in order, and what its summaries are linked to."""
 
     seqs: Sequence[int]  #: by place

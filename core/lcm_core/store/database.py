@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 import aiosqlite
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError
+from lcm_core.base.values import Record, replace
 from lcm_core.store.opening import (
     CHUNK,
     TICK_NS,
@@ -64,8 +64,7 @@ class _WrittenMeanwhileError(Exception):
     """What was read without a lock may be torn."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Link:
+class Link(Record, frozen=True, eq=False):
     """One connection: as it is awaited, and as it is for what runs in one piece in a thread of its own."""
 
     connection: aiosqlite.Connection
@@ -577,8 +576,7 @@ async def _arranged(arrange: Arrangement, link: Link, schema: Schema) -> None:
     await link.in_thread(partial(arrange, link.direct, rows, schema), rows.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Record, frozen=True):
     """Something wrote to the file, or it came or went."""
 
     at: datetime  #: when it was noticed, UTC

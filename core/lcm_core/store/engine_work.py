@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from lcm_core.base.records import Conversation, ConversationId, MessageId
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record, field, replace
 from lcm_core.store.conversations import COLUMNS, conversation_of, moment_key, stored_form
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
@@ -40,8 +40,7 @@ TURNS: Final = "turn_advancements"
 MOST_SOURCES: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRow:
+class BatchRow(Record, frozen=True):
     """A compaction that the engine plans; the ordinals of an active one are those of the context now."""
 
     conversation_id: ConversationId
@@ -60,8 +59,7 @@ class BatchRow:
         return self.status not in ENDED_BATCHES
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeRow(Record, frozen=True):
     """A summary of a batch; its text is not read with it."""
 
     conversation_id: ConversationId
@@ -89,8 +87,7 @@ class NodeRow:
     sources: tuple[int | str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedItem:
+class PlacedItem(Record, frozen=True):
     """An item of a context in the range of a batch."""
 
     conversation_id: ConversationId
@@ -99,8 +96,7 @@ class PlacedItem:
     message_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DebtRow:
+class DebtRow(Record, frozen=True):
     """What is noted of compaction that is due."""
 
     conversation_id: ConversationId
@@ -118,8 +114,7 @@ class DebtRow:
     finished_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class AnchorCount:
+class AnchorCount(Record, frozen=True):
     """How many messages have anchors of one kind."""
 
     conversation_id: ConversationId
@@ -129,8 +124,7 @@ class AnchorCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRow:
+class EpochRow(Record, frozen=True):
     """A boundary in a transcript: what is older is taken as it is."""
 
     conversation_id: ConversationId
@@ -140,8 +134,7 @@ class EpochRow:
     metadata: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class CursorRow:
+class CursorRow(Record, frozen=True):
     """How far the engine has followed a transcript (docs/engine/cursors.md, "Cursor and frontier")."""
 
     conversation_id: ConversationId
@@ -151,8 +144,7 @@ class CursorRow:
     updated_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class GapRow:
+class GapRow(Record, frozen=True):
     """Entries of a transcript that were never stored (docs/engine/cursors.md, "Gaps")."""
 
     conversation_id: ConversationId
@@ -168,8 +160,7 @@ class GapRow:
     detected_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayCount:
+class ReplayCount(Record, frozen=True):
     """How many entries of users the engine has seen, and how many of them have a key."""
 
     conversation_id: ConversationId
@@ -177,8 +168,7 @@ class ReplayCount:
     keys: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCount:
+class TurnCount(Record, frozen=True):
     """The turns that were committed of one session."""
 
     session_id: str | None
@@ -189,16 +179,14 @@ class TurnCount:
     last: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedText:
+class PreparedText(Record, frozen=True):
     """The text of a node: nothing that a model was sent."""
 
     node: NodeRow
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EngineRows:
+class EngineRows(Record, frozen=True):
     """The state of one conversation or of all; None where this file has no such table."""
 
     conversations: Sequence[Conversation]
@@ -549,8 +537,7 @@ async def gap_rows(reader: Reader, conversation_id: ConversationId | None) -> li
     return sorted(found, key=lambda one: (one.conversation_id, one.first_seq or 0, one.gap_id))
 
 
-@dataclass(frozen=True, slots=True)
-class GapTotals:
+class GapTotals(Record, frozen=True):
     """What of all transcripts was never stored, as far as the engine has noted it."""
 
     conversations: int
@@ -633,8 +620,7 @@ async def prepared_texts(reader: Reader, nodes: Sequence[NodeRow]) -> list[Prepa
 _ANCHORS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class EngineEnd:
+class EngineEnd(Record, frozen=True):
     """The end of a conversation, as the engine has stored it."""
 
     conversation_id: ConversationId

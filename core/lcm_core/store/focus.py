@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
 from operator import itemgetter
 
 from lcm_core.base.records import ConversationId, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.graph import (
     NOTHING_COVERED,
     BriefState,
@@ -293,8 +293,7 @@ async def state_of(reader: Reader, brief: FocusBrief) -> BriefState:
     return await reader.run(load)
 
 
-@dataclass(frozen=True, slots=True)
-class _Dated:
+class _Dated(Record, frozen=True):
     """The summaries of a conversation by time, in days, each with its tokens; the earliest first."""
 
     reaches: Sequence[tuple[float, int]]  #: by what they reach to, else by when they were made

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lcm_core.base.findings import KeyPart, RowRef
 from lcm_core.base.records import ContextItem, ConversationId, MessageId, SummaryId, Timestamp
+from lcm_core.base.values import Record
 from lcm_core.store.context import ContextEntry, context_entries
 from lcm_core.store.database import Reader
 from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETRY
@@ -15,8 +15,7 @@ from lcm_core.store.state import BOOTSTRAP, CURSORS, GAPS, MAINTENANCE, TELEMETR
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
+class FoundRow(Record, frozen=True):
     """A row that a check named, with the message or summary that it is, or that it refers to."""
 
     ref: RowRef

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.javascript import read_json
 from lcm_core.base.records import ConversationId, MessageId, SummaryId
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
 from lcm_core.store.rows import StoredRow, ids_taken, rows_by
 from lcm_core.store.state import BOOTSTRAP, PREPARED_NODE_MESSAGES, keeps_checkpoints
 
 
-@dataclass(frozen=True, slots=True)
-class TailMessage:
+class TailMessage(Record, frozen=True):
     """One of the newest messages of a conversation, to be recognised in a transcript."""
 
     role: str
@@ -24,8 +23,7 @@ class TailMessage:
     entry_id: str | None  #: recorded since 0.13.0
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Record, frozen=True):
     """A conversation into which messages are imported."""
 
     row: StoredRow  #: of ``conversations``
@@ -39,8 +37,7 @@ class Holding:
         return ConversationId(int(str(self.row["conversation_id"])))
 
 
-@dataclass(frozen=True, slots=True)
-class RowText:
+class RowText(Record, frozen=True):
     """A row of ``messages`` as it is compared with an entry of a transcript."""
 
     message_id: int
@@ -256,8 +253,7 @@ async def text_counts(reader: Reader, conversation_id: ConversationId) -> dict[t
     return {(str(row[0] or ""), str(row[1] or "")): row[2] for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class StoredParts:
+class StoredParts(Record, frozen=True):
     """A message with the metadata of its parts."""
 
     role: str
@@ -265,8 +261,7 @@ class StoredParts:
     metadata: tuple[str | None, ...]  #: by ordinal
 
 
-@dataclass(frozen=True, slots=True)
-class TimedText:
+class TimedText(Record, frozen=True):
     """What somebody said at a time."""
 
     role: str

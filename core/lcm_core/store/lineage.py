@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from lcm_core.base.records import ConversationId, Edge, Message, MessageId, Summary, SummaryId, SummaryText
 from lcm_core.base.text import fold, sought_as
+from lcm_core.base.values import Record
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store import messages as message_store
 from lcm_core.store import summaries as store
@@ -25,8 +25,7 @@ HEAD = 300
 WAY_LIMIT = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSummary:
+class ContextSummary(Record, frozen=True):
     """A summary that a context refers to."""
 
     summary_id: SummaryId
@@ -35,8 +34,7 @@ class ContextSummary:
     consumed: bool  #: whether something was made from it, so that it is shown below that
 
 
-@dataclass(frozen=True, slots=True)
-class TreeOpening:
+class TreeOpening(Record, frozen=True):
     """The first rows of a tree, and the way down to a summary that was asked for."""
 
     context: tuple[ContextSummary, ...]  #: by ordinal
@@ -44,8 +42,7 @@ class TreeOpening:
     way: tuple[SummaryId, ...]  #: from a root in the context to the one asked for; empty: none was found
 
 
-@dataclass(frozen=True, slots=True)
-class WholeTree:
+class WholeTree(Record, frozen=True):
     """The references of a context, and the whole graph."""
 
     context: tuple[ContextSummary, ...]  #: by ordinal
@@ -53,8 +50,7 @@ class WholeTree:
     graph: SummaryGraph | None  #: None: it is as it was
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMessage:
+class SourceMessage(Record, frozen=True):
     """A message that a leaf was made from."""
 
     message_id: MessageId
@@ -62,8 +58,7 @@ class SourceMessage:
     preview: str  #: the beginning of its text, or of its parts where it has none
 
 
-@dataclass(frozen=True, slots=True)
-class Relative:
+class Relative(Record, frozen=True):
     """A source or consumer as a line."""
 
     summary_id: SummaryId
@@ -71,8 +66,7 @@ class Relative:
     summary: Summary | None  #: None: its row is gone (B4)
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryDetail:
+class SummaryDetail(Record, frozen=True):
     """A summary with its text and everything that refers to it or that it refers to."""
 
     text: SummaryText

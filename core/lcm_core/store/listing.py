@@ -11,7 +11,6 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
@@ -29,6 +28,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record
 from lcm_core.engine.messages import OriginKind
 from lcm_core.store import conversations, messages, summaries
 from lcm_core.store import messages as files
@@ -51,16 +51,14 @@ HEAD = 2_000
 _IN_ORDER: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Record, frozen=True):
     """The last row of a page."""
 
     timestamp: str | None  #: as stored; None when the row has none
     id: int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Record, frozen=True):
     """Which page of a list, and of which time."""
 
     limit: int
@@ -69,16 +67,14 @@ class Window:
     until: datetime | None = None  #: exclusive
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Record, Generic[T], frozen=True):
     """Some rows of a list, and where the next page begins."""
 
     items: tuple[T, ...]
     next: Position | None  #: None: this is the last page
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSummary:
+class ListedSummary(Record, frozen=True):
     """A summary as a line of a list, with its text or the beginning of it."""
 
     summary: Summary
@@ -89,8 +85,7 @@ class ListedSummary:
     source_messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(Record, frozen=True):
     """What the lists differ in."""
 
     table: str
@@ -391,8 +386,7 @@ CODES: Final[Mapping[OriginKind, str]] = {
 _KINDS: Final = {code: kind for kind, code in CODES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotItem:
+class SnapshotItem(Record, frozen=True):
     """A message that was sent, or a context item that was chosen and then dropped."""
 
     kind: OriginKind
@@ -408,8 +402,7 @@ class SnapshotItem:
         return f"message {self.ref}" if self.kind is OriginKind.MESSAGE else str(self.ref)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record, frozen=True):
     """One assembly as it was noted. Source: table ``lcm_tui_assemblies``."""
 
     id: str  #: ``asm_`` and 16 hex digits
@@ -431,8 +424,7 @@ class Snapshot:
     cut: tuple[SnapshotItem, ...] = ()  #: chosen, and cut off last since the whole was over the budget
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedSnapshot:
+class DamagedSnapshot(Record, frozen=True):
     """A row of ``lcm_tui_assemblies`` that cannot be read."""
 
     id: str

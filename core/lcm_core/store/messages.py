@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
 from lcm_core.base.errors import NotFoundError
@@ -21,6 +20,7 @@ from lcm_core.base.records import (
 )
 from lcm_core.base.text import fold, sought_as
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, Rows, as_text, contains_pattern, may_hold
 from lcm_core.store.rows import of_conversation
@@ -60,8 +60,7 @@ SEARCHED = ("text_content", "tool_name", "tool_input", "tool_output", "tool_erro
 _MOST_FOLDED = 64
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEntry:
+class MessageEntry(Record, frozen=True):
     """A message as a line of a list, with what is shown beside it.
 
     In a list, texts of the message and its parts are cut after `HEAD` characters.
@@ -74,8 +73,7 @@ class MessageEntry:
     complete: bool  #: whether the texts are whole; `get_message` reads what was cut
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePage:
+class MessagePage(Record, frozen=True):
     """A run of messages in order of seq, and whether there are more before and after it."""
 
     entries: tuple[MessageEntry, ...]
@@ -458,8 +456,7 @@ async def tool_rows(reader: Reader, message_ids: Sequence[MessageId]) -> list[Ro
     return [(key, role or "", *part) for key, role, *part in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class UncalledPart:
+class UncalledPart(Record, frozen=True):
     """A part that may be of a tool and has no tool call id in its column."""
 
     part_id: str
@@ -502,8 +499,7 @@ FILE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileReferences:
+class FileReferences(Record, frozen=True):
     """What refers to a file, as far as it is cheap to know."""
 
     messages: tuple[MessageId, ...]  #: in the order of the conversation

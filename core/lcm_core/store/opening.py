@@ -35,6 +35,7 @@ from lcm_core.base.errors import (
     nothing_at,
 )
 from lcm_core.base.files import DEAD_LINK
+from lcm_core.base.values import Record
 from lcm_core.store.schema import parameter
 
 # -- connections -----------------------------------------------------------------------------------------
@@ -329,8 +330,7 @@ class WayInChanged(sqlite3.OperationalError):
     """What is beside the file calls for another way in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Record, frozen=True):
     """A way in to read a file."""
 
     access: Access

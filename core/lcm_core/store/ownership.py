@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from lcm_core.base.records import ConversationId, MessageId
+from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row, SqlValue
 from lcm_core.store.rows import KeyRange, StoredRow, next_range, rows_by
@@ -92,8 +92,7 @@ async def entries_noted(
 NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignUse:
+class ForeignUse(Record, frozen=True):
     """Something of another conversation that needs a row of this one."""
 
     conversation_id: int | None  #: the other one; None: not known
@@ -147,8 +146,7 @@ async def foreign_uses(reader: Reader, conversation_id: ConversationId) -> list[
     return found + await _files_named(reader, conversation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Naming:
+class _Naming(Record, frozen=True):
     """A table whose rows join a row of one conversation and what is made from it."""
 
     table: str

@@ -8,10 +8,9 @@ one summary that was in the context to the one before it, and reads the texts of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lcm_core.base.records import ConversationId, Summary, SummaryId, SummaryText
 from lcm_core.base.times import parse_utc, sort_key
+from lcm_core.base.values import Record
 from lcm_core.engine.markers import classify
 from lcm_core.engine.previous import (
     Candidate,
@@ -35,8 +34,7 @@ RECENT = 40
 _NO_EVENT = "NOT (m.role = 'system' AND m.content LIKE 'LCM compaction % pass (%')"
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
+class _Subject(Record, frozen=True):
     """The summary asked about."""
 
     summary: Summary

@@ -13,11 +13,11 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lcm_core.base.text import fold
+from lcm_core.base.values import Record
 from lcm_core.store.opening import Connection, FileState, connect_writing, error_name
 from lcm_core.store.search import Document
 
@@ -44,8 +44,7 @@ _SCHEMA: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Record, frozen=True):
     """What an index knows of a search."""
 
     reaches: int  #: row id of the newest message that it knows
@@ -56,8 +55,7 @@ class Looked:
     is_exact: bool  #: and each of *rows* does hold it
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateIndex:
+class PrivateIndex(Record, frozen=True):
     """An index that is open. Everything of it blocks, and raises `sqlite3.Error` when it is broken."""
 
     path: Path

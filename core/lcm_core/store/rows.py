@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.opening import Row, Rows, SqlValue
 
@@ -20,8 +20,7 @@ _TEXTS = 1_000
 _Id = TypeVar("_Id", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class ReferringColumn:
+class ReferringColumn(Record, frozen=True):
     """A column that names rows of another table, declared as a foreign key."""
 
     table: str
@@ -132,8 +131,7 @@ def owning_tables(reader: Reader) -> tuple[str, ...]:
 # -- a table in ranges of keys that exist, since ids reach from -2**63 to 2**63-1 ------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(Record, frozen=True):
     """Values of a column in SQLite's order: all after one of them, up to and including another."""
 
     after: SqlValue = None  #: None: from the first one on, NULL too

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
 from lcm_core.base.errors import DatabaseError
+from lcm_core.base.values import Record
 
 # -- the schema ------------------------------------------------------------------------------------------
 # Its tables and columns (docs/engine/versions.md, "Features").
@@ -126,8 +126,7 @@ LABEL = 10_000
 KEYS = frozenset({"conversation_id", "message_id", "summary_id", "file_id", "brief_id"})
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Record, frozen=True):
     """The tables of one file and their columns, by name."""
 
     tables: Mapping[str, frozenset[str]]

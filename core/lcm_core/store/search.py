@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -23,6 +22,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.times import iso_z
+from lcm_core.base.values import Record
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of
 from lcm_core.store.messages import COLUMNS as MESSAGE_COLUMNS
@@ -68,8 +68,7 @@ _TABLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Record, frozen=True):
     """Which documents are wanted; empty and None: whichever."""
 
     conversations: tuple[ConversationId, ...] | None = None
@@ -101,8 +100,7 @@ class Filter:
         return kinds
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Record, frozen=True):
     """One thing that is searched, with all its texts."""
 
     kind: DocumentKind
@@ -113,8 +111,7 @@ class Document:
     texts: tuple[tuple[str, str], ...]  #: where, and what
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedRows:
+class SearchedRows(Record, frozen=True):
     """The documents of one file, within one transaction."""
 
     db: Rows
@@ -444,8 +441,7 @@ class Kind(StrEnum):
     SUMMARIES = "summaries"
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Record, frozen=True):
     """Which rows are searched."""
 
     conversations: tuple[ConversationId, ...] | None  #: None: all
@@ -453,8 +449,7 @@ class Range:
     before: str | None = None  #: before this moment
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRow:
+class FoundRow(Record, frozen=True):
     """A message or a summary that a search looked at or found."""
 
     conversation_id: ConversationId
@@ -669,8 +664,7 @@ def _order(order: Order, time: str) -> str:
 # Conversations, summaries, files and messages, row by row, within one transaction.
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Record, frozen=True):
     """What a summary stands between."""
 
     sources: tuple[SummaryId, ...]

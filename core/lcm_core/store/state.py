@@ -5,13 +5,13 @@ what the 1.x engine has prepared of a compaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.text import counted
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record
 from lcm_core.engine.rules import engine_rules
 from lcm_core.engine.wrapper import CacheTelemetry
 from lcm_core.store.conversations import moment_key, stored_form
@@ -98,8 +98,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FileTotals:
+class FileTotals(Record, frozen=True):
     """The large files of a conversation."""
 
     count: int
@@ -107,8 +106,7 @@ class FileTotals:
     latest: Timestamp | None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineState:
+class EngineState(Record, frozen=True):
     """The engine's own notes on one conversation; None where there is no row."""
 
     telemetry: StateRow | None
@@ -252,8 +250,7 @@ PREPARED_TABLES: Final = frozenset(
 ENDED_BATCHES: Final = frozenset({"published", "stale", "failed"})
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
+class PreparedBatch(Record, frozen=True):
     """One batch with all rows that belong to it."""
 
     batch_id: str
@@ -273,8 +270,7 @@ class PreparedBatch:
         return max((one for one in leases if one is not None and one > now), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveBatch:
+class ActiveBatch(Record, frozen=True):
     """What the engine prepares now, and what is ready of it; ordinals of the context, both included."""
 
     batch_id: str

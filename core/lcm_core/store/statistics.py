@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
 from lcm_core.base.errors import DatabaseError
 from lcm_core.base.records import Conversation, ConversationId, MessageId, Timestamp
 from lcm_core.base.times import parse_utc
+from lcm_core.base.values import Record, replace
 from lcm_core.store.conversations import list_conversations, moment_key, stored_form
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
@@ -29,8 +29,7 @@ from lcm_core.store.summaries import broken_in
 MOST_RAW = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Record, frozen=True):
     """How much there is of something, and of which time."""
 
     count: int
@@ -42,8 +41,7 @@ class Extent:
 EMPTY = Extent(0, 0, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextMessage:
+class ContextMessage(Record, frozen=True):
     """A raw message in a context: what the rule of the fresh tail needs to know of it."""
 
     message_id: MessageId
@@ -57,8 +55,7 @@ class ContextMessage:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationStatistics:
+class ConversationStatistics(Record, frozen=True):
     """Everything that is counted of one conversation."""
 
     conversation_id: ConversationId
@@ -71,8 +68,7 @@ class ConversationStatistics:
     context_messages: tuple[ContextMessage, ...]  #: in order of ordinal; the last `MOST_RAW` at most
 
 
-@dataclass(frozen=True, slots=True)
-class DepthTotal:
+class DepthTotal(Record, frozen=True):
     """The summaries of one kind and depth."""
 
     kind: str
@@ -81,8 +77,7 @@ class DepthTotal:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ItemTotal:
+class ItemTotal(Record, frozen=True):
     """The context items of one type."""
 
     item_type: str
@@ -90,8 +85,7 @@ class ItemTotal:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseStatistics:
+class DatabaseStatistics(Record, frozen=True):
     """Everything that is counted of the whole file."""
 
     conversations: int
@@ -325,8 +319,7 @@ async def _maintenance(reader: Reader) -> Row | None:
 # -- of one conversation, brought up to date ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSums:
+class ConversationSums(Record, frozen=True):
     """Token sums of one conversation, and what is needed to bring them up to date."""
 
     conversation_id: ConversationId
@@ -405,8 +398,7 @@ def _tokens(reader: Reader, table: str, alias: str) -> str:
 # -- bytes ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TableSize:
+class TableSize(Record, frozen=True):
     """A table with its indexes; a search table with its shadows."""
 
     name: str
@@ -414,8 +406,7 @@ class TableSize:
     indexes: int  #: bytes of them that are indexes
 
 
-@dataclass(frozen=True, slots=True)
-class FileSize:
+class FileSize(Record, frozen=True):
     """The whole file."""
 
     bytes: int
@@ -423,8 +414,7 @@ class FileSize:
     tables: tuple[TableSize, ...] | None  #: the largest first; None: this SQLite does not know
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSize:
+class ConversationSize(Record, frozen=True):
     """The size of one conversation: its rows, and the bytes of their texts."""
 
     conversation: Conversation
@@ -565,8 +555,7 @@ SAMPLES = 240
 CLOSER = 240
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Record, frozen=True):
     """Messages of a conversation over its time, from some that stand at equal distances of seq."""
 
     marks: tuple[tuple[datetime, int], ...]  #: a time (UTC) and the seq that was reached then; both grow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Final, cast
 
@@ -20,6 +19,7 @@ from lcm_core.base.records import (
     Timestamp,
 )
 from lcm_core.base.text import BLANKS
+from lcm_core.base.values import Record
 from lcm_core.engine.graph import GraphColumns, SummaryGraph
 from lcm_core.engine.markers import MARKER_LIKE, BrokenKind, classify, gist
 from lcm_core.store import messages as message_store
@@ -47,8 +47,7 @@ COLUMNS = (
 HEAD = 300
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryEntry:
+class SummaryEntry(Record, frozen=True):
     """A summary as a line of a list, with what is around it."""
 
     summary: Summary
@@ -65,8 +64,7 @@ class SummaryEntry:
         return gist(self.preview)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenSummary:
+class BrokenSummary(Record, frozen=True):
     """A summary that the marker rules call bad."""
 
     summary_id: SummaryId
@@ -507,8 +505,7 @@ async def summaries_above(
     return await reader.run(load) if wanted and reader.schema.has("summary_messages") else {}
 
 
-@dataclass(frozen=True, slots=True)
-class SeqRange:
+class SeqRange(Record, frozen=True):
     """The first and the last message that something covers, by seq."""
 
     first: int

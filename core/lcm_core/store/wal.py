@@ -15,11 +15,11 @@ import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from lcm_core.base.errors import DatabaseBusyError, DatabaseError, DatabaseMissingError
+from lcm_core.base.values import Record
 from lcm_core.store.opening import (
     MAGIC,
     TICK_NS,
@@ -51,8 +51,7 @@ _MOST_ROUNDS: Final = 1 << 20
 _ALONE_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class WalState:
+class WalState(Record, frozen=True):
     """What a WAL contains; all counts are of what was examined."""
 
     path: Path
@@ -118,8 +117,7 @@ def _page_size(path: Path) -> int:
     return 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(Record, frozen=True):
     page_size: int  #: bytes
     swapped: bool  #: checksums are over big-endian words
     salts: bytes
@@ -127,8 +125,7 @@ class _Header:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Record, frozen=True):
     page: int
     commits: bool
     salts: bytes

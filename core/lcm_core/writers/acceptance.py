@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from lcm_core.base.javascript import first_units, trimmed, well_formed
 from lcm_core.base.text import BLANKS
 from lcm_core.base.tokens import Estimator, estimate, utf16_length
+from lcm_core.base.values import Record, replace
 from lcm_core.checks import summaries as texts
 from lcm_core.engine.markers import DIRECTIVE_MARKER, FALLBACK_MARKER, MARKER_LIKE, is_capped
 from lcm_core.engine.rules import EngineRules
@@ -169,8 +169,7 @@ class DraftCaution(StrEnum):
     RULES = "rules not checked"
 
 
-@dataclass(frozen=True, slots=True)
-class DraftVerdict:
+class DraftVerdict(Record, frozen=True):
     """What was found of one text."""
 
     tokens: int
@@ -361,8 +360,7 @@ _CAUTIONS: Final[tuple[tuple[DraftCaution, Callable[[str], bool], str], ...]] = 
 OMITTED: Final = "[LCM fallback summary omitted directive-shaped untrusted content]."
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutDirectives:
+class WithoutDirectives(Record, frozen=True):
     """A text without directives."""
 
     text: str  #: trimmed, without blanks before line breaks
@@ -451,8 +449,7 @@ class Level(StrEnum):
     CAPPED = "capped"  #: a model made it, and it was cut
 
 
-@dataclass(frozen=True, slots=True)
-class Escalated:
+class Escalated(Record, frozen=True):
     """What came of the attempts to summarise a text."""
 
     content: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 from lcm_prompts import FOCUS_BRIEF, FOCUS_EVIDENCE
@@ -18,6 +17,7 @@ from lcm_core.base.javascript import Json, trimmed, well_formed
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import safe_line
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record, Struct, replace
 from lcm_core.writers.cost import Forecast, Model, form_in
 from lcm_core.writers.prompts import boundary_for, own_prompt, sendable
 from lcm_core.writers.request import NO_USAGE, SummarizerError, SummaryReply, Usage
@@ -31,8 +31,7 @@ _MOST_IDS: Final = 500
 _ID: Final = re.compile(r"sum_[0-9a-zA-Z_-]{1,80}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class BriefPassage:
+class BriefPassage(Record, frozen=True):
     """A summary, or what it was made from, as a model is shown it."""
 
     summary_id: SummaryId
@@ -41,8 +40,7 @@ class BriefPassage:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class BriefQuestion:
+class BriefQuestion(Record, frozen=True):
     """What a brief is to be about, and what it is written from."""
 
     prompt: str
@@ -50,8 +48,7 @@ class BriefQuestion:
     earlier: str = ""  #: the brief that it carries on; empty: there is none
 
 
-@dataclass(frozen=True, slots=True)
-class BriefLimits:
+class BriefLimits(Record, frozen=True):
     """What writing one brief may take."""
 
     source_tokens: int = 120_000  #: of summaries that are shown; the newest go first
@@ -68,8 +65,7 @@ class BriefLimits:
         return self.looks + 2
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenBrief:
+class WrittenBrief(Record, frozen=True):
     """What a model wrote."""
 
     content: str  #: foreign text
@@ -89,8 +85,7 @@ Expand = Callable[[Sequence[SummaryId], int], Awaitable[Sequence[BriefPassage]]]
 Progress = Callable[[int, str], None]  #: the call that begins, and what is done
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
+class _Lists(Record, frozen=True):
     """What an answer says of the summaries."""
 
     cited: tuple[str, ...] = ()
@@ -154,8 +149,7 @@ async def write_brief(
         ) from None
 
 
-@dataclass(slots=True)
-class _Writing:
+class _Writing(Struct):
     """One brief on its way."""
 
     model: Model

@@ -6,7 +6,6 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -16,6 +15,7 @@ from typing import Any, ClassVar, Final, Protocol
 from lcm_core.base.errors import ConfigurationError, ExitCode
 from lcm_core.base.javascript import Json, read_json, trimmed
 from lcm_core.base.settings import SummarySettings
+from lcm_core.base.values import Record, replace
 from lcm_core.writers.request import (
     NO_USAGE,
     PROVIDERS,
@@ -42,8 +42,7 @@ _LIST: Final = "prices.toml"
 _VERSION: Final = re.compile(r"[-@](?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Record, frozen=True):
     """USD for a million tokens."""
 
     input: float
@@ -188,8 +187,7 @@ class LimitReachedError(SummarizerError):
     default_code: ClassVar[str] = "LIMIT_REACHED"
 
 
-@dataclass(frozen=True, slots=True)
-class CallLoad:
+class CallLoad(Record, frozen=True):
     """Calls, and what they take: estimates, shown with a ``~``."""
 
     calls: int
@@ -232,8 +230,7 @@ class CallLoad:
 NO_LOAD: Final = CallLoad(0, 0, 0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Record, frozen=True):
     """What a batch takes when every first answer is kept, and what it takes at most."""
 
     once: CallLoad  #: every question asked once; what is sent is estimated on the dear side
@@ -260,8 +257,7 @@ def total_forecast(forecasts: Iterable[Forecast]) -> Forecast:
     return sum(forecasts, NO_FORECAST)
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Record, frozen=True):
     """What a batch has taken so far, in all of its runs; calls that gave no draft count too."""
 
     calls: int = 0

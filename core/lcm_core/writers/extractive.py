@@ -12,11 +12,11 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record
 from lcm_core.checks.summaries import THOUGHT_TAGS, gives_orders, says_something
 from lcm_core.engine.markers import MARKER_LIKE
 from lcm_core.writers.cost import FREE, NO_FORECAST, CallMeter, Forecast
@@ -82,8 +82,7 @@ _LOG_LINE: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(Record, frozen=True):
     """A candidate."""
 
     number: int
@@ -165,8 +164,7 @@ def _time(header: re.Match[str]) -> str:
     return f"{first} - {header['last'].strip()}" if header["last"] else first
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(Record, frozen=True):
     """A sentence, or a part of one that is too long."""
 
     text: str

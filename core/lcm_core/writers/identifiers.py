@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final
 
+from lcm_core.base.values import Record
 from lcm_core.writers.quantities import (
     Quantity,
     Span,
@@ -45,8 +45,7 @@ class IdentifierKind(StrEnum):
     WEEKDAY = "weekday"  #: only so too
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(Record, frozen=True):
     """One identifier of a text and where it is."""
 
     kind: IdentifierKind
@@ -583,8 +582,7 @@ _OPENS: Final = re.compile(r"(?:^|[\n.!?:;…\"“”(\[*•>|-]|\d[.)])\s*[\"'�
 _TITLED: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNames:
+class SourceNames(Record, frozen=True):
     """What a text names besides identifiers."""
 
     weekdays: frozenset[int]  #: 0 Monday

@@ -15,7 +15,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, NoReturn
@@ -25,6 +24,7 @@ from lcm_core.base.errors import DatabaseError, FileMissingError
 from lcm_core.base.files import read_limited
 from lcm_core.base.setting_values import Json, object_or_empty
 from lcm_core.base.settings import API_KEY_VARIABLE
+from lcm_core.base.values import Record
 from lcm_core.store.opening import Access, choose_way
 from lcm_core.writers.request import (
     PROVIDERS,
@@ -257,8 +257,7 @@ class Credential:
         raise TypeError("a credential is not stored")
 
 
-@dataclass(frozen=True, slots=True)
-class KeySource:
+class KeySource(Record, frozen=True):
     """Where keys are looked for: what the command line names, the environment, OpenClaw's profiles."""
 
     environ: Mapping[str, str]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Final
 
+from lcm_core.base.values import Record, Struct
 from lcm_core.writers.quantities import terms
 from lcm_core.writers.rule_words import Atom, RuleWords, rule_words
 
@@ -44,8 +44,7 @@ class Relation(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Record, frozen=True):
     """One statement of a sentence."""
 
     force: Force
@@ -80,14 +79,12 @@ _LONGEST: Final = 80
 # -- phrases ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrase:
+class _Phrase(Record, frozen=True):
     words: tuple[str, ...]  #: those after the first
     atoms: tuple[Atom, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrases:
+class _Phrases(Record, frozen=True):
     """The phrases by their first word, the longest first."""
 
     whole: dict[str, list[_Phrase]]
@@ -132,8 +129,7 @@ def _fitting(
 # -- a sentence as words ------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _ClausePart:
+class _ClausePart(Struct):
     """A piece of a sentence between two stops."""
 
     content: list[str]  #: words that give no force, as written

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +19,7 @@ from lcm_prompts import BASE, SUFFIX, TEMPLATES, template_source
 from lcm_core.base.errors import ConfigurationError, FileMissingError, NotFoundError
 from lcm_core.base.files import read_limited
 from lcm_core.base.tokens import estimate
+from lcm_core.base.values import Record
 from lcm_core.writers.request import SummaryRequest
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ class PromptError(ConfigurationError):
     default_code = "PROMPT_INVALID"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTemplate:
+class PromptTemplate(Record, frozen=True):
     """One template as it is used."""
 
     name: str
@@ -79,8 +78,7 @@ class PromptTemplate:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryPrompt:
+class SummaryPrompt(Record, frozen=True):
     """What is sent: a system prompt and one user message."""
 
     system: str
@@ -88,8 +86,7 @@ class SummaryPrompt:
     template: PromptTemplate
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTemplates:
+class PromptTemplates(Record, frozen=True):
     """The templates in force; *folder* may hold the operator's own, or *file* is the one for all depths."""
 
     folder: Path | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Final, TypeVar
 
+from lcm_core.base.values import Record
 from lcm_core.writers.rule_words import pattern_of, phrases_of
 
 # -- sentences and words ---------------------------------------------------------------------------------
@@ -151,8 +151,7 @@ def is_dense(text: str) -> bool:
 # words for numbers are known in eleven languages.
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record, frozen=True):
     """What a word behind a number may mean."""
 
     name: str  #: as the report writes it
@@ -407,8 +406,7 @@ Value = tuple[str, float]
 ONE: Final = "one"
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Record, frozen=True):
     """A number in a text, with its unit when it has one."""
 
     place: Span

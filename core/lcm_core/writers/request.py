@@ -15,6 +15,7 @@ from lcm_core.base.host_config import MASK
 from lcm_core.base.javascript import well_formed
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.tokens import Estimator
+from lcm_core.base.values import Record
 
 # -- the request -----------------------------------------------------------------------------------------
 # The seam between what wants a summary and what writes one: types only.
@@ -23,8 +24,7 @@ from lcm_core.base.tokens import Estimator
 # out. It knows nothing of databases; the caller knows nothing of prompts, keys or the network.
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRequest:
+class SummaryRequest(Record, frozen=True):
     """What one call is to summarise, and how. Retries are the writer's business."""
 
     text: str  #: the source text, as the database's engine renders it (docs/engine/texts.md)
@@ -36,8 +36,7 @@ class SummaryRequest:
     estimator: Estimator = Estimator.WEIGHTED  #: how the database counts tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record, frozen=True):
     """What a call cost, as the provider reported it; zeros where nothing was spent."""
 
     input_tokens: int = 0
@@ -142,8 +141,7 @@ class ModelError(ConfigurationError):
     default_code = "MODEL_INVALID"
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Record, frozen=True):
     """A kind of server."""
 
     name: str
@@ -197,8 +195,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Record, frozen=True):
     """A provider, a model and the address that is asked."""
 
     provider: Provider

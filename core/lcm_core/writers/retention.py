@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -20,6 +19,7 @@ from typing import Final
 from unicodedata import normalize
 
 from lcm_core.base.tokens import Estimator, estimate
+from lcm_core.base.values import Record
 from lcm_core.writers.identifiers import (
     LONGEST_PATH,
     Identifier,
@@ -90,16 +90,14 @@ class Checked(StrEnum):
         return {"all": "", "part": "checked in part", "none": "not checked"}[self]
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Record, frozen=True):
     """A sentence of a text and where it is."""
 
     text: str
     place: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Reversal:
+class Reversal(Record, frozen=True):
     """A rule of the source and the sentence that says its opposite."""
 
     rule: Sentence  #: place in the source
@@ -113,8 +111,7 @@ class Reversal:
         return f"{self.was} → {'no longer forbidden' if self.now is Force.PLAIN else self.now}"
 
 
-@dataclass(frozen=True, slots=True)
-class RulesKept:
+class RulesKept(Record, frozen=True):
     """What became of the rules."""
 
     lost: tuple[Sentence, ...]  #: the latest first; a reversed one is not among them
@@ -124,8 +121,7 @@ class RulesKept:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stated:
+class _Stated(Record, frozen=True):
     """A statement of the source that a draft can agree with or turn round."""
 
     clause: Clause
@@ -560,8 +556,7 @@ _CLOSING: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KindCount:
+class KindCount(Record, frozen=True):
     """Identifiers of one class: how many different ones."""
 
     kind: IdentifierKind
@@ -575,8 +570,7 @@ class KindCount:
         return self.in_source - self.kept
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
+class FileList(Record, frozen=True):
     """The line that names the files."""
 
     stated: bool  #: there is such a line
@@ -585,8 +579,7 @@ class FileList:
     unknown: tuple[Identifier, ...]  #: paths in the line that the source does not name; places in the text
 
 
-@dataclass(frozen=True, slots=True)
-class TimeCoverage:
+class TimeCoverage(Record, frozen=True):
     """From when to when: by the headers of the source, and by what the text says."""
 
     source: tuple[datetime, datetime] | None  #: as written, without a zone
@@ -604,8 +597,7 @@ class TimeCoverage:
         return (last - first) / whole if whole else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Record, frozen=True):
     """A text against its source."""
 
     tokens: int
@@ -637,8 +629,7 @@ class Retention:
         return self.source_tokens / self.tokens if self.tokens else None
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionSource:
+class RetentionSource(Record, frozen=True):
     """A source text, read once for any number of summaries of it."""
 
     text: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Final
+
+from lcm_core.base.values import Record
 
 
 class Atom(StrEnum):
@@ -66,8 +67,7 @@ _KEYS: Final[Mapping[str, tuple[Atom, ...]]] = {
 _NEVER: Final = r"(?!)"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleWords:
+class RuleWords(Record, frozen=True):
     """The words of all languages together."""
 
     phrases: tuple[tuple[str, tuple[Atom, ...]], ...]  #: of languages written with spaces

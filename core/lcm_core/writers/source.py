@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +17,7 @@ from lcm_core.base.records import Message, MessageId, MessagePart, SummaryId, Su
 from lcm_core.base.text import BLANKS
 from lcm_core.base.times import engine_label, engine_moment
 from lcm_core.base.tokens import as_engine_read, has_surrogates
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.blocks import rebuilt_content, recorded_sender
 from lcm_core.engine.meaning import MEDIA, message_says, normalised_type, plain, summary_says, value_says
 from lcm_core.engine.messages import Role, content_document
@@ -29,8 +29,7 @@ from lcm_core.store.messages import whole_messages
 from lcm_core.store.previous import previous_context
 
 
-@dataclass(frozen=True, slots=True)
-class WholeMessage:
+class WholeMessage(Record, frozen=True):
     """A message with its parts, whole."""
 
     message: Message
@@ -245,16 +244,14 @@ def _ends_of(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 # -- from a database --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Rendering:
+class Rendering(Record, frozen=True):
     """How source texts are rendered: by the rules of a file as configured, in the operator's time zone."""
 
     rules: EngineRules
     zone: tzinfo | None = None  #: None: that of this machine
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySource:
+class SummarySource(Record, frozen=True):
     """What a summary is made from: messages, or summaries, and the text of them."""
 
     text: str  #: empty when they say nothing

@@ -7,7 +7,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from lcm_core.base.errors import ConfigurationError
 from lcm_core.base.setting_values import Json
+from lcm_core.base.values import Record, replace
 from lcm_core.writers.request import (
     NO_USAGE,
     ModelChoice,
@@ -159,8 +159,7 @@ _LEADING_THOUGHTS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelQuestion:
+class ModelQuestion(Record, frozen=True):
     """What is sent."""
 
     system: str
@@ -175,8 +174,7 @@ class ModelQuestion:
         return max(_LEAST_LIMIT, self.max_tokens * _CHARACTERS_A_TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelAnswer(Record, frozen=True):
     """What came back of one call."""
 
     text: str
@@ -363,8 +361,7 @@ _KINDS: Final[Mapping[str, FailureKind]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ServerMessage:
+class ServerMessage(Record, frozen=True):
     """What a server says of a failure, wherever in its document that is."""
 
     message: str

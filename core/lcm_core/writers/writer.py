@@ -16,13 +16,13 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from lcm_core.base.errors import JsonScalar
 from lcm_core.base.settings import SummarySettings
 from lcm_core.base.text import BLANKS, clip, safe_line, without_commands
+from lcm_core.base.values import Record, replace
 from lcm_core.writers.cost import (
     NOTHING_SPENT,
     UNKNOWN_MARGIN,
@@ -577,8 +577,7 @@ def named_model(
     return open_model(choose_model(settings, KeySource(environ, state_dir)), settings)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenModel:
+class ChosenModel(Record, frozen=True):
     """What will be asked; for a preview, nothing is connected yet."""
 
     choice: ModelChoice

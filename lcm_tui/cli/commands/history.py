@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 from lcm_core.base.errors import UsageError
+from lcm_core.base.values import Record
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import command, gather
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from lcm_tui.cli.answer import Answer, Run
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(Record, frozen=True):
     """What is to be taken back or made again: one of three ways to name it."""
 
     operation_id: str | None = None

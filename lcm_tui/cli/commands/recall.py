@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
 from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import Record
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import Sectioned, command, gather
@@ -40,8 +40,7 @@ agent = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeOptions:
+class ScopeOptions(Record, frozen=True):
     """Which conversations, and what in them."""
 
     conversation_id: ConversationId | None = None

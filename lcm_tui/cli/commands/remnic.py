@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from lcm_core.base.errors import UsageError
+from lcm_core.base.values import Record
 
 from lcm_tui.cli import options
 from lcm_tui.cli.command import command, gather
@@ -35,8 +35,7 @@ rows = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RemnicOptions:
+class RemnicOptions(Record, frozen=True):
     """Where Remnic's database is."""
 
     remnic: Path | None = None

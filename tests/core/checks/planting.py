@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from lcm_core.base.findings import Confidence, Finding, RowRef
 from lcm_core.base.tokens import estimate_weighted
+from lcm_core.base.values import replace
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
 from lcm_core.store.database import Database

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sqlite3
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lcm_core.base.findings import Report, RowRef
+from lcm_core.base.values import replace
 from lcm_core.store.database import Database
 from lcm_host.checks import run_checks
 

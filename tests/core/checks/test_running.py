@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from lcm_core.base.errors import DatabaseError, NotFoundError, UsageError
 from lcm_core.base.findings import CheckState, Confidence, Progress
 from lcm_core.base.records import ConversationId
+from lcm_core.base.values import replace
 from lcm_core.checks import context, running, search, summaries
 from lcm_core.checks.check import Folders, Hit, Limits, hit
 from lcm_core.checks.messages import repetitions_of
