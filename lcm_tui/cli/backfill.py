@@ -21,7 +21,7 @@ from lcm_core.change.guard import check_whole
 from lcm_core.change.plan import Plan
 from lcm_core.engine.rules import configured, ingest_rules
 from lcm_core.operations.compact import LoadedContext, load_for_compaction
-from lcm_core.operations.selection import Compaction, WeighedContext, WeighedItem
+from lcm_core.operations.selection import Mode, WeighedContext, WeighedItem
 from lcm_core.operations.transplant import plan_transplant
 from lcm_core.store import conversations as conversation_store
 from lcm_core.store.database import Database, Reader
@@ -136,17 +136,12 @@ class Steps(Record, frozen=True):
         return told
 
     def _compaction(self, conversation_id: ConversationId) -> CompactWork:
-        single = self.after.single_root
         return CompactWork(
             self.run,
             Selector(conversation_id, None),
-            "single-root" if single else "sweep",
-            Compaction.single_root if single else lambda compaction: compaction.sweep(),
+            Mode.SINGLE_ROOT if self.after.single_root else Mode.SWEEP,
             modelling.modelling(self.run, self.model),
             budget_for(self.run.settings),
-            tail=None,
-            chunk=None,
-            no_fallback=False,
             rules=self.after.rules,
             adjust=lambda rules: configured(rules, self.after.settings()),
         )

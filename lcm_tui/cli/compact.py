@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from lcm_core.base.errors import CancelledError, LcmError, RefusedError
+from lcm_core.base.errors import CancelledError, RefusedError
 from lcm_core.base.text import safe_line
-from lcm_core.base.values import Record, Struct, field, replace
+from lcm_core.base.values import Record, replace
 from lcm_core.engine.rules import EngineRules
 from lcm_core.engine.sessions import UNKNOWN_MODEL, RuntimeModel
 from lcm_core.operations.compact import (
@@ -17,24 +16,18 @@ from lcm_core.operations.compact import (
     CompactionSetting,
     ForecastPass,
     LoadedContext,
-    Operation,
-    PassDone,
-    Runner,
     compaction_setting,
     forecast_passes,
     load_for_compaction,
     noted_model,
-    refuse_fallback,
     warnings_of,
 )
-from lcm_core.operations.selection import PassMade, PassMoved, PassSkipped, UnderResult, reason_of
+from lcm_core.operations.selection import Mode, PassMoved, PassSkipped, UnderResult, operation_of, reason_of
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
 from lcm_core.writers.cost import CallBudget
-from lcm_core.writers.request import ProviderAuthError
-from lcm_core.writers.writer import SummaryWriter
+from lcm_core.writers.wire import ReplyCache
 
-from lcm_tui.cli import answer as answers
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
@@ -42,7 +35,7 @@ from lcm_tui.cli.drafts import model_document
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
-from lcm_tui.flows.compaction import refusal_of, step_words
+from lcm_tui.flows.compaction import CompactionRun, Done, Order, Rule, step_words
 from lcm_tui.flows.drafts import Modelling
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.compaction import ShownCompaction, done_compaction, planned_compaction
@@ -92,18 +85,18 @@ def _pass_document(one: ForecastPass) -> Document:
     }
 
 
-def step_document(step: PassDone) -> Document:
+def step_document(step: Done) -> Document:
     """A pass that made something, for programs."""
-    draft, committed = step.draft, step.committed
+    draft = step.draft
     if draft is None:
         return {}
     text = draft.text
     return {
         "summaryId": draft.summary_id,
-        "kind": "leaf" if step.chunk.due.is_leaf else "condensed",
-        "depth": step.chunk.due.depth,
-        "sources": list(step.chunk.refs),
-        "sourceTokens": step.chunk.tokens,
+        "kind": "leaf" if step.is_leaf else "condensed",
+        "depth": step.depth,
+        "sources": list(step.refs),
+        "sourceTokens": step.tokens,
         "tokens": text.tokens,
         "level": str(text.level),
         "isCut": text.is_cut,
@@ -114,8 +107,8 @@ def step_document(step: PassDone) -> Document:
             "outputTokens": text.usage.output_tokens,
             "costUsd": text.usage.cost_usd,
         },
-        "operationId": committed.id or None if committed else None,
-        "searchIndex": committed.search if committed else None,
+        "operationId": step.operation_id,
+        "searchIndex": step.search,
     }
 
 
@@ -127,13 +120,13 @@ class CompactWork(Record, frozen=True):
 
     run: Run
     named: Selector
-    name: str
-    operation: Operation[Any]
+    mode: Mode
     model: Modelling
     budget: int
-    tail: int | None
-    chunk: int | None
-    no_fallback: bool
+    tail: int | None = None
+    chunk: int | None = None
+    no_fallback: bool = False
+    if_due: bool = False
     adjust: Callable[[EngineRules], EngineRules] = lambda rules: rules
     rules: str | None = None  #: by name; None: as the schema says
     target: int | None = None  #: tokens that the context is to be under
@@ -182,9 +175,10 @@ class CompactWork(Record, frozen=True):
 
     def shown(self, loaded: LoadedContext, setting: CompactionSetting) -> ShownCompaction:
         """What would be done to a context, also to one that nobody has written yet."""
-        forecast: CompactionForecast[Any] = forecast_passes(loaded, setting, self.operation)
+        operation = operation_of(self.mode, target=self.target, if_due=self.if_due)
+        forecast: CompactionForecast[Any] = forecast_passes(loaded, setting, operation)
         return ShownCompaction(
-            loaded.conversation_id, self.name, setting, forecast, self.model, self.rules is not None
+            loaded.conversation_id, self.mode.value, setting, forecast, self.model, self.rules is not None
         )
 
     def planned(self, shown: ShownCompaction) -> Answer:
@@ -206,81 +200,60 @@ class CompactWork(Record, frozen=True):
         show_and_ask(lambda: planned_compaction(shown), question, self.run.presentation, yes=agreed)
         return self._answer(shown, self.make(shown))
 
-    def make(self, shown: ShownCompaction, batch: str = "") -> Done:
+    def make(self, shown: ShownCompaction, batch: str = "") -> CompactionRun:
         """Make the passes, as a part of *batch* where one is given; ctrl-C ends it between two of them.
 
         Raises:
-            LcmError: what ended it before anything was made; else `Done.failed` says so.
+            LcmError: what ended it before anything was made; else `CompactionRun.failed` says so.
         """
-        done = Done()
-        try:
-            with interruptible() as stopped:
-                asyncio.run(self._apply(shown, done, stopped, batch))
-        except KeyboardInterrupt:
-            done.failed = CancelledError("Cancelled. Finished passes stay.")
-        except LcmError as error:
-            if not done.made:
-                raise
-            done.failed = error
-        if done.failed is None and (refused := refusal_of(done.result)):
-            done.failed = ProviderAuthError(refused)
-            if not done.made:
-                raise done.failed
-        return done
+        runs: list[CompactionRun] = []
+        order = Order(self.mode, self.target, shown.setting, self.if_due)
 
-    async def _apply(
-        self, shown: ShownCompaction, done: Done, stopped: Callable[[], bool], batch: str
-    ) -> None:
-        path = self.run.settings.database.value
-        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
+        async def work(database: Database) -> None:
+            said = 0
+
+            def changed() -> None:
+                nonlocal said
+                run.stopping = run.stopping or stopped()
+                while said < len(run.done):
+                    said += 1
+                    self._tell(said, run.done[said - 1])
+
+            run = CompactionRun(database, shown.conversation_id, changed, ReplyCache(), batch)
+            run.rule = Rule.NO_FALLBACK if self.no_fallback else Rule.ACCEPT
+            runs.append(run)
             writer = self.model.open(self.spending)
             try:
-                await self._passes(database, shown, writer, done, stopped, batch)
+                await run.go(order, writer, self.model.words, whole=True)
             finally:
                 await writer.aclose()
 
-    async def _passes(
-        self,
-        database: Database,
-        shown: ShownCompaction,
-        writer: SummaryWriter,
-        done: Done,
-        stopped: Callable[[], bool],
-        batch: str,
-    ) -> None:
-        runner: Runner[Any] = Runner(
-            database,
-            shown.conversation_id,
-            shown.setting,
-            writer,
-            self.operation,
-            accept=refuse_fallback if self.no_fallback else None,
-            batch=batch,
-            ends_at_refusal=True,
-        )
+        cancelled = CancelledError("Cancelled. Finished passes stay.")
         try:
-            async for step in runner.steps():
-                done.steps.append(step)
-                self._tell(done, step)
-                if stopped():
-                    raise CancelledError("Cancelled. Finished passes stay.")
-        finally:
-            done.batch = runner.batch
-            await runner.note()
-        done.result = runner.result
+            with interruptible() as stopped:
+                self.run.work(work)
+        except KeyboardInterrupt:
+            if not runs:
+                raise
+            runs[0].failed = cancelled
+        [done] = runs
+        if done.failed is None and done.under_way is not None:
+            done.failed = cancelled
+        if done.failed is not None and not done.made and not isinstance(done.failed, CancelledError):
+            raise done.failed
+        return done
 
     @property
     def _tells(self) -> bool:
         """Whether people see each pass when it has been made."""
         return can_ask() and not self.run.presentation.json
 
-    def _tell(self, done: Done, step: PassDone) -> None:
+    def _tell(self, number: int, step: Done) -> None:
         """A line of progress for people."""
         if self._tells:
-            line = safe_line(step_words(len(done.steps), step))
-            output.write(sys.stderr, f"{line}\n", utf8=False)
+            output.write(sys.stderr, f"{safe_line(step_words(number, step))}\n", utf8=False)
 
-    def _answer(self, shown: ShownCompaction, done: Done) -> Answer:
+    def _answer(self, shown: ShownCompaction, done: CompactionRun) -> Answer:
         after = shown.forecast.tokens_before - done.saved
         data = {
             **document(shown),
@@ -288,35 +261,16 @@ class CompactWork(Record, frozen=True):
             "applied": done.failed is None,
             "compacted": bool(done.made),
             "reason": reason_of(len(done.made), done.result, done.failed),
-            "batch": done.batch or None,
+            "batch": done.batch,
             "made": [step_document(step) for step in done.made],
-            "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.steps),
-            "lost": sum(isinstance(step.outcome, PassMoved) for step in done.steps),
+            "skipped": sum(isinstance(step.outcome, PassSkipped) for step in done.done),
+            "lost": sum(isinstance(step.outcome, PassMoved) for step in done.done),
         }
         undo = self.run.undo_of_batch(done.batch)
-        blocks = done_compaction(done.steps, undo, done.failed, told=self._tells)
+        blocks = done_compaction(done, undo, told=self._tells)
         if isinstance(done.result, UnderResult) and done.failed is None:
             data["reached"] = done.result.success
             if not done.result.success:
                 words = f"The context has {done.result.final_tokens:,} tokens: no pass brings it below"
                 blocks.append(Note(f"{words} {self.target or self.budget:,}."))
         return self.run.answer("compact", data, blocks).in_part(done.failed)
-
-
-class Done(Struct):
-    """What was done so far."""
-
-    steps: list[PassDone] = field(default_factory=list)
-    batch: str = ""
-    result: Any = None
-    failed: LcmError | None = None
-
-    @property
-    def saved(self) -> int:
-        """Tokens by which the context became smaller."""
-        return sum(step.outcome.saved for step in self.steps if isinstance(step.outcome, PassMade))
-
-    @property
-    def made(self) -> list[PassDone]:
-        """The passes that made something."""
-        return [step for step in self.steps if isinstance(step.outcome, PassMade)]

@@ -44,7 +44,7 @@ from lcm_core.operations.focus import (
     text_of,
     write_draft,
 )
-from lcm_core.operations.selection import Mode, operation_of
+from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import briefs_beginning
 from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
@@ -57,13 +57,14 @@ from lcm_tui.cli import compact as compact_report
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document, opened
 from lcm_tui.cli.changing import Proposal, run_change
-from lcm_tui.cli.compact import CompactWork, Done
+from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.selecting import CANDIDATES, as_text, chosen, the_one
 from lcm_tui.cli.working import show_and_ask
+from lcm_tui.flows.compaction import CompactionRun
 from lcm_tui.flows.drafts import Modelling, spent_text
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Facts, Note
@@ -223,7 +224,7 @@ class _Sweeping(Struct):
     work: CompactWork
     shown: ShownCompaction | None  #: None: it is left out
     batch: str
-    done: Done | None = None
+    done: CompactionRun | None = None
     failed: LcmError | None = None
 
     @property
@@ -293,13 +294,9 @@ def _around(
     work = CompactWork(
         run,
         named,
-        Mode.SWEEP.value,
-        operation_of(Mode.SWEEP),
+        Mode.SWEEP,
         model,
         budget_for(run.settings, budget),
-        None,
-        None,
-        no_fallback=False,
         spending=spending,
     )
 

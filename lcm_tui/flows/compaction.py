@@ -13,7 +13,6 @@ from lcm_core.base.records import ConversationId
 from lcm_core.base.values import Record, replace
 from lcm_core.change.journal import new_batch_id
 from lcm_core.operations.compact import (
-    Chunk,
     CompactionForecast,
     CompactionSetting,
     PassDone,
@@ -34,7 +33,7 @@ from lcm_core.operations.selection import (
 )
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import likely_of_count
-from lcm_core.writers.request import NO_USAGE, Summarizer, Usage
+from lcm_core.writers.request import NO_USAGE, ProviderAuthError, Summarizer, Usage
 from lcm_core.writers.wire import CachingSummarizer, ReplyCache, StoppableSummarizer
 
 from lcm_tui.flows.drafts import Modelling
@@ -77,14 +76,9 @@ def depth_text(depth: int) -> str:
     return "leaf" if depth == 0 else f"depth {depth}"
 
 
-def chunk_words(chunk: Chunk) -> str:
-    """The sources of a pass in a few words."""
-    return f"{span_text(chunk.refs)} ({chunk.tokens:,} tokens)"
-
-
-def step_words(number: int, step: PassDone) -> str:
+def step_words(number: int, step: Done) -> str:
     """What became of a pass, in one line."""
-    what = chunk_words(step.chunk)
+    what = f"{span_text(step.refs)} ({step.tokens:,} tokens)"
     match step.outcome:
         case PassMade(summary_id=made, level=level):
             size = step.draft.text.tokens if step.draft else 0
@@ -117,6 +111,7 @@ class Order(Record, frozen=True):
     mode: Mode
     target: int | None  #: tokens, for until-under
     setting: CompactionSetting
+    if_due: bool = False  #: nothing unless the engine would compact by itself
 
 
 class Done(Record, frozen=True):
@@ -129,6 +124,7 @@ class Done(Record, frozen=True):
     draft: PassDraft | None
     operation_id: str | None
     search: str | None  #: why the search index did not follow
+    is_leaf: bool
     is_kept: bool = False  #: the draft was not taken; it waits until this pass is made again
 
     @property
@@ -179,7 +175,8 @@ class CompactionRun:
         self.held: PassDraft | None = None  #: waits for the operator's word
         self.running = False
         self.stopping = False
-        self.failure = ""  #: why the last pass was not made
+        self.failed: LcmError | None = None  #: why the last pass was not made
+        self.result: Any = None  #: what came of the last operation that ended
         self.rule = Rule.ACCEPT
         self._whole = False
         self._order: Order | None = None  #: what is under way, between two passes of it
@@ -203,6 +200,16 @@ class CompactionRun:
         return [one for one in self.done if one.is_made]
 
     @property
+    def saved(self) -> int:
+        """Tokens by which the context became smaller."""
+        return sum(one.outcome.saved for one in self.done if isinstance(one.outcome, PassMade))
+
+    @property
+    def failure(self) -> str:
+        """Why the last pass was not made, in a sentence; empty: it was."""
+        return "" if self.failed is None else self.failed.message
+
+    @property
     def spent(self) -> Usage:
         """What all calls of this run cost, whatever became of their answers."""
         return self._spent_before if self._memory is None else self._spent_before + self._memory.spent
@@ -216,7 +223,7 @@ class CompactionRun:
 
     async def go(self, order: Order, writer: Summarizer, who: str, *, whole: bool) -> None:
         """Make the next pass of an operation, or (*whole*) all of it; *who* names the writer."""
-        self.running, self.stopping, self.failure, self._whole = True, False, "", whole
+        self.running, self.stopping, self.failed, self._whole = True, False, None, whole
         self._clock.run()
         self._changed()
         try:
@@ -225,9 +232,10 @@ class CompactionRun:
             try:
                 await self._passes()
             except LcmError as error:
-                self.failure = error.message
+                self.failed = error
                 self._forget()
-            await self._note()
+            finally:
+                await self._note()
         finally:
             self.running = self.stopping = False
             self._clock.pause()
@@ -242,7 +250,7 @@ class CompactionRun:
             self._conversation_id,
             order.setting,
             self._writer,
-            operation_of(order.mode, target=order.target),
+            operation_of(order.mode, target=order.target, if_due=order.if_due),
             self._accept,
             self._clock,
             batch=self.batch,
@@ -255,7 +263,9 @@ class CompactionRun:
         while True:
             step = await anext(self._steps, None)
             if step is None:
-                self.failure = refusal_of(self._runner.result if self._runner is not None else None)
+                self.result = None if self._runner is None else self._runner.result
+                refused = refusal_of(self.result)
+                self.failed = ProviderAuthError(refused) if refused else None
                 self._forget()
                 return
             put_off = isinstance(step.outcome, PassRefused) and self._keeps
@@ -276,7 +286,8 @@ class CompactionRun:
             if self._runner is not None:
                 await self._runner.note()
         except LcmError as error:
-            self.failure = f"{self.failure} {error.message}".strip()
+            error.message = f"{self.failure} {error.message}".strip()
+            self.failed = error
 
     def _forget(self) -> None:
         """The operation has ended; the next one looks at the context anew."""
@@ -336,4 +347,5 @@ def _done(step: PassDone) -> Done:
         step.draft,
         committed.id or None if committed is not None else None,
         committed.search if committed is not None else None,
+        step.chunk.due.is_leaf,
     )

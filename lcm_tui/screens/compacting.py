@@ -465,7 +465,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
 
     def _choices_changed(self) -> None:
         """Read the context again, for what is wanted now."""
-        self.compaction.failure = ""
+        self.compaction.failed = None
         self._redraw_head()
         self.load()
 
@@ -597,7 +597,7 @@ are one batch in the history: U, then u undoes it. enter opens the whole text, /
             if self._writer is None and self._model is not None:
                 self._writer = self._model.open()
         except LcmError as error:
-            run.failure = error.message
+            run.failed = error
             self._say_state()
             return
         finally:

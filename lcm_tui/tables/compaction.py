@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lcm_core.base.errors import LcmError
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_text
 from lcm_core.base.values import Record
@@ -13,7 +12,6 @@ from lcm_core.operations.compact import (
     CompactionForecast,
     CompactionSetting,
     ForecastPass,
-    PassDone,
     PassDraft,
 )
 from lcm_core.operations.selection import Mode, PassMade, PassMoved, PassSkipped
@@ -179,22 +177,19 @@ def _notes(shown: ShownCompaction) -> list[OutputBlock]:
     return notes
 
 
-def done_compaction(
-    steps: Sequence[PassDone], undo: str, failed: LcmError | None, *, told: bool = False
-) -> list[OutputBlock]:
+def done_compaction(done: CompactionRun, undo: str, *, told: bool = False) -> list[OutputBlock]:
     """What was done, for people; *told*: they saw each pass when it had been made."""
-    made = [step for step in steps if isinstance(step.outcome, PassMade)]
-    saved = sum(step.outcome.saved for step in steps if isinstance(step.outcome, PassMade))
+    made, failed = done.made, done.failed
     costs = [step.draft.text.usage.cost_usd for step in made if step.draft]
     cost = None if None in costs else sum(one for one in costs if one is not None)
     facts: list[tuple[str, Cell]] = [
         ("Passes", counted(len(made), "summary was made", "summaries were made")),
-        ("Tokens in context", f"{-saved:+,}"),
+        ("Tokens in context", f"{-done.saved:+,}"),
         ("Cost", cost_text(cost)),
     ]
     if made:
         facts.append(("To undo", undo))
-    lines = [step_words(number, step) for number, step in enumerate(steps, 1)]
+    lines = [step_words(number, step) for number, step in enumerate(done.done, 1)]
     blocks: list[OutputBlock] = [Facts(facts, title="Compacted" if failed is None else "Compacted in part")]
     if lines and not told:
         blocks.append(Prose("\n".join(some(lines)), title="Passes"))
@@ -367,8 +362,7 @@ def _made_line(run: CompactionRun) -> Block:
     made = run.made
     if not made:
         return _line(Span(f"{'made':<8}", "dim"), Span(f"nothing, cost {cost_text(run.spent.cost_usd)}"))
-    saved = sum(one.outcome.saved for one in made if isinstance(one.outcome, PassMade))
-    what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-saved:+,} tokens"
+    what = f"{len(made):,} {'summary' if len(made) == 1 else 'summaries'}, {-run.saved:+,} tokens"
     said = f"{what}, cost {cost_text(run.spent.cost_usd)}; U, u undoes all of it"
     return _line(Span(f"{'made':<8}", "ok"), Span(said))
 

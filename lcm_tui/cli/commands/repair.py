@@ -250,7 +250,7 @@ def compact(
             details={"option": "current-turn"},
         )
     named = conversation.selector("compact")
-    from lcm_core.operations.selection import Mode, operation_of
+    from lcm_core.operations.selection import Mode
 
     from lcm_tui.cli.compact import CompactWork
     from lcm_tui.cli.drafts import modelling
@@ -266,13 +266,13 @@ def compact(
     work = CompactWork(
         run,
         named,
-        mode.value,
-        operation_of(mode, target=until_under, if_due=if_due),
+        mode,
         modelling(run, model),
         budget_for(run.settings, budget),
         tail,
         chunk,
         no_fallback,
+        if_due,
         rules=rules,
         target=until_under,
         current_turn=current_turn,
