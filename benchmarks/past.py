@@ -27,7 +27,7 @@ from lcm_core.operations.past import operations_on
 from lcm_core.operations.past_overlay import Past
 from lcm_core.operations.past_point import Point
 from lcm_core.store import lineage
-from lcm_core.store.context_view import KnownContext, read_context
+from lcm_core.store.context_view import read_context
 from lcm_core.store.database import Database, Reader
 
 from benchmarks.generate import FOLDER, LARGEST, database
@@ -119,8 +119,8 @@ async def _timed(opened: Database, load: Callable[[Reader], Awaitable[object]]) 
 
 
 async def _context(reader: Reader) -> object:
-    """The first rows of the context screen."""
-    return await read_context(reader, KnownContext(OWNER, engine_rules(reader.schema).tail), limit=80)
+    """The context screen."""
+    return await read_context(reader, OWNER, engine_rules(reader.schema).tail)
 
 
 async def _tree(reader: Reader) -> object:

@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import cast
 
 from lcm_core.base.javascript import JsonObject
-from lcm_core.base.records import ContextItems, Conversation, ConversationId, FocusBrief, SummaryId, Timestamp
+from lcm_core.base.records import Conversation, FocusBrief, SummaryId, Timestamp
 from lcm_core.base.text import counted, preview, safe_text
-from lcm_core.base.values import Record, field
+from lcm_core.base.values import Record
 from lcm_core.engine.assembly import Assembled as Assembly
 from lcm_core.engine.assembly import Evicted
 from lcm_core.engine.messages import Origin
-from lcm_core.engine.rules import NAMED, FreshTail, TailRules, engine_rules, fresh_tail
+from lcm_core.engine.rules import NAMED, engine_rules
 from lcm_core.engine.sent import api_request, host_messages, markdown, spoken
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.engine.wrapper import FocusOverlay
 from lcm_core.operations.assembly import assemble_context, settings_for
-from lcm_core.store.context import (
-    ContextEntry,
-    context_entries,
-    context_pages,
-    context_sums,
-    newest_items,
-    newest_messages,
-)
-from lcm_core.store.context_view import Found, Totals, findings_at, gap_text, totals_from
+from lcm_core.store.context import ContextEntry
+from lcm_core.store.context_view import ContextView, gap_text, read_context
 from lcm_core.store.database import Reader
-from lcm_core.store.focus import focus_overlay, list_briefs
+from lcm_core.store.focus import list_briefs
 from lcm_core.store.listing import summaries_created
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import ContextMessage
 from lcm_recall.cue import with_cue
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document, tail_rules
-from lcm_tui.cli.machine import LongList, json_text
+from lcm_tui.cli.machine import json_text
 from lcm_tui.cli.options import Selector
 from lcm_tui.cli.output import write
 from lcm_tui.cli.selecting import as_text, chosen
@@ -228,49 +220,23 @@ def _evicted(one: Assembly, each: Evicted) -> Document:
 
 #: Items that the table for people lists, the newest ones.
 MOST_LISTED = 2_000
-#: Items that are read at a time for programs.
-PAGE = 2_000
-
-
-class Listed(Record, frozen=True):
-    """The items of a context as programs get them."""
-
-    items: LongList = field(default_factory=LongList)
-    covered: dict[SummaryId, None] = field(default_factory=dict)  #: those that a brief replaces, in order
 
 
 class ShownContext(Record, frozen=True):
-    """A context with everything that the command prints of it.
-
-    The last of the *items* are those of the *entries*: the newest. For programs there are none of both, and
-    all are *listed*.
-    """
+    """A context with everything that the command prints of it."""
 
     schema: Schema
     conversation: Conversation
-    items: ContextItems
+    view: ContextView
     entries: list[ContextEntry]
-    listed: Listed
-    totals: Totals
-    tail: FreshTail
+    created: Mapping[SummaryId, Timestamp]  #: when its summaries were made
     briefs: list[FocusBrief]
-    overlay: FocusOverlay | None
     budget: int
-
-    @property
-    def tokens(self) -> int:
-        """Stored estimates of all items; a dangling one counts nothing."""
-        return self.totals.tokens
-
-    @property
-    def first(self) -> int:
-        """The place among the items of the first entry."""
-        return len(self.items) - len(self.entries)
 
     @property
     def share(self) -> float:
         """The part of the budget that the items take."""
-        return round(self.tokens / self.budget, 4)
+        return round(self.view.totals.share(self.budget), 4)
 
 
 def show(run: Run, named: Selector, budget: int | None) -> Answer:
@@ -304,144 +270,89 @@ async def load_context(reader: Reader, run: Run, named: Selector, budget: int | 
     """Read the context of a conversation; *budget* None means the configured one."""
     conversation = await chosen(reader, named)
     key = conversation.conversation_id
-    overlay = await focus_overlay(reader, key, run.zone)
-    items, listed = ContextItems(), Listed()
-    entries: list[ContextEntry] = []
-    if run.presentation.prints_data:
-        covered = frozenset() if overlay is None else overlay.covered
-        async for page, first in context_pages(reader, key, PAGE):
-            await _list_page(reader, key, page, first, covered, listed)
-    else:
-        items, first = await newest_items(reader, key, MOST_LISTED)
-        entries = await _entries(reader, items, first)
-    tail, protected = await _tail(
-        reader, tail_rules(reader.schema, run.settings, conversation.session_key), key
-    )
+    rules = tail_rules(reader.schema, run.settings, conversation.session_key)
+    view = await read_context(reader, key, rules, run.zone)
+    summaries = [entry.item.summary_id for entry in view.entries if entry.item.summary_id is not None]
     return ShownContext(
         reader.schema,
         conversation,
-        items,
-        entries,
-        listed,
-        totals_from(await context_sums(reader, key), protected),
-        tail,
+        view,
+        [as_text(entry) for entry in view.entries],
+        await summaries_created(reader, summaries),
         [as_text(brief) for brief in await list_briefs(reader, key)],
-        overlay,
         budget_for(run.settings, budget),
     )
 
 
-async def _tail(
-    reader: Reader, rules: TailRules, key: ConversationId
-) -> tuple[FreshTail, list[ContextMessage]]:
-    """The fresh tail, and its messages; of the context no more is read than the rule needs."""
-    most = max(MOST_LISTED, 2 * rules.fresh_tail_count)
-    while True:
-        raw = await newest_messages(reader, key, most)
-        found = fresh_tail(raw, rules)
-        reached = not rules.keeps_turn_whole or any(one.role == "user" for one in raw)
-        if len(raw) < most or (reached and len(raw) > rules.fresh_tail_count):
-            return found, raw[len(raw) - found.messages :]
-        most *= 8
-
-
-async def _entries(reader: Reader, items: ContextItems, first: int) -> list[ContextEntry]:
-    """The items from a place on, with what they refer to."""
-    wanted = [items.item(place) for place in range(first, len(items))]
-    return [as_text(entry) for entry in await context_entries(reader, wanted)]
-
-
-async def _list_page(
-    reader: Reader,
-    owner: ConversationId,
-    page: ContextItems,
-    first: int,
-    covered: frozenset[SummaryId],
-    listed: Listed,
-) -> None:
-    """Read what a page of a context refers to, and append it to the list for programs."""
-    entries = await _entries(reader, page, first)
-    standing = [entry.item.summary_id for entry in entries if entry.item.summary_id is not None]
-    created = await summaries_created(reader, standing)
-    documents = [
-        {
-            "ordinal": entry.item.ordinal,
-            "itemType": entry.item.item_type,
-            "summaryId": entry.item.summary_id,
-            "messageId": entry.item.message_id,
+def _items(found: ShownContext) -> Iterator[Document]:
+    """The items as programs get them."""
+    for place, entry in enumerate(found.entries):
+        item, findings = entry.item, found.view.findings(place)
+        made = entry.said_at if item.summary_id is None else found.created.get(item.summary_id)
+        yield {
+            "ordinal": item.ordinal,
+            "itemType": item.item_type,
+            "summaryId": item.summary_id,
+            "messageId": item.message_id,
             "kind": entry.kind,
             "depth": entry.depth,
             "role": entry.role,
             "tokenCount": entry.tokens,
-            "createdAt": _created(created, entry),
+            "createdAt": made,
             "preview": preview(entry.preview),
             "seq": entry.seq,
             "status": findings[0].finding if findings else None,
         }
-        for entry, findings in zip(entries, _findings(page, entries, owner), strict=True)
-    ]
-    if documents:
-        listed.items.extend(documents)
-    listed.covered.update(dict.fromkeys(one for one in standing if one in covered))
-
-
-def _findings(
-    items: ContextItems, entries: Sequence[ContextEntry], owner: ConversationId
-) -> list[list[Found]]:
-    """What is wrong with each entry; they are the last of the items."""
-    first = len(items) - len(entries)
-    return [findings_at(items, place, entry.weight, owner) for place, entry in enumerate(entries, first)]
-
-
-def _created(created: Mapping[SummaryId, Timestamp], entry: ContextEntry) -> Timestamp | None:
-    """When the message was said or the summary was made."""
-    return entry.said_at if entry.item.summary_id is None else created.get(entry.item.summary_id)
 
 
 def context_document(found: ShownContext) -> Document:
     """The context as the envelope's ``data``."""
+    totals = found.view.totals
     briefs: Document = (
         {"focusBriefs": [_brief(found, brief) for brief in found.briefs]} if found.briefs else {}
     )
     return {
         "conversation": documents.conversation(found.conversation),
-        "items": found.listed.items,
+        "items": list(_items(found)),
         "totals": {
-            "items": found.totals.items,
-            "messages": found.totals.messages,
-            "summaries": found.totals.summaries,
-            "tokens": found.tokens,
+            "items": totals.items,
+            "messages": totals.messages,
+            "summaries": totals.summaries,
+            "tokens": totals.tokens,
             "budget": found.budget,
             "share": found.share,
         },
-        "freshTail": documents.fresh_tail_document(found.tail),
+        "freshTail": documents.fresh_tail_document(found.view.tail),
         **briefs,
     }
 
 
 def _brief(found: ShownContext, brief: FocusBrief) -> Document:
-    over = (
-        found.overlay
-        if found.overlay is not None and found.overlay.brief.brief_id == brief.brief_id
-        else None
-    )
+    over = _overlay_of(found, brief)
+    covered = dict.fromkeys(one for one in found.view.items.summary_ids if over and one in over.covered)
     return {
         **documents.active_brief(brief),
         "status": brief.status,
-        "covers": [] if over is None else list(found.listed.covered),
+        "covers": list(covered),
         "atOrdinal": None if over is None else over.at_ordinal,
     }
 
 
+def _overlay_of(found: ShownContext, brief: FocusBrief) -> FocusOverlay | None:
+    """What a brief replaces, if it is the one in force."""
+    over = found.view.overlay
+    return over if over is not None and over.brief.brief_id == brief.brief_id else None
+
+
 def context_blocks(run: Run, found: ShownContext) -> list[OutputBlock]:
     """The context for people."""
-    tail, totals = found.tail, found.totals
+    tail, totals = found.view.tail, found.view.totals
     parts = f"{counted(totals.summaries, 'summary')}, {counted(totals.messages, 'message')}"
     where = "nothing is protected" if tail.first_ordinal is None else f"from ordinal {tail.first_ordinal}"
     facts: list[tuple[str, Cell]] = [
         ("Conversation", found.conversation.called),
         ("Items", f"{totals.items:,}: {parts}"),
-        ("Tokens", f"{found.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
+        ("Tokens", f"{totals.tokens:,} stored of {found.budget:,} ({found.share:.1%})"),
         *_composition(found),
         (
             "Fresh tail",
@@ -449,26 +360,22 @@ def context_blocks(run: Run, found: ShownContext) -> list[OutputBlock]:
         ),
     ]
     for brief in found.briefs:
-        over = (
-            found.overlay
-            if found.overlay is not None and found.overlay.brief.brief_id == brief.brief_id
-            else None
-        )
+        over = _overlay_of(found, brief)
         stands = "" if over is None else _stands_for(over)
         facts.append(
             ("Focus brief", f"{brief.brief_id}  {brief.status}, {shown(brief.tokens)} tokens{stands}")
         )
-    older = totals.items - len(found.entries)
+    older = totals.items - MOST_LISTED
     left_out = [Note(f"The {older:,} older items are not listed; --json lists all.")] if older > 0 else []
     return [Facts(facts), *left_out, _table(run, found)]
 
 
 def _composition(found: ShownContext) -> Iterator[tuple[str, Cell]]:
     """What the context is made of, in the letters that the app uses without colours."""
-    groups = found.totals.groups
+    groups = found.view.totals.groups
     if groups:
         yield "Made of", text_of(bar_line(groups, BAR, plain=True))
-        yield "", text_of(legend_line(groups, found.tail, plain=True)).strip()
+        yield "", text_of(legend_line(groups, found.view.tail, plain=True)).strip()
 
 
 def _stands_for(over: FocusOverlay) -> str:
@@ -489,17 +396,17 @@ def _table(run: Run, found: ShownContext) -> Table:
 
 
 def _rows(run: Run, found: ShownContext) -> Iterator[tuple[Cell, ...]]:
-    gaps = {gap.place: gap_text(gap) for gap in found.items.gaps}
-    owner = found.conversation.conversation_id
-    listed = zip(found.entries, _findings(found.items, found.entries, owner), strict=True)
-    for place, (entry, findings) in enumerate(listed, found.first):
+    gaps = {gap.place: gap_text(gap) for gap in found.view.items.gaps}
+    overlay = found.view.overlay
+    first = max(0, len(found.entries) - MOST_LISTED)
+    for place, entry in enumerate(found.entries[first:], first):
         item = entry.item
         if place in gaps:
             yield ("", "", "", "", "", gaps[place], "")
-        notes = [finding.text for finding in findings]
-        if item.ordinal == found.tail.first_ordinal:
+        notes = [finding.text for finding in found.view.findings(place)]
+        if item.ordinal == found.view.tail.first_ordinal:
             notes.append("fresh tail begins")
-        if found.overlay is not None and item.summary_id in found.overlay.covered:
+        if overlay is not None and item.summary_id in overlay.covered:
             notes.append("replaced by the focus brief")
         yield (
             str(item.ordinal),

@@ -108,9 +108,9 @@ def show_before(run: Run, operation: Operation) -> Answer:
     now = run.read(stored_tokens, past.past.found.earlier.refs_now)
     document: Document = {
         "context": context_document(shown),
-        "since": _since_document(changed, shown.tokens, now),
+        "since": _since_document(changed, shown.view.totals.tokens, now),
     }
-    blocks = [*since_blocks(changed, shown.tokens, now), *context_blocks(past, shown)]
+    blocks = [*since_blocks(changed, shown.view.totals.tokens, now), *context_blocks(past, shown)]
     return past.answer("history.show", document, blocks)
 
 

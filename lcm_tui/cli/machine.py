@@ -9,10 +9,8 @@ import csv
 import io
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import overload
 
 from lcm_core.base.setting_values import Json, JsonObject
 from lcm_core.base.text import safe_line
@@ -26,39 +24,6 @@ _BREAKS = {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\
 
 #: Values of a list that are written at a time.
 _PART = 1_000
-
-
-class LongList(Sequence[Json]):
-    """A list that may be too long to be held as objects: packed as it is made, unpacked as it is written."""
-
-    def __init__(self) -> None:
-        self._packed: list[bytes] = []
-        self._length = 0
-
-    def extend(self, values: Sequence[Json]) -> None:
-        """Append some values; they are packed, and unpacked later, together."""
-        text = json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_plain)
-        self._packed.append(zlib.compress(text.encode("utf-8", "surrogatepass"), 1))
-        self._length += len(values)
-
-    def parts(self) -> Iterator[list[Json]]:
-        """The values as they were appended."""
-        for packed in self._packed:
-            yield json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Json]:
-        for part in self.parts():
-            yield from part
-
-    @overload
-    def __getitem__(self, at: int) -> Json: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Json]: ...
-    def __getitem__(self, at: int | slice) -> Json | list[Json]:
-        return list(self)[at]
 
 
 def json_text(value: Json, *, pretty: bool = False, for_terminal: bool = False) -> str:
@@ -93,9 +58,9 @@ def _pieces(value: Json, encode: Callable[[Json], str], margin: str) -> Iterator
             yield from _pieces(one, encode, inner)
             before = ","
         yield f"{margin}}}"
-    elif isinstance(value, list | LongList) and value:
+    elif isinstance(value, list) and value:
         before = "["
-        for part in value.parts() if isinstance(value, LongList) else _parts(value):
+        for part in _parts(value):
             lines = encode(part)[1 : -2 if margin else -1]  # without the brackets of the part
             yield before + (lines.replace("\n", margin) if margin else lines)
             before = ","
@@ -180,9 +145,7 @@ def _csv_cell(value: Json, *, for_terminal: bool) -> str:
 
 
 def _plain(value: object) -> Json:
-    """A long list within a list as a list, bytes that stand where the schema means text as text."""
-    if isinstance(value, LongList):
-        return list(value)
+    """Bytes that stand where the schema means text as text."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 

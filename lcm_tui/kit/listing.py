@@ -207,10 +207,11 @@ class LineFinder(Generic[K]):
         self._origin = self._view().cursor
 
     def typed(self, text: str) -> None:
-        """Go to the first line from the cursor on that holds it."""
+        """Go to the first line from the cursor on that holds it; back to where it began when none does."""
         self.needle = text
-        if text:
-            self._find(self._origin, 1)
+        keys = self._view().keys
+        if text and not self._find(self._origin, 1) and self._origin < len(keys):
+            self._view().select(keys[self._origin])
 
     async def confirm(self, text: str) -> str | None:
         """Say so when no line holds it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import accumulate
@@ -19,7 +19,7 @@ from lcm_core.base.text import parse_budget, step
 from lcm_core.base.values import Record
 from lcm_core.engine.sent import ItemOutcome, Ledger, MessageKey, ledger_of, markdown, request_text
 from lcm_core.operations.past_point import parse_point
-from lcm_core.store.context_view import Distance, Fetched, Group, RowKey, distance_of, stands_for_item
+from lcm_core.store.context_view import ContextView, Distance, Group, RowKey, distance_of, stands_for_item
 from textual import events, on
 from textual.app import ComposeResult
 from textual.geometry import Region
@@ -117,7 +117,7 @@ class CompositionBar(Drawn):
         if y == 2:
             return numbers_line(measured, width)
         if measured.totals is None:
-            return () if y else (Span(f" reading … {measured.read:,} items", "dim"),)
+            return () if y else (Span(" reading …", "dim"),)
         plain = self.app.no_color
         groups = measured.totals.groups
         if y:
@@ -476,11 +476,11 @@ def _export(
 
 # -- the screen ------------------------------------------------------------------------------------------
 
-#: The cursor rests this long on an item before its text is read.
-DEBOUNCE_SECONDS: Final = 0.05
+#: While keys come faster, the text of a row waits until the cursor rests so long.
+DEBOUNCE_SECONDS: Final = 0.1
 
 
-class ContextScreen(DataScreen[Fetched]):
+class ContextScreen(DataScreen[ContextView]):
     """What the model sees of one conversation."""
 
     HELP = """
@@ -538,9 +538,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.assembly = Assembly(self, conversation, self._show_assembly, self._show_account)
         self.head = CompositionBar(id="head")
         self.account = AccountBar()
-        self.items = ItemList(
-            self, conversation, self.marks, self._show_known, budget=lambda: self.assembly.asked
-        )
+        self.items = ItemList(self, conversation, self.marks, lambda: self.assembly.asked)
         self.items.stand_on(select)
         self.sent = SentList(self.marks)
         self.sent.display = False
@@ -549,6 +547,9 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         self.text = self._aside.text  #: what is selected; not shown on a narrow screen
         self._as_sent = False  #: the messages stand in place of the items
         self._shown: tuple[object, bool] | None = None
+        self._moved_at = 0.0  #: when the cursor moved last, monotonic
+        self._hurries = False  #: it moves from row to row
+        self._fetch_at = 0.0  #: not earlier than that, monotonic
 
     # -- layout ------------------------------------------------------------------------------------------
 
@@ -590,18 +591,20 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     # -- data --------------------------------------------------------------------------------------------
 
-    async def fetch(self) -> Fetched:
-        """What changed, and what is in sight; the first time no more than the beginning."""
-        return await self.items.fetch()
+    async def fetch(self) -> ContextView:
+        """The whole context; under a host that writes without a pause, a part of the time."""
+        await asyncio.sleep(self._fetch_at - time.monotonic())
+        began = time.monotonic()
+        try:
+            return await self.items.fetch()
+        finally:
+            self._fetch_at = time.monotonic() + (SHARE_OF_TIME - 1) * (time.monotonic() - began)
 
-    def show(self, data: Fetched) -> None:
-        """Show the items; then assemble them, or read the others first."""
-        complete = data.view.items.complete
+    def show(self, data: ContextView) -> None:
+        """Show the items, then assemble them."""
         self.items.show(data)
-        if complete:
-            self.assembly.file_changed()
-        else:
-            self.call_later(self.load)
+        self._show_counted()
+        self.assembly.file_changed()
 
     def stand_on(self, ref: str | int) -> None:
         """Stand on a summary or a message once it has been read."""
@@ -610,10 +613,10 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     @on(LineView.Scrolled, "#list")
     def _scrolled(self) -> None:
-        self.items.read_sight()
+        self.items.check_counts()
 
-    def _show_known(self) -> None:
-        """More is known of the items: how far the next compaction is follows from it."""
+    def _show_counted(self) -> None:
+        """The budget or the items are others: how far the next compaction is follows from them."""
         self._show_text()
         self.head.measure(self.items.measured())
         self._show_account()
@@ -656,7 +659,7 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     def _settings_changed(self) -> None:
         """The budget, the prompt or the hard limit is another one."""
         self._say_note()
-        self.items.show_known()
+        self._show_counted()
         if self.items.was_read:
             self.assembly.settings_changed()
 
@@ -678,16 +681,15 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
 
     def _fate(self) -> tuple[int | None, ItemOutcome | None]:
         """The ordinal of the selected item and what becomes of it; None: no item is selected."""
-        key, known = self.items.selected, self.items.known
-        place = None if self._as_sent or key is None or not stands_for_item(key) else self.items.place_of(key)
+        view, place = self.items.view, None if self._as_sent else self.items.place
         if place is None:
             return None, None
-        return known.view.items.ordinals[place], fate_at(known, place, self.assembly.ledger)
+        return view.items.ordinals[place], fate_at(view, place, self.assembly.ledger)
 
     @property
     def distance(self) -> Distance | None:
         """How far the next compaction is; None while the context is being read."""
-        totals = self.items.known.totals
+        totals = self.items.totals
         if totals is None:
             return None
         return distance_of(
@@ -699,20 +701,10 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
     @on(LineView.Highlighted, "#list")
     @on(LineView.Highlighted, "#sent")
     def _highlighted(self) -> None:
+        now = time.monotonic()
+        self._hurries, self._moved_at = now - self._moved_at < DEBOUNCE_SECONDS, now
         self._show_text()
         self._show_account()
-        item = self.item()
-        if self._as_sent and item is not None and item not in self.items.entries:
-            self.work_on("entry", self._read_sent)
-
-    async def _read_sent(self) -> None:
-        """Read what the list of items would have read of the message that is selected: its seq."""
-        await asyncio.sleep(DEBOUNCE_SECONDS)
-        items, ordinal = self.items.known.view.items, self.sent.ordinal
-        place = bisect_left(items.ordinals, ordinal) if ordinal is not None else len(items)
-        if place < len(items) and items.refs[place] == self.item():
-            await self.items.read_entry(place)
-            self.refresh_bars()
 
     def _show_text(self) -> None:
         """Show what is selected beside the list, where it has room; what stands there stays until then."""
@@ -726,19 +718,19 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         if key is not None and stands_for_item(key):
             self.work_on("text", self._load_text, key)
         elif key is not None:
-            self._show_document(key, between_document(self.items.known, key))
+            self._show_document(key, between_document(self.items.view, key))
 
     async def _load_text(self, key: RowKey) -> None:
         items = self.items
-        if self._shown != (key, False):
+        if self._shown != (key, False) and self._hurries:
             await asyncio.sleep(DEBOUNCE_SECONDS)
         place = items.place_of(key)
         if place is None:
             return
-        data = await self.session.read(load_item, items.known.view.items.refs[place])
+        data = await self.session.read(load_item, items.view.items.refs[place])
         place = items.place_of(key)
         if place is not None and items.selected == key and not self._as_sent:
-            document = item_document(items.known, place, data, self.session, self.assembly.ledger)
+            document = item_document(items.view, place, data, self.session, self.assembly.ledger)
             await self.text.load(document, keep_place=(key, False) == self._shown)
             self._shown = (key, False)
 
@@ -824,14 +816,14 @@ enter opens an item or a message. / finds ids, kinds and previews; in the messag
         place = self.items.place_of(key) if stands_for_item(key) else None
         if place is None:
             return None
-        known, ledger = self.items.known, self.assembly.ledger
-        fate = under_budget(fate_at(known, place, ledger), ledger)
-        return places.Item(self.conversation, known.view.items.refs[place], fate=fate)
+        view, ledger = self.items.view, self.assembly.ledger
+        fate = under_budget(fate_at(view, place, ledger), ledger)
+        return places.Item(self.conversation, view.items.refs[place], fate=fate)
 
     def why_not_dissolved(self, summary_id: SummaryId, *, below: bool) -> str | None:
         """What has been read of it: a leaf, or standing twice."""
         entry = self.items.entries.get(summary_id)
-        standing = self.items.known.view.items.repeated.get(summary_id, (0,))
+        standing = self.items.view.items.repeated.get(summary_id, (0,))
         return actions.why_not_dissolved(entry.kind == "leaf" if entry else None, len(standing), below)
 
     def _marked(self, summary_ids: Sequence[SummaryId]) -> None:

@@ -21,15 +21,12 @@ LEAST_GAUGE = 8
 
 
 class Measured(Record, frozen=True):
-    """What the head of a context says; totals are None while rows are being read."""
+    """What the head of a context says; totals are None until they have been read."""
 
-    items: int
     budget: int  #: tokens
     totals: Totals | None = None
     tail: FreshTail | None = None
     findings: Line = ()  #: what is wrong with the context, in short
-    read: int = 0  #: items whose tokens are known
-    counting: bool = False  #: there are more items than those
 
 
 def share_out(amounts: Sequence[int], width: int) -> list[int]:
@@ -111,10 +108,9 @@ def legend_line(
 def numbers_line(measured: Measured, width: int) -> Line:
     """Items, tokens, the share of the budget, what is wrong, and a gauge in the rest of the line."""
     totals, budget = measured.totals, measured.budget
-    more = "+" if measured.counting else ""
-    items = f" {measured.items:,}{more} item{'s' if measured.items != 1 else ''} · "
     if totals is None:
-        return (Span(items), Span("…", "dim"), Span(f" of {budget:,} tokens"), *measured.findings)
+        return (Span(f" … of {budget:,} tokens", "dim"),)
+    items = f" {totals.items:,} item{'s' if totals.items != 1 else ''} · "
     share = totals.share(budget)
     spans = [Span(items), Span(f"{totals.tokens:,} stored tokens of {budget:,} = {share_text(share)}")]
     over = totals.tokens - budget

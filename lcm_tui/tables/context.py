@@ -6,15 +6,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from lcm_core.base.records import ItemId
 from lcm_core.base.text import cell_width, clip, safe_line
 from lcm_core.base.times import age, parse_utc
 from lcm_core.base.tokens import TokenCheck, Verdict
 from lcm_core.base.values import replace
 from lcm_core.engine.assembly import AssemblyStep
 from lcm_core.engine.sent import ItemOutcome, Ledger
-from lcm_core.store.context import ContextEntry, Weight
-from lcm_core.store.context_view import TAIL, Found, KnownContext, RowKey, gap_text
+from lcm_core.store.context import ContextEntry
+from lcm_core.store.context_view import TAIL, ContextView, Found, RowKey, gap_text
 
 from lcm_tui.kit.spans import Column, Layout, Line, Span, StyleName, depth_style, lay_out, role_style, row_of
 from lcm_tui.tables.blocks import kind_name
@@ -73,9 +72,8 @@ def columns(width: int) -> Layout:
 
 
 def item_line(
-    known: KnownContext,
+    view: ContextView,
     place: int,
-    entry: ContextEntry | None,
     check: TokenCheck | None,
     now: datetime,
     width: int,
@@ -95,12 +93,11 @@ def item_line(
         ),
         10,
     )
-    fate = fate_at(known, place, ledger)
-    cells = item_cells(known, place, entry, check, now, room, fate)
+    fate = fate_at(view, place, ledger)
+    cells = item_cells(view, place, check, now, room, fate)
     if mark:
         cells["kind"] = Span(f"{cells['kind'].text} {mark}", cells["kind"].style)
-    item = known.view.items.refs[place]
-    if item not in known.weights or known.weights[item] is not None:
+    if not view.entries[place].dangling:
         line = _row(width, tuple(cells.items()))
         return dimmed(line) if fate is not None and not fate.sent else line
     head = Layout(layout.columns[:4], (*layout.widths[:3], len(WIDEST_ID)))
@@ -114,41 +111,37 @@ def _row(width: int, cells: tuple[tuple[str, Span], ...]) -> Line:
 
 
 def item_cells(
-    known: KnownContext,
+    view: ContextView,
     place: int,
-    entry: ContextEntry | None,
     check: TokenCheck | None,
     now: datetime,
     room: int,
     fate: ItemOutcome | None,
 ) -> dict[str, Span]:
-    """The cells of an item, as far as it has been read; *room* is that for its tokens."""
-    items = known.view.items
-    item = items.refs[place]
-    weight = known.weights.get(item)
-    findings = known.findings(place)
-    running = known.running_total(place)
+    """The cells of an item; *room* is that for its tokens."""
+    entry, findings = view.entries[place], view.findings(place)
+    ordinal = entry.item.ordinal
     return {
-        "mark": _mark(known, place, findings, check, fate),
-        "ordinal": Span(str(items.ordinals[place]), "error" if items.ordinals[place] < 0 else "dim"),
-        "kind": kind_cell(items.types[place], weight, entry),
-        "id": id_cell(item, entry),
-        "tokens": tokens_cell(weight, check, room, read=item in known.weights),
+        "mark": _mark(view, place, findings, check, fate),
+        "ordinal": Span(str(ordinal), "error" if ordinal < 0 else "dim"),
+        "kind": kind_cell(entry),
+        "id": id_cell(entry),
+        "tokens": tokens_cell(entry.tokens, check, room),
         "sent": fate_cell(fate),
-        "total": Span(PENDING if running is None else number(running, 9), "dim"),
+        "total": Span(number(view.running[place], 9), "dim"),
         "age": Span(age_text(entry, now), "dim"),
-        "preview": _preview(known, item, entry, findings, fate),
+        "preview": _preview(view, entry, findings, fate),
     }
 
 
-def fate_at(known: KnownContext, place: int, ledger: Ledger | None) -> ItemOutcome | None:
+def fate_at(view: ContextView, place: int, ledger: Ledger | None) -> ItemOutcome | None:
     """What becomes of the item at a place; None while it is not known."""
-    items = known.view.items
+    items = view.items
     return None if ledger is None else ledger.fate(items.ordinals[place], items.refs[place])
 
 
 def _mark(
-    known: KnownContext, place: int, findings: list[Found], check: TokenCheck | None, fate: ItemOutcome | None
+    view: ContextView, place: int, findings: list[Found], check: TokenCheck | None, fate: ItemOutcome | None
 ) -> Span:
     if findings:
         return Span("✗", "error")
@@ -160,42 +153,39 @@ def _mark(
         return Span("!", "warn")
     if fate is not None and fate.score:
         return Span("*", "new")
-    if known.is_covered(known.view.items.refs[place]):
+    if view.is_covered(view.items.refs[place]):
         return Span("┆", "brief")
-    return Span("│" if known.is_protected(place) else " ", "tail")
+    return Span("│" if view.is_protected(place) else " ", "tail")
 
 
-def kind_cell(item_type: str, weight: Weight | None, entry: ContextEntry | None) -> Span:
-    """``leaf``, ``D2`` or a role; the type of the item while nothing more is known."""
-    if entry is not None and entry.kind is not None:
+def kind_cell(entry: ContextEntry) -> Span:
+    """``leaf``, ``D2`` or a role; of an item whose row is gone its type."""
+    if entry.kind is not None:
         return Span(kind_name(entry.kind, entry.depth or 0), depth_style(entry.depth))
-    if weight is None:
-        return Span(item_type, "dim")
-    if weight.role is not None:
-        return Span(weight.role, role_style(weight.role))
-    return Span(
-        kind_name("leaf" if not weight.depth else "condensed", weight.depth or 0), depth_style(weight.depth)
-    )
+    if entry.role is not None:
+        return Span(entry.role, role_style(entry.role))
+    return Span(entry.item.item_type, "dim")
 
 
-def id_cell(item: ItemId, entry: ContextEntry | None) -> Span:
+def id_cell(entry: ContextEntry) -> Span:
     """A summary's id, or a message's with its seq."""
-    if isinstance(item, str):
-        return Span(item, "key")
-    if item is None:
+    item = entry.item
+    if item.summary_id is not None:
+        return Span(item.summary_id, "key")
+    if item.message_id is None:
         return Span("refers to nothing", "error")
-    return Span(message_name(item, None if entry is None else entry.seq), "key")
+    return Span(message_name(item.message_id, entry.seq), "key")
 
 
-def tokens_cell(weight: Weight | None, check: TokenCheck | None, room: int, *, read: bool) -> Span:
+def tokens_cell(tokens: int | None, check: TokenCheck | None, room: int) -> Span:
     """The stored count, beside ours when no estimator of the engine gives it and both have room."""
-    if weight is None:
-        return Span(NO_VALUE if read else PENDING, "dim")
-    stored = number(weight.tokens, room)
+    if tokens is None:
+        return Span(NO_VALUE, "dim")
+    stored = number(tokens, room)
     if check is None or check.verdict is not Verdict.DIFFERS:
         return Span(stored)
-    counted = check.weighted or 0
-    both = (f"{weight.tokens:,} ≠ ~{counted:,}", f"{weight.tokens}≠~{counted}", f"{stored} ≠")
+    ours = check.weighted or 0
+    both = (f"{tokens:,} ≠ ~{ours:,}", f"{tokens}≠~{ours}", f"{stored} ≠")
     return Span(next((text for text in both if len(text) <= room), stored), "warn")
 
 
@@ -206,14 +196,6 @@ def fate_cell(fate: ItemOutcome | None) -> Span:
     if fate.step is not None:
         return Span(STEP_WORDS[fate.step], "warn")
     return Span(number(fate.tokens, 11))
-
-
-def same_fate(one: ItemOutcome | None, other: ItemOutcome | None) -> bool:
-    """Whether two fates of an item look alike in its row, whichever message it is."""
-    if one is None or other is None:
-        return one is other
-    looks, other_looks = ((fate.step, fate.repairs, bool(fate.score), fate.pasted) for fate in (one, other))
-    return looks == other_looks and (one.step is not None or one.tokens == other.tokens)
 
 
 def repairs_text(fate: ItemOutcome | None) -> str:
@@ -232,22 +214,14 @@ def number(value: int, room: int) -> str:
     return written if len(written) <= room else str(value)
 
 
-def age_text(entry: ContextEntry | None, now: datetime) -> str:
+def age_text(entry: ContextEntry, now: datetime) -> str:
     """How old an item is."""
-    if entry is None:
-        return PENDING
     then = parse_utc(entry.said_at)
     return age(then, now) if then is not None else NO_VALUE
 
 
-def _preview(
-    known: KnownContext,
-    item: ItemId,
-    entry: ContextEntry | None,
-    findings: list[Found],
-    fate: ItemOutcome | None,
-) -> Span:
-    text = PENDING if entry is None and item not in known.weights else entry.beginning if entry else ""
+def _preview(view: ContextView, entry: ContextEntry, findings: list[Found], fate: ItemOutcome | None) -> Span:
+    text = entry.beginning
     if findings:
         return Span(" · ".join([*(found.text for found in findings), text]).strip(" ·"), "error")
     if mended := repairs_text(fate):
@@ -256,36 +230,33 @@ def _preview(
         hidden = sum(file.byte_size or 0 for file in fate.pasted)
         pasted = f"{hidden:,} pasted bytes" if hidden else "what was pasted"
         return Span(f"a note for {pasted} · {text}", "warn")
-    style: StyleName = "brief" if known.is_covered(item) else "text" if entry else "dim"
-    return Span(text, style)
+    return Span(text, "brief" if view.is_covered(entry.item.summary_id) else "text")
 
 
 # -- what stands between items -----------------------------------------------------------------------------
 
 
-def line_between(known: KnownContext, key: RowKey, width: int) -> Line:
+def line_between(view: ContextView, key: RowKey, width: int) -> Line:
     """A line that no item stands in: a gap, the beginning of the fresh tail, a focus brief."""
     kind = key[0]
     if kind == "gap":
-        gap = known.gap(key)
+        gap = view.gap(key)
         return _ruler(gap_text(gap) if gap else "gap", width, "warn")
     if key == TAIL:
-        return _ruler(tail_text(known), width, "tail")
-    return _ruler(brief_text(known), width, "brief")
+        return _ruler(tail_text(view), width, "tail")
+    return _ruler(brief_text(view), width, "brief")
 
 
-def tail_text(known: KnownContext) -> str:
+def tail_text(view: ContextView) -> str:
     """Where the fresh tail begins, in words."""
-    tail = known.view.tail
-    if tail is None:
-        return f"fresh tail: {PENDING}"
+    tail = view.tail
     messages = "1 message" if tail.messages == 1 else f"{tail.messages:,} messages"
     return f"fresh tail: {messages}, {tail.tokens:,} stored tokens"
 
 
-def brief_text(known: KnownContext) -> str:
+def brief_text(view: ContextView) -> str:
     """Which brief stands here, and instead of what."""
-    overlay = known.view.overlay
+    overlay = view.overlay
     if overlay is None:
         return "focus brief"
     covered = "1 summary" if len(overlay.covered) == 1 else f"{len(overlay.covered):,} summaries"
@@ -298,16 +269,16 @@ def _ruler(text: str, width: int, style: StyleName) -> Line:
     return (Span(said, style), Span("─" * max(width - cell_width(said), 0), style))
 
 
-def findings_line(known: KnownContext) -> Line:
+def findings_line(view: ContextView) -> Line:
     """What is wrong with the context, in short, for its head; and what a focus brief makes of its tokens."""
-    items, totals = known.view.items, known.totals
+    items, totals = view.items, view.totals
     repeated = sum(len(places) - 1 for places in items.repeated.values())
     mismatched = sum(items.refs[place] is not None for place in items.mismatched)
     counted: list[tuple[int, str, str, StyleName]] = [
         (len(items.gaps), "gap", "gaps", "warn"),
         (repeated, "duplicate", "duplicates", "error"),
-        (totals.dangling if totals else 0, "dangling", "dangling", "error"),
-        (totals.foreign if totals else 0, "foreign", "foreign", "error"),
+        (totals.dangling, "dangling", "dangling", "error"),
+        (totals.foreign, "foreign", "foreign", "error"),
         (len(items.abnormal), "bad ordinal", "bad ordinals", "error"),
         (mismatched, "wrong type", "wrong types", "error"),
     ]
@@ -316,5 +287,5 @@ def findings_line(known: KnownContext) -> Line:
         for count, one, many, style in counted
         if count
     ]
-    sent = known.tokens_with_brief()
+    sent = view.tokens_with_brief()
     return (*found, Span(f" · {sent:,} with the focus brief", "brief")) if sent is not None else tuple(found)

@@ -14,7 +14,7 @@ from lcm_core.engine.sent import Ledger
 from lcm_core.engine.wrapper import wrap_summary
 from lcm_core.store import messages, summaries
 from lcm_core.store.context import check_tokens, present_sources
-from lcm_core.store.context_view import TAIL, KnownContext, RowKey, gap_text
+from lcm_core.store.context_view import TAIL, ContextView, RowKey, gap_text
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import MessageEntry
 
@@ -225,36 +225,34 @@ SHOWN: Final = 20_000
 
 
 def item_document(
-    known: KnownContext, place: int, data: ItemData, session: Session, ledger: Ledger | None
+    view: ContextView, place: int, data: ItemData, session: Session, ledger: Ledger | None
 ) -> Document:
     """An item: what is wrong with it, what is recorded of it, what becomes of it, and its text."""
-    items = known.view.items
-    running = known.running_total(place)
-    total = "…" if running is None else f"running total {running:,} tokens"
+    standing = f"{view.items.ordinals[place]}, running total {view.running[place]:,} tokens"
     return (
-        *(Block(found.text, "error") for found in known.findings(place)),
+        *(Block(found.text, "error") for found in view.findings(place)),
         *facts(data, session),
-        text_field("ordinal", f"{items.ordinals[place]}, {total}", width=9),
-        *fate_fields(fate_at(known, place, ledger), ledger),
-        *_standing(known, place),
+        text_field("ordinal", standing, width=9),
+        *fate_fields(fate_at(view, place, ledger), ledger),
+        *_standing(view, place),
         Block(),
         *document(data, session, wrapped=False, limit=SHOWN),
     )
 
 
-def _standing(known: KnownContext, place: int) -> Document:
-    overlay = known.view.overlay
-    if overlay is not None and known.is_covered(known.view.items.refs[place]):
+def _standing(view: ContextView, place: int) -> Document:
+    overlay = view.overlay
+    if overlay is not None and view.is_covered(view.items.refs[place]):
         return (text_field("replaced", f"by {overlay.brief.brief_id}", "brief", width=9),)
-    if known.is_protected(place):
+    if view.is_protected(place):
         return (text_field("", "in the fresh tail: compaction does not touch it", "tail", width=9),)
     return ()
 
 
-def between_document(known: KnownContext, key: RowKey) -> Document:
+def between_document(view: ContextView, key: RowKey) -> Document:
     """What a line between items means."""
     if key[0] == "gap":
-        gap = known.gap(key)
+        gap = view.gap(key)
         return (
             heading("A gap in the ordinals"),
             Block(f"{gap_text(gap)[5:].capitalize()}." if gap else ""),
@@ -266,8 +264,8 @@ def between_document(known: KnownContext, key: RowKey) -> Document:
             ),
         )
     if key == TAIL:
-        return _tail_document(known)
-    overlay = known.view.overlay
+        return _tail_document(view)
+    overlay = view.overlay
     if overlay is None:
         return ()
     brief = overlay.brief
@@ -289,17 +287,15 @@ COUNTED_AS_STORED = (
 )
 
 
-def _tail_document(known: KnownContext) -> Document:
-    tail = known.view.tail
-    if tail is None:
-        return ()
+def _tail_document(view: ContextView) -> Document:
+    tail = view.tail
     limit = f"The rule protects {tail.count:,} messages"
     limit += f" of at most {tail.max_tokens:,} tokens" if tail.max_tokens is not None else ""
-    turn = known.rules.keeps_turn_whole
+    turn = view.rules.keeps_turn_whole
     whole = ", and extends back to the newest user message, so that the turn stays whole" if turn else ""
     return (
         heading("The fresh tail"),
-        Block(f"{tail_text(known)[12:].capitalize()}, from ordinal {tail.first_ordinal} on."),
+        Block(f"{tail_text(view)[12:].capitalize()}, from ordinal {tail.first_ordinal} on."),
         Block(),
         Block(f"The newest messages, which compaction may not touch. {limit}{whole}."),
         *((Block(), Block(COUNTED_AS_STORED)) if tail.max_tokens is not None else ()),

@@ -32,7 +32,7 @@ async def dissolved(database_copy: DatabaseFactory) -> tuple[Path, str]:
 
 
 def items_of(screen: ContextScreen) -> list[int | str | None]:
-    return list(screen.items.known.view.items.refs)
+    return list(screen.items.view.items.refs)
 
 
 async def test_the_context_steps_back_and_forth(dissolved: tuple[Path, str]):

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lcm_core.base.text import cell_width
 
-from lcm_tui.cli.machine import LongList, csv_lines, json_text, table_lines
+from lcm_tui.cli.machine import json_text, table_lines
 from lcm_tui.cli.main import main
 from lcm_tui.cli.readable import Page
 from lcm_tui.tables.blocks import Facts, Note, Prose, Table
@@ -273,27 +273,3 @@ def test_json_in_pieces_is_the_json_of_the_whole(value: Any, pretty: bool):
         wanted = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     wanted = re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", wanted)
     assert json_text(value, pretty=pretty) == wanted
-    assert json_text(_packed(value), pretty=pretty) == wanted
-
-
-def _packed(value: Any) -> Any:
-    """The same with every list packed, in parts of one to three values."""
-    if isinstance(value, dict):
-        return {name: _packed(one) for name, one in value.items()}
-    if not isinstance(value, list):
-        return value
-    packed, at = LongList(), 0
-    while at < len(value):
-        packed.extend([_packed(one) for one in value[at : at + 1 + at % 3]])
-        at += 1 + at % 3
-    return packed
-
-
-def test_tables_and_csv_of_a_long_list_are_those_of_the_list():
-    items = [{"a": 1, "b": "x\ty"}, {"c": [1], "a": None}, {"b": "=1\n"}]
-    for lines in (table_lines, csv_lines):
-        plain, packed = (
-            list(lines({"command": "x", "data": {"items": one, "more": {}}, "meta": {}}))
-            for one in (items, _packed(items))
-        )
-        assert packed == plain

@@ -17,23 +17,19 @@ from lcm_core.base.records import (
     SummaryId,
     Timestamp,
 )
-from lcm_core.base.text import STEPS, parse_budget, step
+from lcm_core.base.text import STEPS, fold, parse_budget, sought_as, step
 from lcm_core.base.tokens import Lacking, Verdict
-from lcm_core.engine.rules import RULES_PRESENT, FreshTail, engine_rules
+from lcm_core.engine.rules import RULES_PRESENT, engine_rules
 from lcm_core.store import context as store
 from lcm_core.store.context_view import (
     TAIL,
     ContextView,
     ItemFault,
-    KnownContext,
-    find_item,
-    fresh_tail_of,
     gap_text,
-    goes_on,
-    moved_tail,
     read_context,
+    searched_text,
+    tail_in,
     totals_of,
-    view_context,
 )
 from lcm_core.store.database import Database
 
@@ -44,19 +40,9 @@ DatabaseFactory = Callable[[str], Path]
 ONE = ConversationId(1)
 
 
-async def known_context(database: Database, number: int, limit: int | None = None) -> KnownContext:
-    """A context read to the end, as a screen does it."""
-    known = KnownContext(ConversationId(number), engine_rules(database.schema).tail)
-    await read_on(database, known, limit)
-    while ids := known.unread(5):
-        known.learn(await database.read(store.weights_of, ids))
-    return known
-
-
-async def read_on(database: Database, known: KnownContext, limit: int | None = None) -> None:
-    data = await database.read(read_context, known, limit=limit)
-    known.adopt(data.view)
-    known.learn(data.weights)
+async def shown_context(database: Database, number: int) -> ContextView:
+    """A context as a screen reads it."""
+    return await database.read(read_context, ConversationId(number), engine_rules(database.schema).tail)
 
 
 # -- what is right ---------------------------------------------------------------------------------------
@@ -79,8 +65,7 @@ async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, ve
     assert len(expected) >= 7
     async with await Database.open(path) as database:
         for number, (items, messages, summaries, tokens, dangling) in expected.items():
-            totals = (await known_context(database, number)).totals
-            assert totals is not None
+            totals = (await shown_context(database, number)).totals
             assert (totals.items, totals.messages, totals.summaries) == (items, messages, summaries)
             assert (totals.tokens, totals.dangling, totals.foreign) == (tokens, dangling, 0)
             assert sum(group.tokens for group in totals.groups) == tokens
@@ -89,12 +74,9 @@ async def test_totals_are_what_plain_sql_says(database_file: DatabaseFactory, ve
 
 async def test_groups_of_a_context(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        known = await known_context(database, 1)
+        known = await shown_context(database, 1)
         few = with_values(RULES_PRESENT, fresh_tail_count=2).tail
-        tail = fresh_tail_of(known.view.items, known.weights, few)
-        split = totals_of(known.view.items, known.weights, tail, ONE)
-    assert known.totals is not None
-    assert split is not None
+    split = totals_of(known.entries, tail_in(known.entries, few), ONE)
     assert [(group.name, group.protected, group.count, group.tokens) for group in known.totals.groups] == [
         ("D3", False, 2, 509),
         ("D2", False, 2, 456),
@@ -113,7 +95,7 @@ async def test_groups_of_a_context(database_file: DatabaseFactory):
         ("tool", True),
     ]
     assert round(known.totals.share(128_000), 4) == 0.0258
-    assert [known.running_total(place) for place in (0, 1, 21)] == [282, 509, 3304]
+    assert [known.running[place] for place in (0, 1, 21)] == [282, 509, 3304]
 
 
 async def test_stored_counts_are_the_engines_but_for_signed_reasoning(database_file: DatabaseFactory):
@@ -159,17 +141,17 @@ async def test_the_sources_that_a_wrapper_names(database_file: DatabaseFactory):
 
 async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        items = await database.read(store.context_items, ONE)
-        places = range(len(items))
+        known = await shown_context(database, 1)
+    texts = [fold(searched_text(entry)) for entry in known.entries]
 
-        async def found(needle: str) -> int | None:
-            return await database.read(find_item, items, needle, places)
+    def found(needle: str) -> int | None:
+        return next((place for place, text in enumerate(texts) if sought_as(needle) in text), None)
 
-        assert await found("SUM_BB69") == 3
-        assert await found("m848 #367") == 4
-        assert await found("tool") == 6
-        assert await found("d2") == 2
-        assert await found("nowhere to be found") is None
+    assert found("SUM_BB69") == 3
+    assert found("m848 #367") == 4
+    assert found("tool") == 6
+    assert found("d2") == 2
+    assert found("nowhere to be found") is None
 
 
 # -- what is wrong ---------------------------------------------------------------------------------------
@@ -177,13 +159,13 @@ async def test_a_search_looks_at_ids_kinds_and_previews(database_file: DatabaseF
 
 async def test_the_damage_that_was_made(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3-damaged")) as database:
-        three, four = await known_context(database, 3), await known_context(database, 4)
-    assert [gap_text(gap) for gap in three.view.items.gaps] == ["gap: ordinal 2 is missing"]
-    assert [key for key in three.view.keys if key[0] == "gap"] == [("gap", 2, 0)]
-    assert three.view.keys[2] == ("gap", 2, 0)
+        three, four = await shown_context(database, 3), await shown_context(database, 4)
+    assert [gap_text(gap) for gap in three.items.gaps] == ["gap: ordinal 2 is missing"]
+    assert [key for key in three.keys if key[0] == "gap"] == [("gap", 2, 0)]
+    assert three.keys[2] == ("gap", 2, 0)
     dangling = [place for place in range(14) if four.findings(place)]
     assert dangling == [13]
-    assert four.view.items.refs[13] == 286
+    assert four.items.refs[13] == 286
     [found] = four.findings(13)
     assert (found.finding, found.text) == (ItemFault.DANGLING, "row is gone: the engine skips it")
     assert not any(three.findings(place) for place in range(27))
@@ -199,8 +181,8 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
         rows.item(1, 0, 27, item_type="summary", message_id=None)
         rows.item(1, 865, ABNORMAL_ORDINAL + 5)
     async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-    view = known.view
+        known = await shown_context(database, 1)
+    view = known
     said = {
         ordinal: [(found.finding, found.text) for found in known.findings(place)]
         for place, ordinal in enumerate(view.items.ordinals)
@@ -229,7 +211,6 @@ async def test_damage_of_every_other_kind(database_copy: DatabaseFactory):
     assert ("summary", "sum_4c4bd5292abfa225", 0) in view.keys
     assert ("summary", "sum_4c4bd5292abfa225", 1) in view.keys
     assert ("item", 27, 0) in view.keys
-    assert known.totals is not None
     assert (known.totals.foreign, known.totals.dangling) == (1, 1)
 
 
@@ -259,126 +240,35 @@ def test_what_stands_twice_and_what_a_type_does_not_say():
     assert items.mismatched == {2, 3, 4, 5}
     assert [item.summary_id for item in items] == list(items.summary_ids)
     assert items.item(-1) == list(items)[-1]
-    assert list(items.then(items)) == [*items, *items]
-    assert items.then(items).begins_with(items)
-    assert not items.begins_with(items.then(items))
 
 
 async def test_lines_between_items_stand_where_they_belong(database_file: DatabaseFactory):
     async with await Database.open(database_file("0.15.3")) as database:
-        known = await known_context(database, 2)
-    assert known.view.keys[:3] == [
+        known = await shown_context(database, 2)
+    assert known.keys[:3] == (
         ("brief", "focus_0641d2bb900b47e2", 0),
         ("summary", "sum_253c14ef1ca84d7c", 0),
         TAIL,
-    ]
-    assert known.view.places[:4] == [0, 0, 1, 1]
+    )
+    assert known.places[:4] == (0, 0, 1, 1)
     assert known.is_covered(SummaryId("sum_253c14ef1ca84d7c"))
     assert not known.is_covered(MessageId(569))
     assert known.tokens_with_brief() == 2235 - 248 + 40
     assert [known.is_protected(place) for place in (0, 1)] == [False, True]
 
 
-async def test_a_brief_whose_place_is_unknown_stands_nowhere():
-    view = view_context(ContextItems.naming([1]), None, None)
-    assert view.keys == [("message", 1, 0)]
-
-
-# -- reading again ---------------------------------------------------------------------------------------
-
-
-async def test_a_list_that_has_not_changed_is_not_read_again(database_file: DatabaseFactory):
-    async with await Database.open(database_file("0.15.3")) as database:
-        known = await known_context(database, 1)
-        before, statements = known.view, database.statements
-        data = await database.read(read_context, known)
-    assert data.view is before
-    assert data.fresh == ()
-    assert data.view.items is before.items
-    # The list as one text, the active brief, the weights of the tail.
-    assert database.statements - statements == 3
-
-
-async def test_appended_items_are_read_alone(database_copy: DatabaseFactory):
-    path = database_copy("0.15.3")
-    async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-        before = known.view
+async def test_a_context_is_read_in_as_many_statements_whatever_it_holds(database_copy: DatabaseFactory):
+    path, counts = database_copy("0.15.3"), []
+    for _ in range(2):
+        async with await Database.open(path) as database:
+            before = database.statements
+            known = await shown_context(database, 1)
+            counts.append(database.statements - before)
         with building(path, checks=False) as rows:
-            rows.item(1, 1)
-    async with await Database.open(path) as database:
-        data = await database.read(read_context, known)
-    assert data.fresh == (("message", 1, 0),)
-    assert data.view.items.refs[:22] == before.items.refs
-    assert data.view.items.complete
-    assert all(held is kept for held, kept in zip(data.view.item_keys, before.item_keys, strict=False))
-
-
-async def test_compaction_replaces_a_run(database_copy: DatabaseFactory):
-    path = database_copy("0.15.3")
-    async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-        assert known.totals is not None
-        tokens = known.totals.tokens
-        with building(path, checks=False) as rows:
-            rows.execute("DELETE FROM context_items WHERE conversation_id = 1 AND ordinal IN (4, 5)")
-            rows.item(1, "sum_253c14ef1ca84d7c", 4)
-            rows.execute(
-                """UPDATE context_items SET ordinal = ordinal - 1 WHERE conversation_id = 1 AND ordinal > 5"""
-            )
-    async with await Database.open(path) as database:
-        data = await database.read(read_context, known)
-        known.adopt(data.view)
-        assert known.totals is None or known.totals.tokens != tokens
-        known.learn(data.weights)
-        while ids := known.unread(100):
-            known.learn(await database.read(store.weights_of, ids))
-    assert data.fresh == (("summary", "sum_253c14ef1ca84d7c", 0),)
-    assert known.totals is not None
-    assert known.totals.tokens == tokens - 85 - 86 + 248
-    assert MessageId(848) not in known.weights
-
-
-async def test_a_change_of_a_row_is_found_by_verifying(database_copy: DatabaseFactory):
-    path = database_copy("0.15.3")
-    async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-        with building(path, checks=False) as rows:
-            rows.execute("DELETE FROM messages WHERE message_id = 850")
-            rows.execute("UPDATE summaries SET token_count = 1 WHERE summary_id = 'sum_6f28c0a7f6f90a1a'")
-    async with await Database.open(path) as database:
-        await read_on(database, known)
-        while ids := known.unverified(4):
-            known.learn(await database.read(store.weights_of, ids))
-    assert known.totals is not None
-    assert known.totals.tokens == 3304 - 168 - 227 + 1
-    assert known.totals.dangling == 1
-    assert known.running_total(1) == 283
-
-
-async def test_verifying_goes_round_when_it_is_interrupted(database_file: DatabaseFactory):
-    async with await Database.open(database_file("0.15.3")) as database:
-        known = await known_context(database, 1)
-        seen: set[ItemId] = set()
-        for _ in range(6):
-            await read_on(database, known)  # a host writes, and everything is due again
-            seen.update(known.unverified(4))
-    assert seen == set(known.view.items.refs)
-
-
-async def test_a_long_list_begins_before_it_has_been_read(database_file: DatabaseFactory):
-    async with await Database.open(database_file("0.15.3")) as database:
-        known = await known_context(database, 1, limit=10)
-        assert len(known.view.items) == 10
-        assert not known.view.items.complete
-        assert (known.totals, known.view.tail) == (None, None)
-        assert known.running_total(9) == 1742
-        await read_on(database, known)
-        assert known.view.items.complete
-        while ids := known.unread(5):
-            known.learn(await database.read(store.weights_of, ids))
-    assert known.totals is not None
-    assert known.totals.tokens == 3304
+            for message in range(2, 200):
+                rows.item(1, message)
+    assert len(known.entries) == len(known.running) == 22 + 198
+    assert max(counts) <= 6
 
 
 async def test_a_file_without_context_items(database_copy: DatabaseFactory):
@@ -386,9 +276,8 @@ async def test_a_file_without_context_items(database_copy: DatabaseFactory):
     with building(path, checks=False) as rows:
         rows.execute("DROP TABLE context_items")
     async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-    assert known.totals is not None
-    assert (known.totals.items, known.totals.tokens, list(known.view.keys)) == (0, 0, [])
+        known = await shown_context(database, 1)
+    assert (known.totals.items, known.totals.tokens, known.keys) == (0, 0, ())
 
 
 async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFactory):
@@ -398,12 +287,10 @@ async def test_values_of_the_wrong_type_are_no_defect(database_copy: DatabaseFac
         rows.execute("UPDATE messages SET content = x'ff00fe' WHERE message_id = 849")
         rows.execute("UPDATE context_items SET ordinal = 7.5 WHERE conversation_id = 1 AND ordinal = 7")
     async with await Database.open(path) as database:
-        known = await known_context(database, 1)
-        entries = await database.read(store.context_entries, list(known.view.items))
-        checks = [await database.read(store.check_tokens, item) for item in known.view.items.refs]
-    assert known.totals is not None
+        known = await shown_context(database, 1)
+        checks = [await database.read(store.check_tokens, item) for item in known.items.refs]
     assert known.totals.tokens == 3304 - 85
-    assert entries[5].preview == "\udcff\x00\udcfe"
+    assert known.entries[5].preview == "\udcff\x00\udcfe"
     assert all(check is not None for check in checks)
 
 
@@ -439,26 +326,3 @@ def test_steps_go_up_and_down_through_the_same_sizes():
     assert [step(size, -1) for size in STEPS[1:]] == list(STEPS[:-1])
     assert step(STEPS[0], -1) == STEPS[0]
     assert (step(130_000, 1), step(130_000, -1)) == (200_000, 128_000)
-
-
-def test_what_has_moved_in_or_out_of_the_fresh_tail() -> None:
-    def tail(first: int | None) -> FreshTail:
-        return FreshTail(8, None, first, 0, 0)
-
-    assert not moved_tail(tail(5), tail(5))
-    assert moved_tail(tail(5), tail(8)) == moved_tail(tail(8), tail(5)) == range(5, 8)
-    assert 10_000 in moved_tail(tail(5), tail(None))
-    assert 0 in moved_tail(None, tail(5))
-
-
-def test_a_list_goes_on_when_items_are_appended_and_nothing_else() -> None:
-    def listed(*ids: int, ordinals: tuple[int, ...] | None = None) -> ContextView:
-        return view_context(ContextItems.naming(ids, ordinals), None, None)
-
-    before = listed(1, 2, 3)
-    assert goes_on(before, before)
-    assert goes_on(before, listed(1, 2, 3, 4))
-    assert not goes_on(before, listed(1, 3, 4))
-    assert not goes_on(before, listed(1, 2, 3, 4, ordinals=(0, 1, 3, 4)))
-    assert not goes_on(before, listed(1, 2, 3, 3)), "one that stood alone stands twice"
-    assert not goes_on(listed(), before)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lcm_core.base.records import ContextItems, ConversationId, ItemId
-from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, EngineRules, engine_rules, fresh_tail, protected
-from lcm_core.store import context
-from lcm_core.store.context_view import fresh_tail_of
+from lcm_core.base.records import ConversationId
+from lcm_core.engine.rules import RULES_0_1, RULES_PRESENT, engine_rules, fresh_tail, protected
+from lcm_core.store.context import context_messages
 from lcm_core.store.database import Database
 
 from tests.support import recorded, with_values
@@ -51,16 +50,13 @@ def items(text: str, tokens: int = 10) -> list[Item]:
 @pytest.mark.parametrize("number", ENGINE)
 async def test_the_tail_of_the_real_engine(database_file: DatabaseFactory, number: int):
     async with await Database.open(database_file("0.15.3")) as database:
-        held = await database.read(context.context_items, ConversationId(number))
-        weights = await database.read(context.weights_of, held.refs)
+        raw = (await database.read(context_messages, [ConversationId(number)]))[ConversationId(number)]
         rules = engine_rules(database.schema)
     found = [
-        fresh_tail_of(
-            held, weights, with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail
-        )
+        fresh_tail(raw, with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail)
         for count, limit in ((10, None), (2, None), (10, 400))
     ]
-    assert tuple((tail and tail.first_ordinal, tail and tail.messages) for tail in found) == ENGINE[number]
+    assert tuple((tail.first_ordinal, tail.messages) for tail in found) == ENGINE[number]
 
 
 async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
@@ -71,10 +67,9 @@ async def test_the_tail_of_the_engines_command(database_file: DatabaseFactory):
     assert len(listed) == 8
     async with await Database.open(database_file("0.15.3")) as database:
         for one in listed:
-            held = await database.read(context.context_items, ConversationId(one["conversationId"]))
-            weights = await database.read(context.weights_of, held.refs)
-            tail = fresh_tail_of(held, weights, engine_rules(database.schema).tail)
-            assert tail is not None
+            owner = ConversationId(one["conversationId"])
+            raw = (await database.read(context_messages, [owner]))[owner]
+            tail = fresh_tail(raw, engine_rules(database.schema).tail)
             assert (tail.messages, tail.tokens) == (one["freshTailMessages"], one["freshTailTokens"])
             assert tail.count == 64
 
@@ -129,37 +124,3 @@ def test_the_rule_as_it_is_written(
         taken += 1
     found = protected(iter(messages), count=count, max_tokens=limit, whole_turn=whole_turn)
     assert found == taken
-
-
-@given(
-    st.text(alphabet="suat", max_size=30),
-    st.integers(0, 12),
-    st.one_of(st.none(), st.integers(0, 100)),
-    st.sampled_from([RULES_0_1, RULES_PRESENT]),
-)
-def test_looking_only_at_the_end_finds_the_same_tail(
-    text: str, count: int, limit: int | None, rules: EngineRules
-):
-    made = items(text)
-    listed, weights = as_context(made)
-    tail = with_values(rules, fresh_tail_count=count, fresh_tail_max_tokens=limit).tail
-    assert fresh_tail_of(listed, weights, tail) == fresh_tail(made, tail)
-
-
-def as_context(
-    made: Sequence[Item],
-) -> tuple[ContextItems, dict[ItemId, context.Weight | None]]:
-    ids = tuple(item.ordinal + 1 if item.is_message else f"sum_{item.ordinal}" for item in made)
-    listed = ContextItems.naming(ids, [item.ordinal for item in made])
-    weights = {
-        held: context.Weight(item.tokens, item.role, None if item.is_message else 0, ConversationId(1))
-        for held, item in zip(ids, made, strict=True)
-    }
-    return listed, weights
-
-
-def test_the_tail_is_not_told_before_enough_has_been_read():
-    listed, weights = as_context(items("sataua"))
-    weights.pop(5)
-    assert fresh_tail_of(listed, weights, with_values(RULES_PRESENT, fresh_tail_count=1).tail) is None
-    assert fresh_tail_of(listed, weights, with_values(RULES_0_1, fresh_tail_count=0).tail) is not None

@@ -17,8 +17,8 @@ from lcm_core.engine.sent import Ledger, ledger_of
 from lcm_core.operations.assembly import assemble_context
 from lcm_core.operations.compact import CompactionSetting, load_for_compaction
 from lcm_core.operations.snapshots import ComparedContext, read_comparison
-from lcm_core.store.context import context_items, weights_of
-from lcm_core.store.context_view import distance_of, fresh_tail_of, totals_of
+from lcm_core.store.context import context_items
+from lcm_core.store.context_view import distance_of, read_context
 from lcm_core.store.database import Database, Reader
 from lcm_core.writers.source import Rendering
 
@@ -123,11 +123,8 @@ async def test_the_distance_says_what_the_engine_would_do(version: str, database
         rules = engine_rules(reader.schema)
         for row in await reader.rows("SELECT DISTINCT conversation_id AS number FROM context_items"):
             loaded = await load_for_compaction(reader, row["number"], Rendering(rules))
-            items = await context_items(reader, row["number"])
-            weights = await weights_of(reader, list(items.refs))
-            tail = fresh_tail_of(items, weights, with_values(rules, fresh_tail_count=5).tail)
-            totals = totals_of(items, weights, tail, row["number"])
-            assert totals is not None
+            few = with_values(rules, fresh_tail_count=5).tail
+            totals = (await read_context(reader, row["number"], few)).totals
             for budget in (500, 2_000, loaded.context.tokens * 4 // 3, 128_000):
                 for chunk in (20_000, 400):
                     small = with_values(rules, fresh_tail_count=5, leaf_chunk_tokens=chunk)

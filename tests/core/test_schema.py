@@ -90,9 +90,8 @@ async def ask_everything(reader: Reader) -> dict[str, object]:
     answers = {name: await question(reader) for name, question in QUESTIONS.items()}
     items = await context.context_items(reader, MAIN)
     answers["entries"] = await context.context_entries(reader, list(items))
-    answers["weights"] = await context.weights_of(
-        reader, [item.message_id or item.summary_id or 0 for item in items]
-    )
+    raw = await context.context_messages(reader, [MAIN])
+    answers["weights"] = [(one.role, one.tokens) for one in raw[MAIN]]
     if reader.schema.has("summaries"):
         ids = [SummaryId(row["summary_id"]) for row in await reader.rows("SELECT summary_id FROM summaries")]
         answers["summary entries"] = await summaries.summary_entries(reader, ids)

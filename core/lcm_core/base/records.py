@@ -225,8 +225,6 @@ class ContextItems(Record, frozen=True, dict=True):
     message_ids: tuple[MessageId | None, ...] = ()
     summary_ids: tuple[SummaryId | None, ...] = ()
     created: tuple[Timestamp, ...] = ()
-    complete: bool = True  #: False: more items follow these
-    signature: str = ""  #: equal for equal lists, and a list that was only appended to begins with it
 
     @classmethod
     def naming(cls, refs: Iterable[int | str | None], ordinals: Sequence[int] | None = None) -> ContextItems:
@@ -238,17 +236,6 @@ class ContextItems(Record, frozen=True, dict=True):
             tuple([MessageId(ref) if isinstance(ref, int) else None for ref in named]),
             tuple([SummaryId(ref) if isinstance(ref, str) else None for ref in named]),
             (Timestamp(""),) * len(named),
-        )
-
-    @classmethod
-    def of(cls, items: Sequence[ContextItem]) -> ContextItems:
-        """The same items column by column."""
-        return cls(
-            tuple([item.ordinal for item in items]),
-            tuple([item.item_type for item in items]),
-            tuple([item.message_id for item in items]),
-            tuple([item.summary_id for item in items]),
-            tuple([item.created_at for item in items]),
         )
 
     def __len__(self) -> int:
@@ -266,28 +253,6 @@ class ContextItems(Record, frozen=True, dict=True):
             message_id=self.message_ids[place],
             summary_id=self.summary_ids[place],
             created_at=self.created[place],
-        )
-
-    def then(self, other: ContextItems) -> ContextItems:
-        """These items and, behind them, others."""
-        return ContextItems(
-            self.ordinals + other.ordinals,
-            self.types + other.types,
-            self.message_ids + other.message_ids,
-            self.summary_ids + other.summary_ids,
-            self.created + other.created,
-            other.complete,
-            other.signature,
-        )
-
-    def begins_with(self, other: ContextItems) -> bool:
-        """Whether all items of another list are here, too, before the rest and as they are there."""
-        known = len(other)
-        return (
-            self.ordinals[:known] == other.ordinals
-            and self.message_ids[:known] == other.message_ids
-            and self.summary_ids[:known] == other.summary_ids
-            and self.types[:known] == other.types
         )
 
     def named(self) -> Iterator[tuple[MessageId | None, SummaryId | None]]:

@@ -1,14 +1,12 @@
 """The context of a conversation: what the model sees, in order.
 
-It is read in three layers, since a context may hold tens of thousands of items: the items (which row is
-where), weights (tokens and role of what they name, by pages), and entries (with a preview, for the rows in
-sight).
+Its items say which row is where, its entries what is in it and how that begins.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from sys import intern
 from typing import NamedTuple, TypeAlias, cast
@@ -37,15 +35,26 @@ from lcm_core.engine.markers import beginning
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import files_by_id, whole_messages
 from lcm_core.store.opening import Row, Rows, rows_in
-from lcm_core.store.rows import IN_SEQ_ORDER, StoredRow, range_end_sql, whole_rows
+from lcm_core.store.rows import IN_SEQ_ORDER, StoredRow, whole_rows
 from lcm_core.store.schema import NO_MESSAGE, Schema
-from lcm_core.store.statistics import ContextMessage
 from lcm_core.store.summaries import texts_of
 
 #: Characters of an item that the list reads.
 HEAD = 300
-#: Characters from which counting tokens is worth a thread.
-LONG = 50_000
+
+
+class ContextMessage(Record, frozen=True):
+    """A raw message in a context: what the rule of the fresh tail needs to know of it."""
+
+    message_id: MessageId
+    ordinal: int
+    role: str
+    tokens: int
+
+    @property
+    def is_message(self) -> bool:
+        """Always true; the rule takes mixed items as well."""
+        return True
 
 
 class Weight(Record, frozen=True):
@@ -86,6 +95,14 @@ class ContextEntry(Record, frozen=True):
         return self.tokens is None
 
     @property
+    def as_message(self) -> ContextMessage | None:
+        """What the rule of the fresh tail needs of a message; None: it is none, or its row is gone."""
+        item = self.item
+        if self.tokens is None or item.message_id is None or item.summary_id is not None:
+            return None
+        return ContextMessage(item.message_id, item.ordinal, self.role or "", self.tokens)
+
+    @property
     def weight(self) -> Weight | None:
         """What sums need of it; None when its row is gone."""
         if self.tokens is None or self.conversation_id is None:
@@ -93,162 +110,38 @@ class ContextEntry(Record, frozen=True):
         return Weight(self.tokens, self.role, self.depth, self.conversation_id)
 
 
-async def context_items(
-    reader: Reader, conversation_id: ConversationId, *, limit: int | None = None
-) -> ContextItems:
-    """All items of a context by ordinal, or the first *limit* of them; nothing of what they name."""
+async def context_items(reader: Reader, conversation_id: ConversationId) -> ContextItems:
+    """All items of a context by ordinal; nothing of what they name."""
     if not reader.schema.has("context_items"):
         return ContextItems()
-    return await _rows_from(reader, conversation_id, None, limit, "")
-
-
-async def newest_items(
-    reader: Reader, conversation_id: ConversationId, most: int
-) -> tuple[ContextItems, int]:
-    """The last *most* items of a context, and at which place of what is returned they begin.
-
-    Before them is what their faults depend on: the item before the first, and those that name the same rows.
-    """
-    end = await context_end(reader, conversation_id, least=most + 1, most=most + 1)
-    items, listed = list(end.items), end.items[max(0, len(end.items) - most) :]
-    if not end.is_whole and items:
-        columns = reader.schema.select(
-            "context_items", ("ordinal", "item_type", "message_id", "summary_id", "created_at"), "c"
-        )
-        for column, named in (
-            ("message_id", {item.message_id for item in listed if item.summary_id is None}),
-            ("summary_id", {item.summary_id for item in listed}),
-        ):
-            alone = " AND c.summary_id IS NULL" if column == "message_id" else ""
-            rows = await reader.rows_in(
-                f"""SELECT {columns} FROM context_items AS c
-                WHERE c.conversation_id = ? AND c.ordinal < ?{alone} AND c.{column} IN (?*)""",
-                named - {None},
-                conversation_id,
-                end.items[0].ordinal,
-            )
-            items += [
-                ContextItem(ordinal, kind or "", message_id, summary_id, created_at or Timestamp(""))
-                for ordinal, kind, message_id, summary_id, created_at in rows
-            ]
-        items.sort(key=lambda item: item.ordinal)
-    return ContextItems.of(items), len(items) - len(listed)
-
-
-async def context_pages(
-    reader: Reader, conversation_id: ConversationId, size: int
-) -> AsyncIterator[tuple[ContextItems, int]]:
-    """All items of a context, about *size* at a time, and at which place of each page they begin.
-
-    Before them is once more what the context names several times, at no ordinal of its own: with it an item
-    has the faults that it has in the whole context, but for the gap before it.
-    """
-    if not reader.schema.has("context_items"):
-        return
-    repeats = await _named_repeatedly(reader, conversation_id)
-    after: int | None = None
-    while True:
-        # A whole page ends with an ordinal: of damaged files one has several items.
-        end = range_end_sql("context_items", "ordinal", size, behind=after is not None, of="conversation_id")
-        last = await reader.value(end, conversation_id, *(() if after is None else (after,)))
-        page = await _rows_from(reader, conversation_id, after, None, "", last=last)
-        others = ContextItems.naming(repeats.intersection(page.refs) if repeats else ())
-        yield others.then(page), len(others)
-        if last is None:
-            return
-        after = last
-
-
-async def _named_repeatedly(reader: Reader, conversation_id: ConversationId) -> frozenset[ItemId]:
-    """What several items of a context name."""
-    columns = reader.schema.select("context_items", ("message_id", "summary_id"), "c")
-    found: set[ItemId] = set()
-    for column, condition in (("summary_id", ""), ("message_id", "summary_id IS NULL AND ")):
-        rows = await reader.rows(
-            f"""SELECT {column} FROM (SELECT {columns} FROM context_items AS c WHERE c.conversation_id = ?)
-            WHERE {condition}{column} IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
-            conversation_id,
-        )
-        found.update(row[0] for row in rows)
-    return frozenset(found)
-
-
-class ContextSums(Record, frozen=True):
-    """What a whole context adds up to."""
-
-    items: int
-    summaries: int  #: items that name one
-    sorts: Mapping[tuple[int, str | None], tuple[int, int]]  #: count and tokens: by depth, or -1 and role
-
-
-async def context_sums(reader: Reader, conversation_id: ConversationId) -> ContextSums:
-    """Add up a context within SQLite: of a million items nothing else is read."""
-    if not reader.schema.has("context_items"):
-        return ContextSums(0, 0, {})
-    counted = "count(*) AS n, total(CAST({}.token_count AS INTEGER)) AS tokens"
-    here = "FROM context_items AS c"
-    row = await reader.row(
-        f"SELECT count(*) AS items, count(c.summary_id) AS summaries {here} WHERE c.conversation_id = ?",
-        conversation_id,
+    columns = reader.schema.select(
+        "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
     )
-    sorts: dict[tuple[int, str | None], tuple[int, int]] = {}
-    for role, count, tokens in await reader.rows(
-        f"""SELECT CAST(m.role AS TEXT) AS role, {counted.format("m")} {here}
-        JOIN messages AS m ON m.message_id = c.message_id
-        WHERE c.conversation_id = ? AND c.summary_id IS NULL GROUP BY 1""",
-        conversation_id,
-    ):
-        sorts[-1, role or ""] = count, int(tokens)
-    if reader.schema.has("summaries"):
-        depth = "CAST(s.depth AS INTEGER)" if reader.schema.has("summaries", "depth") else "0"
-        for deep, count, tokens in await reader.rows(
-            f"""SELECT {depth} AS depth, {counted.format("s")} {here}
-            JOIN summaries AS s ON s.summary_id = c.summary_id WHERE c.conversation_id = ? GROUP BY 1""",
-            conversation_id,
-        ):
-            sorts[deep or 0, None] = count, int(tokens)
-    return ContextSums(row["items"] if row else 0, row["summaries"] if row else 0, sorts)
-
-
-async def newest_messages(reader: Reader, conversation_id: ConversationId, most: int) -> list[ContextMessage]:
-    """The last *most* raw messages of a context whose rows are there, by ordinal."""
-    if not reader.schema.has("context_items"):
-        return []
     rows = await reader.rows(
-        f"""SELECT c.message_id, c.ordinal, CAST(m.role AS TEXT) AS role,
-        CAST(m.token_count AS INTEGER) AS token_count
-        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
-        WHERE c.conversation_id = ? AND c.summary_id IS NULL ORDER BY c.ordinal DESC LIMIT {most}""",
+        f"SELECT c.ordinal, {columns} FROM context_items AS c WHERE c.conversation_id = ? ORDER BY c.ordinal",
         conversation_id,
     )
-    return [
-        ContextMessage(message_id, ordinal, role or "", tokens or 0)
-        for message_id, ordinal, role, tokens in reversed(rows)
-    ]
+    ordinals, types, messages, summaries, created = zip(*rows, strict=True) if rows else [()] * 5
+    made = tuple([one or Timestamp("") for one in created])
+    return ContextItems(ordinals, tuple(map(intern, map(str, types))), messages, summaries, made)
 
 
-async def items_now(reader: Reader, conversation_id: ConversationId, known: ContextItems) -> ContextItems:
-    """All items of a context that is read again and again.
-
-    What is *known* is given back as it is when the list has not changed, and is gone on with when items were
-    only appended: a list under a busy host is not read again and again.
-    """
+async def context_messages(
+    reader: Reader, conversation_ids: Iterable[ConversationId]
+) -> dict[ConversationId, list[ContextMessage]]:
+    """The raw messages of some contexts whose rows are there, by ordinal."""
+    found: dict[ConversationId, list[ContextMessage]] = {key: [] for key in conversation_ids}
     if not reader.schema.has("context_items"):
-        return ContextItems()
-    signature = await _signature(reader, conversation_id)
-    if not known.complete or not known.signature:
-        return await _rows_from(reader, conversation_id, None, None, signature)
-    if signature == known.signature:
-        return known
-    if signature.startswith(f"{known.signature}\n"):
-        return known.then(await _rows_from(reader, conversation_id, known.ordinals[-1], None, signature))
-    return await _rows_from(reader, conversation_id, None, None, signature)
-
-
-async def weights_of(reader: Reader, ids: Sequence[ItemId]) -> dict[ItemId, Weight | None]:
-    """What some items weigh; None: the row is gone."""
-    found: dict[ItemId, Weight | None] = dict.fromkeys(ids)
-    found.update(await reader.run(weights_by_id, reader.schema, ids))
+        return found
+    for row in await reader.rows_in(
+        """SELECT c.conversation_id, c.message_id, c.ordinal, CAST(m.role AS TEXT) AS role,
+        CAST(m.token_count AS INTEGER) AS tokens
+        FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
+        WHERE c.conversation_id IN (?*) AND c.summary_id IS NULL ORDER BY c.conversation_id, c.ordinal""",
+        list(found),
+    ):
+        one = ContextMessage(row["message_id"], row["ordinal"], row["role"] or "", row["tokens"] or 0)
+        found[row["conversation_id"]].append(one)
     return found
 
 
@@ -285,7 +178,7 @@ async def stored_tokens(reader: Reader, refs: Iterable[object]) -> int:
         for ref in refs
         if isinstance(ref, int | str)
     ]
-    weights = await weights_of(reader, ids)
+    weights = await reader.run(weights_by_id, reader.schema, ids)
     return sum(weight.tokens for one in ids if (weight := weights.get(one)))
 
 
@@ -387,55 +280,6 @@ def _check_summaries(counted: Iterable[tuple[SummaryId, int, str]]) -> dict[Item
         verdict = Verdict.DIFFERS if estimator is None else Verdict.FITS
         found[item] = TokenCheck(verdict, estimator, weighted=estimate_weighted(content))
     return found
-
-
-# -- items -----------------------------------------------------------------------------------------------
-
-
-async def _signature(reader: Reader, conversation_id: ConversationId) -> str:
-    """The whole list as one text, made within one statement: the interpreter is free meanwhile."""
-    found = await reader.value(
-        """SELECT group_concat(ordinal || ' ' || item_type || ' ' || ifnull(message_id, '') || ' '
-        || ifnull(summary_id, ''), char(10))
-        FROM (SELECT * FROM context_items WHERE conversation_id = ? ORDER BY ordinal)""",
-        conversation_id,
-    )
-    return str(found or "")
-
-
-async def _rows_from(
-    reader: Reader,
-    conversation_id: ConversationId,
-    after: int | None,
-    limit: int | None,
-    signature: str,
-    *,
-    last: int | None = None,
-) -> ContextItems:
-    """The items behind an ordinal and up to the *last*, both None for the end of the list."""
-    columns = reader.schema.select(
-        "context_items", ("item_type", "message_id", "summary_id", "created_at"), "c"
-    )
-    rows = await reader.rows(
-        f"""SELECT c.ordinal, {columns} FROM context_items AS c
-        WHERE c.conversation_id = ? {"" if after is None else "AND c.ordinal > ?"}
-        {"" if last is None else "AND c.ordinal <= ?"}
-        ORDER BY c.ordinal {"" if limit is None else f"LIMIT {limit + 1}"}""",
-        conversation_id,
-        *(bound for bound in (after, last) if bound is not None),
-    )
-    more = limit is not None and len(rows) > limit
-    if len(rows) < LONG // 10:
-        return _columns(rows[:limit], not more, signature)
-    return await asyncio.to_thread(_columns, rows[:limit], not more, signature)
-
-
-def _columns(rows: Sequence[Row], complete: bool, signature: str) -> ContextItems:
-    ordinals, types, messages, summaries, created = zip(*rows, strict=True) if rows else [()] * 5
-    made = tuple([one or Timestamp("") for one in created])
-    return ContextItems(
-        ordinals, tuple(map(intern, map(str, types))), messages, summaries, made, complete, signature
-    )
 
 
 # -- entries ---------------------------------------------------------------------------------------------

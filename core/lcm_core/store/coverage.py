@@ -9,10 +9,9 @@ from typing import Final, TypeAlias
 from lcm_core.base.records import ConversationId, ItemId, SummaryId
 from lcm_core.base.values import Record
 from lcm_core.engine.coverage import Coverage, Run, Runs, Standing, cover, runs_of
-from lcm_core.engine.rules import TailRules
+from lcm_core.engine.rules import TailRules, fresh_tail
 from lcm_core.store import context as context_store
 from lcm_core.store import summaries as summary_store
-from lcm_core.store.context_view import fresh_tail_of
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Rows
 from lcm_core.store.rows import texts
@@ -176,14 +175,11 @@ def _run_of(text: str, ids: list[str], places: Mapping[str, int]) -> Run | None:
 
 # -- the coverage map ------------------------------------------------------------------------------------
 
-#: Raw messages at the end of a context that are weighed at a time until the fresh tail is known.
-WEIGHED = 200
-
 
 async def read_coverage(reader: Reader, conversation_id: ConversationId, rules: TailRules) -> Coverage:
     """The map of a conversation; which summaries are broken or stale is not known yet (`Coverage.marked`).
 
-    A fixed number of statements and no text; of messages only those near the fresh tail are read.
+    A fixed number of statements and no text.
     """
     columns = await summary_store.load_columns(reader, conversation_id)
     # What needs no link is worked out while SQLite goes through them.
@@ -191,15 +187,10 @@ async def read_coverage(reader: Reader, conversation_id: ConversationId, rules: 
         asyncio.to_thread(Standing, columns), linked_runs(reader, conversation_id)
     )
     items = await context_store.context_items(reader, conversation_id)
-    raw = [item for item in items.refs if isinstance(item, int)]
-    weights: dict[ItemId, context_store.Weight | None] = {}
-    tail = None
-    while tail is None and len(weights) < len(raw):
-        wanted = max(WEIGHED, rules.fresh_tail_count) + len(weights)
-        weights |= await context_store.weights_of(reader, raw[-wanted:][: wanted - len(weights)])
-        tail = fresh_tail_of(items, weights, rules)
+    raw = await context_store.context_messages(reader, [conversation_id])
+    tail = fresh_tail(raw[conversation_id], rules)
     first = None
-    if tail is not None and tail.first_ordinal is not None:
+    if tail.first_ordinal is not None:
         first = items.refs[items.ordinals.index(tail.first_ordinal)]
     return await asyncio.to_thread(_covered, standing, linked, items.refs, first)
 

@@ -140,7 +140,7 @@ async def _fingerprint(
             FROM summaries WHERE conversation_id = ?)""",
             conversation_id,
         )
-    if reader.schema.has("summary_parents"):
+    if reader.schema.has("summary_parents") and reader.schema.has("summaries"):
         edges = await reader.run(_edges_of, conversation_id, (made or "").count(",") + 1)
     return await asyncio.to_thread(_digest, made or "", edges or "", tuple(context))
 

@@ -14,9 +14,10 @@ from datetime import datetime
 from itertools import pairwise
 
 from lcm_core.base.errors import DatabaseError
-from lcm_core.base.records import Conversation, ConversationId, MessageId, Timestamp
+from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, replace
+from lcm_core.store.context import ContextMessage, context_messages
 from lcm_core.store.conversations import list_conversations, moment_key, stored_form
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
@@ -24,9 +25,6 @@ from lcm_core.store.rows import of_conversation, row_count
 from lcm_core.store.schema import place
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.store.summaries import broken_in
-
-#: Raw messages of a context among which the fresh tail is looked for: engines protect some dozens.
-MOST_RAW = 20_000
 
 
 class Extent(Record, frozen=True):
@@ -41,20 +39,6 @@ class Extent(Record, frozen=True):
 EMPTY = Extent(0, 0, None, None)
 
 
-class ContextMessage(Record, frozen=True):
-    """A raw message in a context: what the rule of the fresh tail needs to know of it."""
-
-    message_id: MessageId
-    ordinal: int
-    role: str
-    tokens: int
-
-    @property
-    def is_message(self) -> bool:
-        """Always true; the rule takes mixed items as well."""
-        return True
-
-
 class ConversationStatistics(Record, frozen=True):
     """Everything that is counted of one conversation."""
 
@@ -65,7 +49,7 @@ class ConversationStatistics(Record, frozen=True):
     max_depth: int | None  #: None: there is no summary
     context_items: int
     context_tokens: int
-    context_messages: tuple[ContextMessage, ...]  #: in order of ordinal; the last `MOST_RAW` at most
+    context_messages: tuple[ContextMessage, ...]  #: by ordinal
 
 
 class DepthTotal(Record, frozen=True):
@@ -110,7 +94,7 @@ async def statistics_of(
     covered = await _covered(reader, conversation_ids)
     depths = await _max_depths(reader, conversation_ids)
     context = {row["conversation_id"]: row for row in await _context_totals(reader, conversation_ids)}
-    raw = await _context_messages(reader, conversation_ids)
+    raw = await context_messages(reader, conversation_ids)
     return [
         ConversationStatistics(
             key,
@@ -120,7 +104,7 @@ async def statistics_of(
             depths.get(key),
             context[key]["items"] if key in context else 0,
             context[key]["tokens"] if key in context else 0,
-            tuple(raw.get(key, ())),
+            tuple(raw[key]),
         )
         for key in conversation_ids
     ]
@@ -283,27 +267,6 @@ async def _context_totals(reader: Reader, ids: Sequence[ConversationId]) -> list
         WHERE c.conversation_id IN (?*) GROUP BY c.conversation_id""",
         ids,
     )
-
-
-async def _context_messages(
-    reader: Reader, ids: Sequence[ConversationId]
-) -> dict[ConversationId, list[ContextMessage]]:
-    if not reader.schema.has("context_items"):
-        return {}
-    found: dict[ConversationId, list[ContextMessage]] = {}
-    for key in ids:
-        rows = await reader.rows(
-            f"""SELECT c.ordinal AS ordinal, m.message_id AS message_id,
-            CAST(m.role AS TEXT) AS role, CAST(m.token_count AS INTEGER) AS tokens
-            FROM context_items AS c JOIN messages AS m ON m.message_id = c.message_id
-            WHERE c.conversation_id = ? ORDER BY c.ordinal DESC LIMIT {MOST_RAW}""",
-            key,
-        )
-        found[key] = [
-            ContextMessage(row["message_id"], row["ordinal"], row["role"] or "", row["tokens"] or 0)
-            for row in reversed(rows)
-        ]
-    return found
 
 
 async def _maintenance(reader: Reader) -> Row | None:
