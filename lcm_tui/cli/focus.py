@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, NotFoundError, RefusedError, UsageError
@@ -13,49 +12,34 @@ from lcm_core.base.files import read_limited, reason_of
 from lcm_core.base.javascript import Json
 from lcm_core.base.records import ConversationId
 from lcm_core.base.text import counted, safe_line
-from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, Struct, replace
 from lcm_core.change.journal import BRIEF_BATCH, new_batch_id
 from lcm_core.change.plan import Plan
-from lcm_core.operations.drafting import draft_setting
 from lcm_core.operations.focus import (
     CURED_BY_SWEEP,
     BriefDraft,
     BriefEntry,
-    BriefText,
     FocusKind,
     FocusWish,
-    brief_retention,
-    call_failed,
     check_known_to_engine,
     drop_draft,
-    have_written,
-    keep_draft,
     load_briefs,
     plan_activate_brief,
-    plan_brief,
     plan_clear_brief,
     plan_delete_brief,
-    plan_failed_brief,
     read_draft,
-    read_question,
-    read_refocus,
-    read_wish,
-    text_of,
     write_draft,
 )
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import briefs_beginning
-from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
-from lcm_core.writers.cost import CallBudget, Forecast
-from lcm_core.writers.retention import Retention
-from lcm_core.writers.source import Rendering
+from lcm_core.writers.briefing import BriefQuestion
+from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.writer import call_budget
 
 from lcm_tui.cli import compact as compact_report
 from lcm_tui.cli.answer import Answer, Run
-from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document, opened
+from lcm_tui.cli.asking import at_most, flagged_model, forecast_blocks, forecast_document
 from lcm_tui.cli.changing import Proposal, run_change
 from lcm_tui.cli.compact import CompactWork
 from lcm_tui.cli.documents import Document
@@ -66,6 +50,7 @@ from lcm_tui.cli.selecting import CANDIDATES, as_text, chosen, the_one
 from lcm_tui.cli.working import show_and_ask
 from lcm_tui.flows.compaction import CompactionRun
 from lcm_tui.flows.drafts import Modelling, spent_text
+from lcm_tui.flows.focus import BriefWork
 from lcm_tui.kit.session import budget_for
 from lcm_tui.tables.blocks import Facts, Note
 from lcm_tui.tables.blocks import OutputBlock as Block
@@ -256,8 +241,8 @@ class _Sweeping(Struct):
             Note(f"The engine sweeps {when}, and so does --apply; --no-sweep skips it."),
         ]
 
-    def make(self) -> None:
-        """Make the passes.
+    def make(self, brief: BriefWork | None = None) -> None:
+        """Make the passes; the *brief* behind them belongs to their batch.
 
         Raises:
             LcmError: none was made.
@@ -265,6 +250,8 @@ class _Sweeping(Struct):
         if self.shown is not None and self.passes:
             self.done = self.work.make(self.shown, self.batch)
             self.failed = self.done.failed
+            if brief is not None:
+                brief.swept = bool(self.done.made)
 
     def behind(self, answer: Answer) -> Answer:
         """The answer of the brief with what the sweep did, and how all of it is taken back."""
@@ -346,50 +333,47 @@ class _FocusWork(Record, frozen=True):
         named = flagged_model(self.run, given.model)
         spending = call_budget(sweeper.settings)
         sweeps = not given.no_sweep and given.draft is None and given.from_draft is None
+        batch = new_batch_id(BRIEF_BATCH)
         owner, sweeping = _around(
             self.run,
             given.conversation.selector(self.command),
             sweeps,
             given.budget,
             sweeper,
-            new_batch_id(BRIEF_BATCH),
+            batch,
             spending,
         )
         _check_sql(given.flags, sweeping)
+        work = BriefWork(
+            self.run.settings, owner, self.kind, self.prompt, author=named, budget=spending, batch=batch
+        )
         if given.from_draft is not None:
-            kept = self._kept(owner, given.from_draft)
-            return self._commit(kept, sweeping, [Note(_OF_DRAFT)])
+            work.draft = self._kept(owner, given.from_draft)
+            return self._commit(work, sweeping, [Note(_OF_DRAFT)])
         if given.text is not None:
-            return self._by_hand(owner, sweeping, BriefText(_read_text(given.text)))
+            return self._by_hand(work, sweeping, _read_text(given.text))
         if named is None:
             raise UsageError(
                 f"focus {self.word} needs a text: --text FILE, or name a model with --provider or --model.",
                 details={"option": "text"},
             )
-        return self._by_model(owner, sweeping, named, spending)
-
-    async def _wish(self, reader: Reader, owner: ConversationId) -> FocusWish:
-        if self.kind is FocusKind.REFOCUS:
-            return await read_refocus(reader, owner)
-        return await read_wish(reader, owner, self.prompt)
-
-    def _rendering(self, reader: Reader) -> Rendering:
-        return draft_setting(reader.schema, self.run.settings.engine, self.run.zone).rendering
+        return self._by_model(work, sweeping, named)
 
     # -- by hand -----------------------------------------------------------------------------------------
 
-    def _by_hand(self, owner: ConversationId, sweeping: _Sweeping, text: BriefText) -> Answer:
+    def _by_hand(self, work: BriefWork, sweeping: _Sweeping, text: str) -> Answer:
         """A text that the operator wrote."""
         if self.options.flags.apply and sweeping.passes:
-            question = f"Sweep conversation {owner} first?"
+            question = f"Sweep conversation {work.owner} first?"
             show_and_ask(sweeping.blocks, question, self.run.presentation, yes=self.options.flags.yes)
-            sweeping.make()
+            sweeping.make(work)
             if sweeping.failed is not None:
                 return self._swept_alone(sweeping, sweeping.failed)
 
         async def plan(reader: Reader) -> Proposal:
+            work.draft = None  # over the context as it is now
             try:
-                wish = await self._wish(reader, owner)
+                await work.take(reader, text)
             except RefusedError as error:
                 if error.code not in CURED_BY_SWEEP or not sweeping.passes or sweeping.done is not None:
                     raise
@@ -400,36 +384,29 @@ class _FocusWork(Record, frozen=True):
                     blocks=[*sweeping.blocks(), note],
                     nothing=_LATER,
                 )
-            made = await plan_brief(reader, wish, text, batch=self._batch(sweeping))
+            made = await work.plan(reader)
             blocks = [] if sweeping.done is not None else sweeping.blocks()
-            data = {"sweep": sweeping.document, **_wish_document(wish)}
+            data = {"sweep": sweeping.document, **_draft_document(work)}
             return Proposal((made,), data=data, blocks=blocks)
 
-        return self._changed(sweeping, plan)
-
-    @staticmethod
-    def _batch(sweeping: _Sweeping) -> str | None:
-        return sweeping.batch if sweeping.done is not None and sweeping.done.made else None
+        return self._changed(work, sweeping, plan)
 
     def _changed(
-        self,
-        sweeping: _Sweeping,
-        plan: Callable[[Reader], Awaitable[Proposal]],
-        kept: BriefDraft | None = None,
+        self, work: BriefWork, sweeping: _Sweeping, plan: Callable[[Reader], Awaitable[Proposal]]
     ) -> Answer:
         """Show the plan of the brief and commit it; what was made before stays, and is told of."""
         try:
             answer = run_change(self.run, self.command, plan, self.options.flags, budget=self.options.budget)
         except (LcmError, KeyboardInterrupt) as caught:
             error = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
-            if kept is not None and kept.path is not None:
-                again = self._again(kept.wish.conversation_id, kept.path)
+            if work.draft is not None and work.draft.path is not None:
+                again = self._again(work.owner, work.draft.path)
                 error.message = f"{error.message} The draft was kept; to use it: {again}"
             if sweeping.done is not None and sweeping.done.made:
                 return self._swept_alone(sweeping, error)
             raise error from None
         if answer.data.get("applied") is True:
-            drop_draft(None if kept is None else kept.path)
+            asyncio.run(work.committed())
         return sweeping.behind(answer)
 
     def _again(self, owner: ConversationId, path: Path) -> str:
@@ -451,53 +428,50 @@ class _FocusWork(Record, frozen=True):
             raise RefusedError(
                 f"The draft {path} is for {safe_line(what)}. Nothing was changed.", code="OTHER_DRAFT"
             )
-        return kept
+        return replace(kept, batch="")  # the sweep of that run is no part of this one
 
     def _commit(
-        self,
-        kept: BriefDraft,
-        sweeping: _Sweeping,
-        blocks: Sequence[Block],
-        data: Document | None = None,
-        found: Retention | None = None,
+        self, work: BriefWork, sweeping: _Sweeping, blocks: Sequence[Block], data: Document | None = None
     ) -> Answer:
         """Put a draft in force."""
 
         async def plan(reader: Reader) -> Proposal:
-            made = await plan_brief(reader, kept.wish, kept.text, batch=self._batch(sweeping))
-            shown = {**_wish_document(kept.wish), "text": kept.text.content, "writerName": kept.text.writer}
+            made = await work.plan(reader)
+            assert work.draft is not None  # else it was refused
+            text = work.draft.text
+            shown = {**_draft_document(work), "text": text.content, "writerName": text.writer}
             return Proposal(
                 (made,),
                 data={"sweep": sweeping.document, **shown, **(data or {})},
-                blocks=[*blocks, *draft_blocks(kept.text, found)],
+                blocks=[*blocks, *draft_blocks(text, work.retention)],
             )
 
-        return self._changed(sweeping, plan, kept)
+        return self._changed(work, sweeping, plan)
 
     # -- by a model --------------------------------------------------------------------------------------
 
-    def _by_model(
-        self, owner: ConversationId, sweeping: _Sweeping, named: Modelling, spending: CallBudget
-    ) -> Answer:
+    def _by_model(self, work: BriefWork, sweeping: _Sweeping, named: Modelling) -> Answer:
         """A text that a model writes when that was agreed to."""
-
-        async def load(reader: Reader) -> tuple[FocusWish, BriefQuestion]:
-            wish = await self._wish(reader, owner)
-            return wish, await read_question(reader, wish, self._rendering(reader))
-
         found: FocusWish | None
         try:
-            found, question = self.run.read(load)
+            found, question = self.run.read(work.question)
         except RefusedError as error:
             if error.code not in CURED_BY_SWEEP or not sweeping.passes:
                 raise
             found, question = None, BriefQuestion(self.prompt, ())
-        forecast, most = self._forecast(named, question, spending)
-        data: Document = {"sweep": sweeping.document, "writer": model_document(named), **most}
+        forecast, asking = work.forecast(question), work.model()
+        assert forecast is not None  # a model was named
+        assert asking is not None
+        most = at_most(asking, forecast)
+        data: Document = {
+            "sweep": sweeping.document,
+            "writer": model_document(named),
+            **forecast_document(forecast, most),
+        }
         blocks = [
             *(sweeping.blocks() if self.options.draft is None else []),
             *([] if found is None else wish_blocks(found)),
-            *forecast,
+            *forecast_blocks(named, forecast, most, when="if it asks for nothing more"),
             *([] if self.options.draft is not None else [Note(_OF_FAILURE)]),
         ]
         if not (self.options.flags.apply or self.options.draft is not None):
@@ -510,104 +484,62 @@ class _FocusWork(Record, frozen=True):
             self.run.presentation,
             yes=self.options.flags.yes,
         )
-        sweeping.make()
+        sweeping.make(work)
         if sweeping.failed is not None:
             return self._swept_alone(sweeping, sweeping.failed)
-        wish: FocusWish | None = None
         try:
-            wish, question = self.run.read(load)
-            kept, retention = self._write(wish, question, named, spending, sweeping)
+            self._write(work)
         except (LcmError, KeyboardInterrupt) as caught:
             failed = caught if isinstance(caught, LcmError) else CancelledError(_CANCELLED)
-            if wish is not None and self.options.draft is None and call_failed(failed):
-                return self._record(wish, named, sweeping, failed, spending)
+            if work.failed is not None and self.options.draft is None:
+                return self._record(work, named, sweeping, failed)
             if sweeping.done is None or not sweeping.done.made:
                 raise failed from None
             return self._swept_alone(sweeping, failed)
-        spent: Document = {"writer": model_document(named), "spent": spent_document(spending.spent)}
-        facts = Facts([("Calls", spending.spent.calls), ("Cost", spent_text(spending.spent.usage))])
+        assert work.draft is not None  # it was written
+        spent_so_far = asking.meter.budget.spent
+        spent: Document = {"writer": model_document(named), "spent": spent_document(spent_so_far)}
+        facts = Facts([("Calls", spent_so_far.calls), ("Cost", spent_text(spent_so_far.usage))])
         if self.options.draft is not None:
-            path = write_draft(self.options.draft, kept)
-            drop_draft(kept.path)
-            told = [*draft_blocks(kept.text, retention), facts, Note(f"Written to {path}: {_EDIT_IT}")]
-            told.append(Note(f"To use it: {self._again(owner, path)}"))
-            written: Document = {"applied": False, "draft": str(path), **_wish_document(kept.wish), **spent}
+            path = write_draft(self.options.draft, work.draft)
+            drop_draft(work.draft.path)
+            told = [*draft_blocks(work.draft.text, work.retention), facts]
+            told.append(Note(f"Written to {path}: {_EDIT_IT}"))
+            told.append(Note(f"To use it: {self._again(work.owner, path)}"))
+            written: Document = {"applied": False, "draft": str(path), **_draft_document(work), **spent}
             return self.run.answer(self.command, written, told)
-        return self._commit(kept, sweeping, [facts], spent, retention)
+        return self._commit(work, sweeping, [facts], spent)
 
-    def _forecast(
-        self, named: Modelling, question: BriefQuestion, spending: CallBudget
-    ) -> tuple[list[Block], Document]:
-        asking = opened(named, spending)
-        forecast: Forecast = forecast_brief(asking, question, BriefLimits())
-        most = at_most(asking, forecast)
-        blocks = forecast_blocks(named, forecast, most, when="if it asks for nothing more")
-        return blocks, forecast_document(forecast, most)
-
-    def _write(
-        self,
-        wish: FocusWish,
-        question: BriefQuestion,
-        named: Modelling,
-        spending: CallBudget,
-        sweeping: _Sweeping,
-    ) -> tuple[BriefDraft, Retention]:
-        """Have it written, and keep the draft at once."""
+    def _write(self, work: BriefWork) -> None:
+        """Have it written, and say how far that is."""
         line = ProgressLine(bar=False)
+        work.changed = lambda: line.show(work.busy) if work.busy else None
 
-        async def write(database: Database) -> tuple[BriefDraft, Retention]:
-            rendering = draft_setting(database.schema, self.run.settings.engine, self.run.zone).rendering
-            asking = opened(named, spending)
+        async def write(database: Database) -> None:
             try:
-                written = await have_written(
-                    database,
-                    wish,
-                    question,
-                    asking,
-                    rendering,
-                    progress=lambda _, words: line.show(words),
-                )
+                await work.write(database)
             finally:
-                await asking.aclose()
-            made = BriefDraft(
-                wish,
-                text_of(written),
-                str(self.run.settings.database.value.resolve()),
-                iso_z(datetime.now(UTC)),
-                self._batch(sweeping) or "",
-            )
-            kept = replace(made, path=await asyncio.to_thread(keep_draft, made))
-            found = await brief_retention(question, written.shown, written.content, rendering)
-            return kept, found
+                await work.close()
 
         try:
-            return self.run.work(write)
+            self.run.work(write)
         finally:
             line.clear()
 
-    def _record(
-        self,
-        wish: FocusWish,
-        named: Modelling,
-        sweeping: _Sweeping,
-        failed: LcmError,
-        spending: CallBudget,
-    ) -> Answer:
+    def _record(self, work: BriefWork, named: Modelling, sweeping: _Sweeping, failed: LcmError) -> Answer:
         """Leave the row that the engine leaves when nobody wrote a text: that was agreed to with the call."""
-
-        async def plan(reader: Reader) -> Plan:
-            error, writer = safe_line(failed.message), named.chosen.choice.model
-            return await plan_failed_brief(reader, wish, error, writer, batch=self._batch(sweeping))
-
+        assert work.failed is not None  # it is that which is recorded
+        assert work.budget is not None
         flags = replace(self.options.flags, yes=True)
         try:
-            answer = run_change(self.run, self.command, plan, flags, budget=self.options.budget)
+            answer = run_change(self.run, self.command, work.plan_failure, flags, budget=self.options.budget)
         except LcmError as error:
             failed.message = f"{failed.message} The failed brief was not recorded: {error.message}"
             if sweeping.done is None or not sweeping.done.made:
                 raise failed from None
             return self._swept_alone(sweeping, failed)
-        spent = {"writer": model_document(named), "spent": spent_document(spending.spent)}
+        wish, _ = work.failed
+        spent = {"writer": model_document(named), "spent": spent_document(work.budget.spent)}
         data: Document = {"sweep": sweeping.document, **answer.data, **_wish_document(wish), **spent}
         told = replace(answer, data=data, blocks=[Note(failed.message), *answer.blocks])
         if sweeping.done is not None and sweeping.done.made:
@@ -631,6 +563,10 @@ _LATER = "Nothing was changed; --apply sweeps, then shows the brief and asks aga
 _OF_FAILURE = "If the model writes no text, a failed brief with the error is recorded, as the engine does."
 _OF_DRAFT = "The engine would sweep first; a draft is applied to the context it was written from."
 _EDIT_IT = 'edit "text" in it as you like.'
+
+
+def _draft_document(work: BriefWork) -> Document:
+    return {} if work.draft is None else _wish_document(work.draft.wish)
 
 
 def _wish_document(wish: FocusWish) -> Document:

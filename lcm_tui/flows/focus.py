@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from enum import Enum, auto
 from typing import Any, Final
 
 from lcm_core.base.errors import LcmError, RefusedError
-from lcm_core.base.records import Conversation
+from lcm_core.base.records import Conversation, ConversationId
+from lcm_core.base.settings import Settings
 from lcm_core.base.text import safe_line
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, replace
@@ -47,9 +49,10 @@ from lcm_core.operations.focus import (
     text_of,
 )
 from lcm_core.operations.selection import Mode, operation_of
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
+from lcm_core.store.schema import Schema
 from lcm_core.writers.briefing import BriefLimits, BriefQuestion, forecast_brief
-from lcm_core.writers.cost import CallBudget, Forecast, Model
+from lcm_core.writers.cost import CallBudget, Forecast
 from lcm_core.writers.request import SummarizerError
 from lcm_core.writers.retention import Retention
 from lcm_core.writers.source import Rendering
@@ -93,125 +96,98 @@ class BriefOutlook(Record, frozen=True):
     problem: str = ""  #: why nobody can be asked
 
 
-class BriefWork:
-    """One brief that an operator makes. Close it."""
+class Step(Enum):
+    """What is due next of a brief."""
 
-    def __init__(self, session: Session, conversation: Conversation, kind: FocusKind, prompt: str) -> None:
-        self.session = session
-        self.conversation = conversation
+    SWEEP = auto()
+    WRITE = auto()
+    PREVIEW = auto()
+
+
+class BriefWork:
+    """One brief that an operator makes, on a screen or by a command. Close it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        owner: ConversationId,
+        kind: FocusKind,
+        prompt: str,
+        *,
+        author: Modelling | None = None,
+        budget: CallBudget | None = None,
+        batch: str = "",
+    ) -> None:
+        """*author*: who can write it, with the *budget* of the run; None: nobody was named."""
+        self.settings = settings
+        self.owner = owner
         self.kind = kind
         self.prompt = prompt
-        self.batch = new_batch_id(BRIEF_BATCH)
+        self.batch = batch or new_batch_id(BRIEF_BATCH)
         self.sweeps = True  #: as the engine does, unless the operator leaves it out
-        self.swept = False  #: the screen of compaction was there for this batch
-        self.author: Modelling | None = None  #: who can write it; None: nobody was named
-        self.sweeper: Modelling | None = None  #: who writes the summaries of the sweep
+        self.swept = False  #: the passes of the sweep are in this batch
+        self.author = author
+        self.budget = budget
         self.draft: BriefDraft | None = None  #: the text with what it was written from
         self.retention: Retention | None = None  #: of a text that a model wrote
         #: what it should have been written from and why it was not; None: no call failed, or that is recorded
         self.failed: tuple[FocusWish, str] | None = None
         self.busy = ""  #: what is being done
         self.changed: Callable[[], object] = lambda: None
-        self.budget: CallBudget | None = None
         self._model: ModelSummarizer | None = None
-        self._looked = False
 
     # -- what is read ------------------------------------------------------------------------------------
 
-    async def _wish(self, reader: Reader) -> FocusWish:
-        owner = self.conversation.conversation_id
+    async def wish(self, reader: Reader) -> FocusWish:
+        """What it would be made from now."""
         if self.kind is FocusKind.REFOCUS:
-            return await read_refocus(reader, owner)
-        return await read_wish(reader, owner, self.prompt)
+            return await read_refocus(reader, self.owner)
+        return await read_wish(reader, self.owner, self.prompt)
 
-    def _rendering(self) -> Rendering:
-        session = self.session
-        return draft_setting(session.database.schema, session.settings.engine, session.engine_zone).rendering
+    async def question(self, reader: Reader) -> tuple[FocusWish, BriefQuestion]:
+        """The same, with what a model would be given."""
+        wish = await self.wish(reader)
+        return wish, await read_question(reader, wish, self._rendering(reader.schema))
 
-    async def look(self) -> BriefOutlook:
-        """How it stands; reads the files of keys and kept drafts at the first time."""
-        problem = ""
-        if not self._looked:
-            try:
-                self.author = await asyncio.to_thread(named_model, self.session.settings)
-            except LcmError as error:
-                problem = error.message
-            if self.author is not None:
-                self.budget = call_budget(self.author.settings)
-            if self.sweeper is None and not problem:
-                self.sweeper = await asyncio.to_thread(choose_writer, self.session.settings)
-            if self.draft is None:
-                await self._find_kept()
-            self._looked = not problem
-        sweep = await sweep_forecast(self.session, self.conversation) if self.sweeps else None
+    def _rendering(self, schema: Schema) -> Rendering:
+        return draft_setting(schema, self.settings.engine, self.settings.zone).rendering
 
-        async def load(reader: Reader) -> tuple[FocusWish, FocusEffect, BriefQuestion]:
-            wish = await self._wish(reader)
-            made_from = self.draft.wish if self.draft is not None else wish
-            content = "-" if self.draft is None else self.draft.text.content
-            effect = await effect_of_text(reader, made_from, content)
-            return wish, effect, await read_question(reader, wish, self._rendering())
-
-        try:
-            wish, effect, question = await self.session.read(load)
-        except LcmError as error:
-            waits = isinstance(error, RefusedError) and error.code in CURED_BY_SWEEP and sweep is not None
-            refusal = "" if waits and sweep is not None and sweep.passes else error.message
-            return BriefOutlook(None, refusal, sweep, None, None, problem)
-        cost = None
-        try:
-            if (model := self._asked()) is not None:
-                cost = await asyncio.to_thread(forecast_brief, model, question, BriefLimits())
-        except LcmError as error:
-            problem = error.message
-        return BriefOutlook(wish, "", sweep, effect, cost, problem)
-
-    async def _find_kept(self) -> None:
-        """A draft that was paid for, of the same question, that nobody decided on."""
-        kept = await asyncio.to_thread(kept_drafts, self.session.database.path)
-        for one in kept:
-            wish = one.wish
-            same = wish.conversation_id == self.conversation.conversation_id and wish.kind is self.kind
-            if same and (self.kind is FocusKind.REFOCUS or wish.prompt == self.prompt.strip()):
-                self.draft, self.sweeps = one, False
-                self.batch = one.batch or self.batch
-                return
+    def step(self, passes: int) -> Step:
+        """What is due next, where the sweep would make so many *passes*."""
+        if self.draft is not None:
+            return Step.PREVIEW
+        return Step.SWEEP if self.sweeps and passes else Step.WRITE
 
     # -- the text ----------------------------------------------------------------------------------------
 
-    def _asked(self) -> Model | None:
-        if self.author is None:
-            return None
-        if self._model is None:
+    def model(self) -> ModelSummarizer | None:
+        """The author, to be asked; None: nobody was named."""
+        if self._model is None and self.author is not None:
             self._model = open_model(self.author.chosen, self.author.settings, self.budget)
         return self._model
 
-    async def write(self) -> None:
+    def forecast(self, question: BriefQuestion) -> Forecast | None:
+        """What asking takes; nothing is sent. None: nobody is to be asked."""
+        model = self.model()
+        return None if model is None else forecast_brief(model, question, BriefLimits())
+
+    async def write(self, database: Database) -> None:
         """Have a model write it; the draft is kept on the disk at once.
 
         Raises:
-            LcmError: no answer came back, or it cannot be kept.
+            LcmError: no answer came back (`failed`, where the engine would record it), or it cannot be kept.
         """
-        model = self._asked()
+        model = self.model()
         if model is None:
             return
-
-        async def load(reader: Reader) -> tuple[FocusWish, BriefQuestion]:
-            wish = await self._wish(reader)
-            return wish, await read_question(reader, wish, self._rendering())
-
         self._say("reading …")
         self.failed = None
+        rendering = self._rendering(database.schema)
         try:
-            wish, question = await self.session.read(load)
+            wish, question = await database.read(self.question)
             try:
                 written = await have_written(
-                    self.session.database,
-                    wish,
-                    question,
-                    model,
-                    self._rendering(),
-                    progress=lambda _, words: self._say(words),
+                    database, wish, question, model, rendering, progress=lambda _, words: self._say(words)
                 )
             except SummarizerError as error:
                 self.failed = (wish, safe_line(error.message)) if call_failed(error) else None
@@ -221,20 +197,18 @@ class BriefWork:
             self.draft = replace(made, path=await asyncio.to_thread(keep_draft, made))
             if before is not None:
                 await asyncio.to_thread(drop_draft, before.path)
-            self.retention = await brief_retention(
-                question, written.shown, written.content, self._rendering()
-            )
+            self.retention = await brief_retention(question, written.shown, written.content, rendering)
         finally:
             self._say("")
 
-    async def take(self, content: str) -> None:
+    async def take(self, reader: Reader, content: str) -> None:
         """A text that the operator wrote: over what the draft was written from, else over the context now.
 
         Raises:
             LcmError: no brief can be made of the conversation.
         """
         held = self.draft
-        wish = await self.session.read(self._wish) if held is None else held.wish
+        wish = await self.wish(reader) if held is None else held.wish
         text = BriefText(content)
         if held is not None:
             text = replace(held.text, content=content, writer=text.writer, notes="")
@@ -243,7 +217,7 @@ class BriefWork:
         self.changed()
 
     def _draft_of(self, wish: FocusWish, text: BriefText) -> BriefDraft:
-        path = str(self.session.database.path.resolve())
+        path = str(self.settings.database.value.resolve())
         return BriefDraft(wish, text, path, iso_z(datetime.now(UTC)), self.batch if self.swept else "")
 
     def _say(self, what: str) -> None:
@@ -251,6 +225,10 @@ class BriefWork:
         self.changed()
 
     # -- the change --------------------------------------------------------------------------------------
+
+    @property
+    def _of_batch(self) -> str | None:
+        return self.batch if self.swept or (self.draft is not None and self.draft.batch) else None
 
     async def plan(self, reader: Reader) -> Plan:
         """The brief with its text, in the batch of the sweep.
@@ -260,8 +238,7 @@ class BriefWork:
         """
         if self.draft is None:
             raise RefusedError("The brief has no text yet. Nothing was changed.", code="EMPTY_TEXT")
-        batch = self.batch if self.swept or self.draft.batch else None
-        return await plan_brief(reader, self.draft.wish, self.draft.text, batch=batch)
+        return await plan_brief(reader, self.draft.wish, self.draft.text, batch=self._of_batch)
 
     async def plan_failure(self, reader: Reader) -> Plan:
         """The row that the engine leaves when nobody wrote a text, in the batch of the sweep.
@@ -272,8 +249,9 @@ class BriefWork:
         if self.failed is None or self.author is None:
             raise RefusedError("No call failed. Nothing was changed.", code="NOTHING_FAILED")
         wish, why = self.failed
-        batch = self.batch if self.swept else None
-        return await plan_failed_brief(reader, wish, why, self.author.chosen.choice.model, batch=batch)
+        return await plan_failed_brief(
+            reader, wish, why, self.author.chosen.choice.model, batch=self._of_batch
+        )
 
     async def committed(self) -> None:
         """It is in the database: the kept draft goes."""
@@ -285,6 +263,64 @@ class BriefWork:
         if self._model is not None:
             model, self._model = self._model, None
             await model.aclose()
+
+
+class BriefOnScreen(BriefWork):
+    """A brief that is looked at while it is made: again and again, against the database as it is."""
+
+    def __init__(self, session: Session, conversation: Conversation, kind: FocusKind, prompt: str) -> None:
+        super().__init__(session.settings, conversation.conversation_id, kind, prompt)
+        self.session = session
+        self.conversation = conversation
+        self.sweeper: Modelling | None = None  #: who writes the summaries of the sweep
+        self._looked = False
+
+    async def look(self) -> BriefOutlook:
+        """How it stands; reads the files of keys and kept drafts at the first time."""
+        problem = ""
+        if not self._looked:
+            try:
+                self.author = await asyncio.to_thread(named_model, self.settings)
+            except LcmError as error:
+                problem = error.message
+            if self.author is not None:
+                self.budget = call_budget(self.author.settings)
+            if self.sweeper is None and not problem:
+                self.sweeper = await asyncio.to_thread(choose_writer, self.settings)
+            if self.draft is None:
+                await self._find_kept()
+            self._looked = not problem
+        sweep = await sweep_forecast(self.session, self.conversation) if self.sweeps else None
+
+        async def load(reader: Reader) -> tuple[FocusWish, FocusEffect, BriefQuestion]:
+            wish, question = await self.question(reader)
+            made_from = self.draft.wish if self.draft is not None else wish
+            content = "-" if self.draft is None else self.draft.text.content
+            return wish, await effect_of_text(reader, made_from, content), question
+
+        try:
+            wish, effect, question = await self.session.read(load)
+        except LcmError as error:
+            waits = isinstance(error, RefusedError) and error.code in CURED_BY_SWEEP and sweep is not None
+            refusal = "" if waits and sweep is not None and sweep.passes else error.message
+            return BriefOutlook(None, refusal, sweep, None, None, problem)
+        cost = None
+        try:
+            cost = await asyncio.to_thread(self.forecast, question)
+        except LcmError as error:
+            problem = error.message
+        return BriefOutlook(wish, "", sweep, effect, cost, problem)
+
+    async def _find_kept(self) -> None:
+        """A draft that was paid for, of the same question, that nobody decided on."""
+        kept = await asyncio.to_thread(kept_drafts, self.session.database.path)
+        for one in kept:
+            wish = one.wish
+            same = wish.conversation_id == self.owner and wish.kind is self.kind
+            if same and (self.kind is FocusKind.REFOCUS or wish.prompt == self.prompt.strip()):
+                self.draft, self.sweeps = one, False
+                self.batch = one.batch or self.batch
+                return
 
 
 # -- changes of briefs -----------------------------------------------------------------------------------
@@ -309,14 +345,12 @@ The brief and the record of its sources are deleted. The engine itself deletes n
 
 def putting_in_force(work: BriefWork, then: Then) -> Change:
     """The text of *work* as the brief of its conversation; *then* gets what was committed."""
-    owner = work.conversation.conversation_id
-    return Change(work.plan, f"Focus brief, conversation {owner}", _ABOUT, then=then)
+    return Change(work.plan, f"Focus brief, conversation {work.owner}", _ABOUT, then=then)
 
 
 def recording_failure(work: BriefWork, then: Then) -> Change:
     """The failed call of *work* as the engine records it."""
-    owner = work.conversation.conversation_id
-    return Change(work.plan_failure, f"Failed focus brief, conversation {owner}", _FAILED, then=then)
+    return Change(work.plan_failure, f"Failed focus brief, conversation {work.owner}", _FAILED, then=then)
 
 
 def activating(conversation: Conversation, brief_id: str) -> Change:

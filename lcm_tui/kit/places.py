@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lcm_tui.flows.change import Change, Then
     from lcm_tui.flows.drafts import Wanted, Work
-    from lcm_tui.flows.focus import BriefWork
+    from lcm_tui.flows.focus import BriefOnScreen
     from lcm_tui.kit.spans import Document
 
 
@@ -232,7 +232,7 @@ class Compaction(NamedTuple):
 class BriefDraft(NamedTuple):
     """A focus brief on its way: swept for, written, previewed."""
 
-    work: BriefWork
+    work: BriefOnScreen
 
 
 class Drafting(NamedTuple):

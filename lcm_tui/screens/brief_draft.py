@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum, auto
 from typing import ClassVar
 
 from lcm_core.base.errors import LcmError
@@ -12,7 +11,7 @@ from lcm_core.change.plan import touched_rows
 from lcm_core.store.focus import BRIEFS
 from textual.app import ComposeResult
 
-from lcm_tui.flows.focus import BriefOutlook, BriefWork, putting_in_force, recording_failure
+from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook, Step, putting_in_force, recording_failure
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.listing import Finder, TextFinder
@@ -22,14 +21,6 @@ from lcm_tui.kit.text import TextView
 from lcm_tui.screens.change_pane import Lines
 from lcm_tui.screens.frame import CommandScreen, DataScreen
 from lcm_tui.tables.focus import head_blocks, text_document
-
-
-class Step(Enum):
-    """What is due next."""
-
-    SWEEP = auto()
-    WRITE = auto()
-    PREVIEW = auto()
 
 
 class BriefDraftScreen(DataScreen[BriefOutlook]):
@@ -54,7 +45,7 @@ paths, ids, numbers and names that are in no text the model was shown.
     BriefDraftScreen #text { height: 1fr; border-top: solid $foreground 30%; padding-left: 1; }
     """
 
-    def __init__(self, work: BriefWork) -> None:
+    def __init__(self, work: BriefOnScreen) -> None:
         """*work* ends with the screen."""
         super().__init__()
         self.work = work
@@ -138,10 +129,8 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     def _step(self) -> Step:
         """What is due next."""
-        if self.work.draft is not None:
-            return Step.PREVIEW
         seen = None if self._outlook is None else self._outlook.sweep
-        return Step.SWEEP if self.work.sweeps and seen is not None and seen.passes else Step.WRITE
+        return self.work.step(0 if seen is None else len(seen.passes))
 
     def decided_on(self) -> object:
         """What is due, of what was read."""
@@ -221,7 +210,7 @@ paths, ids, numbers and names that are in no text the model was shown.
 
     async def _written(self) -> None:
         try:
-            await self.work.write()
+            await self.work.write(self.session.database)
         except LcmError as error:
             self._failure = error.message
         self.load()
@@ -246,7 +235,7 @@ paths, ids, numbers and names that are in no text the model was shown.
             self.work_on("take", self._taken, text, exclusive=False)
 
     async def _taken(self, text: str) -> None:
-        await self.work.take(text)
+        await self.session.read(self.work.take, text)
         self.load()
 
     # -- leaving -----------------------------------------------------------------------------------------

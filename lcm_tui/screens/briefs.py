@@ -19,7 +19,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from lcm_tui.flows.drafts import choose_writer
-from lcm_tui.flows.focus import BriefWork, activating, clearing, deleting_brief, sweep_forecast
+from lcm_tui.flows.focus import BriefOnScreen, activating, clearing, deleting_brief, sweep_forecast
 from lcm_tui.kit import commands, places
 from lcm_tui.kit.commands import Key
 from lcm_tui.kit.dialogs import Question
@@ -229,7 +229,7 @@ class BriefChanges:
             self._open(FocusKind.REFOCUS, briefs.by_id[briefs.active].brief.prompt)
 
     def _open(self, kind: FocusKind, prompt: str) -> None:
-        work = BriefWork(self._screen.session, self._conversation, kind, prompt)
+        work = BriefOnScreen(self._screen.session, self._conversation, kind, prompt)
         self._screen.open(places.BriefDraft(work))
 
     def _activate(self) -> None:

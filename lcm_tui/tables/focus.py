@@ -16,7 +16,7 @@ from lcm_core.writers.retention import Retention
 
 from lcm_tui.flows.compaction import cost_of
 from lcm_tui.flows.drafts import Modelling, cost_text, forecast_text
-from lcm_tui.flows.focus import BriefOutlook, BriefWork
+from lcm_tui.flows.focus import BriefOnScreen, BriefOutlook
 from lcm_tui.kit.spans import Block, Document, Span, StyleName, heading, text_field
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, moment_text
 
@@ -188,7 +188,7 @@ def sweep_text(seen: CompactionForecast[Any], model: Modelling | None) -> str:
     return f"{passes}, {seen.tokens_before:,} → ~{seen.tokens_after:,} tokens, cost {about}{cost_text(cost)}"
 
 
-def head_blocks(work: BriefWork, outlook: BriefOutlook | None, failure: str) -> list[Block]:
+def head_blocks(work: BriefOnScreen, outlook: BriefOutlook | None, failure: str) -> list[Block]:
     """What is due, who writes, and what the brief replaces."""
     blocks = [_fact("question", work.prompt)]
     if failure:
@@ -200,7 +200,7 @@ def head_blocks(work: BriefWork, outlook: BriefOutlook | None, failure: str) -> 
     return blocks
 
 
-def _facts(work: BriefWork, outlook: BriefOutlook) -> Iterator[Block]:
+def _facts(work: BriefOnScreen, outlook: BriefOutlook) -> Iterator[Block]:
     wish, draft, found = outlook.wish, work.draft, work.retention
     if outlook.sweep is not None:
         yield _fact("sweep", sweep_text(outlook.sweep, work.sweeper))
@@ -227,7 +227,7 @@ def _facts(work: BriefWork, outlook: BriefOutlook) -> Iterator[Block]:
         yield _said("The context changed since it was written: the brief will be stale.", "warn")
 
 
-def text_document(work: BriefWork, keys: Mapping[str, str]) -> Document:
+def text_document(work: BriefOnScreen, keys: Mapping[str, str]) -> Document:
     """The text, or how it comes about."""
     if work.busy:
         return (Block(work.busy, "dim"),)

@@ -231,7 +231,7 @@ async def test_a_hostile_question_is_drawn_as_text(path: Path):
         await pilot.press("ctrl+n", *"[bold]{{x}}", "enter")
         draft = await in_front(pilot, BriefDraftScreen)
         await wait_for_text(pilot, "[bold]{{x}}")
-        await draft.work.take("\x1b]0;owned\x07 \u202e [red]text")
+        await draft.session.read(draft.work.take, "\x1b]0;owned\x07 \u202e [red]text")
         await wait_for_text(pilot, "[red]text")
     assert value(path, "SELECT count(*) FROM focus_briefs WHERE conversation_id = 1") == 0
 
