@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lcm_core.base.records import Conversation
 from lcm_core.base.settings import Settings
 from lcm_core.engine.rules import FreshTail
+from lcm_core.store.context import context_messages
 from lcm_core.store.conversations import ConversationEntry
 from lcm_core.store.database import Reader
 from lcm_core.store.focus import active_brief, list_briefs
@@ -14,10 +15,8 @@ from lcm_core.store.listing import Page, Window, conversation_page
 from lcm_core.store.schema import Schema
 from lcm_core.store.state import BOOTSTRAP, CURSORS, MAINTENANCE, TELEMETRY, StateRow, engine_state
 from lcm_core.store.statistics import (
-    ConversationStatistics,
-    depth_totals,
+    Statistics,
     growth_of,
-    item_totals,
     statistics_of,
 )
 
@@ -50,15 +49,19 @@ def list_(run: Run, window: Window) -> Answer:
 
 async def _load_list(reader: Reader, settings: Settings, window: Window) -> tuple[Schema, Page[Row]]:
     page = await conversation_page(reader, window)
-    counted = await statistics_of(reader, [record.conversation_id for record in page.items])
+    raw = await context_messages(reader, [record.conversation_id for record in page.items])
     rows = [
-        _row(record, numbers, tail_of(numbers.context_messages, reader.schema, settings, record.session_key))
-        for record, numbers in zip(page.items, counted, strict=True)
+        _row(
+            record,
+            await statistics_of(reader, record.conversation_id),
+            tail_of(raw[record.conversation_id], reader.schema, settings, record.session_key),
+        )
+        for record in page.items
     ]
     return reader.schema, Page(tuple(rows), page.next)
 
 
-def _row(record: Conversation, counted: ConversationStatistics, tail: FreshTail) -> Row:
+def _row(record: Conversation, counted: Statistics, tail: FreshTail) -> Row:
     return Row(ConversationEntry(record, counted.messages.latest), counted=counted, tail=tail)
 
 
@@ -75,15 +78,13 @@ def show(run: Run, named: Selector) -> Answer:
 
 async def _load(reader: Reader, settings: Settings, named: Selector) -> ShownConversation:
     record = await chosen(reader, named)
-    [counted] = await statistics_of(reader, [record.conversation_id])
+    raw = await context_messages(reader, [record.conversation_id])
     active = await active_brief(reader, record.conversation_id)
     return ShownConversation(
         reader.schema,
         record,
-        counted,
-        tail_of(counted.context_messages, reader.schema, settings, record.session_key),
-        await depth_totals(reader, record.conversation_id),
-        await item_totals(reader, record.conversation_id),
+        await statistics_of(reader, record.conversation_id),
+        tail_of(raw[record.conversation_id], reader.schema, settings, record.session_key),
         await engine_state(reader, record.conversation_id),
         len(await list_briefs(reader, record.conversation_id)),
         None if active is None else as_text(active),
@@ -97,10 +98,10 @@ def _document(found: ShownConversation) -> Document:
         "conversation": documents.listed(
             CONVERSATION_COLUMNS, _row(found.conversation, found.counted, found.tail)
         ),
-        "summaryDepths": documents.depths(found.depths),
+        "summaryDepths": documents.depths(found.counted.depths),
         "context": [
             {"itemType": total.item_type, "count": total.count, "tokens": total.tokens}
-            for total in found.context
+            for total in found.counted.context
         ],
         "telemetry": _state_document(found.state.telemetry),
         "maintenance": _state_document(found.state.maintenance),

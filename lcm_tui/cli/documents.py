@@ -17,10 +17,9 @@ from lcm_core.base.values import replace
 from lcm_core.engine.rules import FreshTail, TailRules, configured, engine_rules, fresh_tail
 from lcm_core.engine.sessions import settings_for_session
 from lcm_core.store.context import ContextMessage
-from lcm_core.store.conversations import ConversationEntry
+from lcm_core.store.conversations import ConversationEntry, DepthCount
 from lcm_core.store.listing import ListedSummary
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import DepthTotal
 
 from lcm_tui.tables.blocks import D, ListColumn, R
 from lcm_tui.tables.conversation_rows import ROW_COLUMNS, Row
@@ -64,7 +63,7 @@ def conversation(record: Conversation) -> Document:
     return listed(ROW_COLUMNS, Row(ConversationEntry(record, None)))
 
 
-def depths(totals: Iterable[DepthTotal]) -> list[Json]:
+def depths(totals: Iterable[DepthCount]) -> list[Json]:
     """Summaries by kind and depth."""
     return [
         {"kind": total.kind, "depth": total.depth, "count": total.count, "tokens": total.tokens}

@@ -10,10 +10,11 @@ from lcm_core.base.text import counted, preview
 from lcm_core.base.values import Record
 from lcm_core.engine.rules import FreshTail
 from lcm_core.store import messages as store
+from lcm_core.store.context import context_messages
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import Page, Window, message_page, messages_by_id
 from lcm_core.store.schema import Schema
-from lcm_core.store.statistics import ConversationStatistics, statistics_of
+from lcm_core.store.statistics import History, history_of
 
 from lcm_tui.cli import documents
 from lcm_tui.cli.answer import Answer, Paging, Run
@@ -84,7 +85,7 @@ class _Listed(Record, frozen=True):
 class _Tail(Record, frozen=True):
     schema: Schema
     conversation: Conversation
-    counted: ConversationStatistics
+    history: History
     tail: FreshTail
     messages: list[Message]
     parts: PartTexts
@@ -133,7 +134,7 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
             "firstSeq": messages[0].seq if messages else None,
             "lastSeq": messages[-1].seq if messages else None,
         },
-        "conversation": {"messages": found.counted.messages.count, "tokens": found.counted.messages.tokens},
+        "conversation": {"messages": found.history.messages, "tokens": found.history.tokens},
         "messages": [documents.message(item, content=True) for item in messages],
     }
     cap = f", at most {limits.max_tokens:,} tokens" if limits.max_tokens else ""
@@ -141,7 +142,7 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
         ("Conversation", str(found.conversation.conversation_id)),
         ("Rule", f"the newest {limits.count:,} messages of the context{cap}"),
         ("Selected", f"{counted(limits.messages, 'message')}, {limits.tokens:,} tokens"),
-        ("Of", f"{found.counted.messages.count:,} messages, {found.counted.messages.tokens:,} tokens"),
+        ("Of", f"{found.history.messages:,} messages, {found.history.tokens:,} tokens"),
     ]
     return run.answer(
         "messages.tail",
@@ -153,18 +154,19 @@ def tail(run: Run, named: Selector, count: int | None) -> Answer:
 
 async def _load_tail(reader: Reader, settings: Settings, named: Selector, count: int | None) -> _Tail:
     conversation = await chosen(reader, named)
-    [counted] = await statistics_of(reader, [conversation.conversation_id])
-    selected = tail_of(
-        counted.context_messages, reader.schema, settings, conversation.session_key, count=count
-    )
-    first = selected.first_ordinal
-    ids = (
-        []
-        if first is None
-        else [item.message_id for item in counted.context_messages if item.ordinal >= first]
-    )
+    number = conversation.conversation_id
+    raw = (await context_messages(reader, [number]))[number]
+    selected = tail_of(raw, reader.schema, settings, conversation.session_key, count=count)
+    ids = [one.message_id for one in raw[len(raw) - selected.messages :]]
     messages = await messages_by_id(reader, ids)
-    return _Tail(reader.schema, conversation, counted, selected, messages, await part_texts(reader, messages))
+    return _Tail(
+        reader.schema,
+        conversation,
+        await history_of(reader, number),
+        selected,
+        messages,
+        await part_texts(reader, messages),
+    )
 
 
 def _not_recorded(schema: Schema, conversation: str, messages: str) -> list[str]:

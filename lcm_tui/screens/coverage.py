@@ -15,7 +15,7 @@ from lcm_core.base.text import depth_name, fold, sought_as
 from lcm_core.base.values import Record, replace
 from lcm_core.engine.coverage import Coverage, CoverageBlock, Scale, beside, beyond, nearest
 from lcm_core.store import lineage
-from lcm_core.store.conversations import summary_depths
+from lcm_core.store.conversations import depth_counts
 from lcm_core.store.coverage import read_broken, read_coverage
 from rich.style import Style
 from textual import events, on
@@ -559,7 +559,7 @@ the summary's: tab goes there, and / finds in it. [ and ] go through the past, o
         """The depths with their counts first: where the blocks are late, they are painted before them."""
         if self.rows.coverage is None:
             depths: Counter[int] = Counter()
-            for each in await summary_depths(reader, self.conversation_id):
+            for each in await depth_counts(reader, self.conversation_id):
                 depths[each.depth] += each.count
             self.call_later(self._expect, depths)
         return await read_coverage(reader, self.conversation_id, rules)

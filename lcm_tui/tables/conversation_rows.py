@@ -20,7 +20,7 @@ from lcm_tui.tables.blocks import PENDING, UNRECORDED, ListColumn, bar_text, siz
 
 if TYPE_CHECKING:
     from lcm_core.engine.rules import FreshTail
-    from lcm_core.store.statistics import ConversationStatistics, ConversationSums
+    from lcm_core.store.statistics import ConversationSums, Statistics
     from lcm_host.sessions import HostSession
 
 
@@ -138,7 +138,7 @@ class Row(Record, frozen=True):
     words: str | None = None  #: how its first user message begins; None: not read yet
     bytes: int | None = None  #: of its texts; None: not measured yet
     newer: int = 0  #: messages that the host has and the database has not
-    counted: ConversationStatistics | None = None  #: in a command, in place of counts and sums
+    counted: Statistics | None = None  #: in a command, in place of counts and sums
     tail: FreshTail | None = None
 
     @property

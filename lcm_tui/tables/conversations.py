@@ -15,7 +15,7 @@ from lcm_core.store.state import (
     StateRow,
     keeps_checkpoints,
 )
-from lcm_core.store.statistics import ConversationStatistics, DepthTotal, Growth, ItemTotal
+from lcm_core.store.statistics import Growth, Statistics
 
 from lcm_tui.tables.blocks import Cell, Facts, Mark, Prose, Table, When, kind_words
 from lcm_tui.tables.blocks import OutputBlock as Block
@@ -29,10 +29,8 @@ class ShownConversation(Record, frozen=True):
 
     schema: Schema
     conversation: Conversation
-    counted: ConversationStatistics
+    counted: Statistics
     tail: FreshTail
-    depths: list[DepthTotal]
-    context: list[ItemTotal]
     state: EngineState
     briefs: int
     active: FocusBrief | None
@@ -77,9 +75,9 @@ def conversation_blocks(when: When, found: ShownConversation) -> list[Block]:
         Facts(facts),
         _totals(
             "Summaries by depth",
-            [(kind_words(row.kind, row.depth), row.count, row.tokens) for row in found.depths],
+            [(kind_words(row.kind, row.depth), row.count, row.tokens) for row in found.counted.depths],
         ),
-        _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.context]),
+        _totals("Context", [(row.item_type, row.count, row.tokens) for row in found.counted.context]),
         _state_block("Telemetry", TELEMETRY, found.state.telemetry, found.schema),
         _state_block("Maintenance", MAINTENANCE, found.state.maintenance, found.schema),
         *_transcript_blocks(found),

@@ -243,7 +243,7 @@ async def test_no_more_is_read_or_drawn_for_many_summaries_than_for_few(
         async with await Database.open(path) as database:
             await database.read(read_coverage, ConversationId(1), TailRules(8, None, keeps_turn_whole=True))
             found.append(database.statements)
-    assert found[0] == found[1] < 15
+    assert found[0] == found[1] <= 15
 
 
 async def test_the_rows_and_their_counts_are_there_before_the_blocks(

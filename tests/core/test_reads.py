@@ -11,10 +11,10 @@ from lcm_core.checks import running
 from lcm_core.checks.check import Limits
 from lcm_core.checks.running import run_checks
 from lcm_core.checks.structure import Structure
-from lcm_core.store.context import history_tokens
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
+from lcm_core.store.statistics import history_of, statistics_of
 
 from tests.databases import Work, building, connect, new_database, query, run
 
@@ -120,9 +120,11 @@ async def test_a_cursor_of_a_message_that_changed_is_gone_on_from_by_its_time(la
 async def test_what_was_ever_said_is_summed_in_the_order_in_which_it_lies(large: Path):
     work = Work()
     async with await Database.open(large, arrange=work.count) as database:
-        assert await database.read(history_tokens, OWNER) == sum(one % 7 for one in range(1, LARGE + 1))
-    [sql] = work.selects
-    assert "messages_conv_seq_idx" in "".join(row[3] for row in query(large, f"EXPLAIN QUERY PLAN {sql}"))
+        tokens = sum(one % 7 for one in range(1, LARGE + 1))
+        assert (await database.read(history_of, OWNER)).tokens == tokens
+        assert (await database.read(statistics_of, OWNER)).messages.tokens == tokens
+    for sql in (one for one in work.selects if "token_count AS tokens" in one and "FROM messages" in one):
+        assert "messages_conv_seq_idx" in "".join(row[3] for row in query(large, f"EXPLAIN QUERY PLAN {sql}"))
 
 
 async def test_small_conversations_are_checked_in_few_readings(

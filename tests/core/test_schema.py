@@ -76,7 +76,7 @@ QUESTIONS: Mapping[str, Callable[[Reader], Awaitable[object]]] = {
     "briefs": lambda reader: briefs.list_briefs(reader, MAIN),
     "overlay": lambda reader: briefs.focus_overlay(reader, MAIN, None),
     "state": lambda reader: state.engine_state(reader, MAIN),
-    "statistics": lambda reader: statistics.statistics_of(reader, [MAIN]),
+    "statistics": lambda reader: statistics.statistics_of(reader, MAIN),
     "whole": statistics.database_statistics,
     "totals": lambda reader: statistics.item_totals(reader, MAIN),
     "page": lambda reader: listing.conversation_page(reader, listing.Window(5)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
@@ -42,12 +43,12 @@ from lcm_core.checks import (
 from lcm_core.checks import proofs as timeline
 from lcm_core.checks.check import Answers, Folders, Limits, Rule, Run, Stage, ids_of
 from lcm_core.checks.messages import MessageBody, Messages, all_bodies, read_message_texts
-from lcm_core.checks.structure import Structure, conversation_ids, load_structure, row_counts
+from lcm_core.checks.structure import Structure, conversation_ids, load_structure
 from lcm_core.checks.summaries import known_files, read_summaries
 from lcm_core.engine.rules import engine_rules
 from lcm_core.store.conversations import get_conversation
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.rows import row_count
+from lcm_core.store.rows import row_count, row_counts
 from lcm_core.store.schema import FEATURES, Schema
 from lcm_core.store.state import BOOTSTRAP
 
@@ -117,6 +118,14 @@ def _characters(body: MessageBody) -> int:
     return len(body.content) + sum(parts)
 
 
+async def _sizes(reader: Reader) -> Counter[ConversationId]:
+    """How many messages, summaries and context items each conversation has."""
+    found: Counter[ConversationId] = Counter()
+    for table in ("messages", "summaries", "context_items"):
+        found.update(await row_counts(reader, table))
+    return found
+
+
 def _small_ones(ids: Sequence[ConversationId], rows: Mapping[ConversationId, int]) -> list[ConversationId]:
     """The small conversations at the front of some, as many as are read together."""
     found: list[ConversationId] = []
@@ -141,7 +150,7 @@ async def _read_conversations(run: Run) -> None:
         ids = await run.database.read(conversation_ids)
     else:
         ids = [run.conversation_id]
-    rows = {} if len(ids) < 2 else await run.database.read(row_counts)
+    rows = {} if len(ids) < 2 else await run.database.read(_sizes)
     ahead: _Ahead = {}
     done = tried = 0
     for place, conversation_id in enumerate(ids):

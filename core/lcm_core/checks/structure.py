@@ -233,18 +233,6 @@ async def conversation_ids(reader: Reader) -> list[ConversationId]:
     return [ConversationId(row["conversation_id"]) for row in rows]
 
 
-async def row_counts(reader: Reader) -> dict[ConversationId, int]:
-    """How many messages, summaries and context items each conversation has, from indexes; none: no entry."""
-    counts: dict[ConversationId, int] = {}
-    for table in ("messages", "summaries", "context_items"):
-        if reader.schema.has(table, "conversation_id"):
-            for owner, count in await reader.tuples(
-                f"SELECT conversation_id, count(*) FROM {table} GROUP BY conversation_id"
-            ):
-                counts[owner] = counts.get(owner, 0) + count
-    return counts
-
-
 async def load_structure(reader: Reader, conversation_id: ConversationId) -> Structure | None:
     """A conversation's rows without their texts; None when it does not exist (any more)."""
     columns = reader.schema.select("conversations", CONVERSATION_COLUMNS, "c")

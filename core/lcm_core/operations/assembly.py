@@ -37,7 +37,6 @@ from lcm_core.store.context import (
     context_depths,
     context_end,
     context_size,
-    history_tokens,
     raw_tokens_before,
     stored_items,
     tool_history,
@@ -47,6 +46,7 @@ from lcm_core.store.database import Reader
 from lcm_core.store.focus import focus_overlay
 from lcm_core.store.messages import files_by_id
 from lcm_core.store.state import cache_telemetry, fork_source, pending_debt
+from lcm_core.store.statistics import history_of
 from lcm_core.store.summaries import summaries_above
 
 #: Items that are read at once, at the least.
@@ -211,7 +211,7 @@ async def assembly_basis(
         tail = _tail(context, settings, how)
         around = replace(
             around,
-            raw_history_tokens=await history_tokens(reader, conversation_id),
+            raw_history_tokens=(await history_of(reader, conversation_id)).tokens,
             raw_history_debt_tokens=await raw_tokens_before(reader, conversation_id, tail.first_ordinal),
         )
     return AssemblyBasis(context, around, how, settings, resolver.read)
@@ -221,7 +221,7 @@ async def with_history(reader: Reader, conversation_id: ConversationId, assemble
     """An assembly with what was ever said counted afterwards; reads past every message (`with_history`)."""
     metadata = replace(
         assembled.metadata,
-        raw_history_tokens=await history_tokens(reader, conversation_id),
+        raw_history_tokens=(await history_of(reader, conversation_id)).tokens,
         raw_history_debt_tokens=await raw_tokens_before(
             reader, conversation_id, assembled.tail.first_ordinal
         ),

@@ -47,7 +47,7 @@ from lcm_core.store.opening import SqlValue, sidecar
 from lcm_core.store.ownership import consumers_first, foreign_uses, message_seqs
 from lcm_core.store.rows import StoredRow, owned_keys, owning_tables, referring_columns, rows_by
 from lcm_core.store.state import PREPARED_TABLES, batches_of, keeps_checkpoints, transcripts
-from lcm_core.store.statistics import ConversationSize, FileSize, conversation_counts, file_size, measured
+from lcm_core.store.statistics import ConversationSize, FileSize, conversation_sizes, file_size, measured
 
 # -- the engine's cleaners -------------------------------------------------------------------------------
 # What the engine's own cleaners would delete (docs/engine/doctor.md, "Its cleaners").
@@ -209,7 +209,7 @@ async def selection(
     """
     for one in criteria.ids:
         await get_conversation(reader, one)
-    counts = await conversation_counts(reader)
+    counts = await conversation_sizes(reader)
     found = [one for one in counts if _meant(one, criteria, now or datetime.now(UTC))]
     if criteria.orphaned is not None:
         orphans = await _orphaned(reader, criteria.orphaned)

@@ -35,7 +35,7 @@ from lcm_core.engine.markers import beginning
 from lcm_core.store.database import Reader
 from lcm_core.store.messages import files_by_id, whole_messages
 from lcm_core.store.opening import Row, Rows, rows_in
-from lcm_core.store.rows import IN_SEQ_ORDER, StoredRow, whole_rows
+from lcm_core.store.rows import StoredRow, whole_rows
 from lcm_core.store.schema import NO_MESSAGE, Schema
 from lcm_core.store.summaries import texts_of
 
@@ -497,18 +497,6 @@ async def tool_rows_before(
     )
     items = [ContextItem(ordinal, "message", key, None, Timestamp("")) for ordinal, key in rows]
     return [one for one in await stored_items(reader, items) if isinstance(one, LoadedMessage)]
-
-
-async def history_tokens(reader: Reader, conversation_id: ConversationId) -> int:
-    """Stored tokens of everything that was ever said; reads past every text, so not for a first page."""
-    return int(
-        await reader.value(
-            f"""SELECT CAST(total(token_count) AS INTEGER) FROM (
-                SELECT token_count FROM messages WHERE conversation_id = ? {IN_SEQ_ORDER})""",
-            conversation_id,
-        )
-        or 0
-    )
 
 
 async def raw_tokens_before(reader: Reader, conversation_id: ConversationId, ordinal: int | None) -> int:

@@ -12,7 +12,7 @@ from lcm_core.base.times import sort_key
 from lcm_core.base.values import Record
 from lcm_core.store.database import Reader
 from lcm_core.store.opening import Row
-from lcm_core.store.rows import row_count
+from lcm_core.store.rows import of_conversation, row_counts, sum_of
 
 COLUMNS = (
     "conversation_id",
@@ -36,11 +36,12 @@ class ConversationEntry(Record, frozen=True):
 
 
 class DepthCount(Record, frozen=True):
-    """How many summaries there are at one depth."""
+    """How many summaries there are of one kind and depth."""
 
     kind: str
     depth: int
     count: int
+    tokens: int = 0  #: sum of the stored estimates, where that was asked for
 
 
 class ConversationCounts(Record, frozen=True):
@@ -150,17 +151,35 @@ async def find_by_session_key(reader: Reader, session_key: str) -> Conversation:
 
 async def count_rows(reader: Reader, conversation_ids: Iterable[ConversationId]) -> list[ConversationCounts]:
     """Messages, context items and summaries by depth of some conversations, in the order asked."""
-    return [await _counts_of(reader, conversation_id) for conversation_id in conversation_ids]
+    ids = list(conversation_ids)
+    messages, items = [await row_counts(reader, table, ids) for table in ("messages", "context_items")]
+    return [
+        ConversationCounts(
+            key, messages.get(key, 0), items.get(key, 0), tuple(await depth_counts(reader, key))
+        )
+        for key in ids
+    ]
 
 
-async def _counts_of(reader: Reader, conversation_id: ConversationId) -> ConversationCounts:
-    has_items = reader.schema.has("context_items")
-    return ConversationCounts(
-        conversation_id,
-        await row_count(reader, "messages", conversation_id),
-        await row_count(reader, "context_items", conversation_id) if has_items else 0,
-        tuple(await summary_depths(reader, conversation_id)),
+async def depth_counts(
+    reader: Reader, conversation_id: ConversationId | None, *, tokens: bool = False
+) -> list[DepthCount]:
+    """The summaries of a conversation, or of all, by depth and kind, leaves first.
+
+    Counts come from an index; *tokens* cost a scan.
+    """
+    if not reader.schema.has("summaries"):
+        return []
+    condition, keys = of_conversation("s.conversation_id", conversation_id)
+    columns = reader.schema.select("summaries", ("kind", "depth", *(["token_count"] if tokens else [])), "s")
+    rows = await reader.rows(
+        f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth, count(*) AS count,
+        {sum_of("token_count") if tokens else "0"} AS tokens
+        FROM (SELECT {columns} FROM summaries AS s WHERE {condition})
+        GROUP BY 2, 1 ORDER BY 2, 1 DESC""",
+        *keys,
     )
+    return [DepthCount(row["kind"] or "", row["depth"] or 0, row["count"], row["tokens"]) for row in rows]
 
 
 #: Messages at the beginning of a conversation among which the first words of its user are looked for.
@@ -203,20 +222,6 @@ async def first_texts(
         if row is not None:
             found[conversation_id] = row["content"] or ""
     return found
-
-
-async def summary_depths(reader: Reader, conversation_id: ConversationId) -> list[DepthCount]:
-    """How many summaries there are at each depth of a conversation, leaves first."""
-    if not reader.schema.has("summaries"):
-        return []
-    rows = await reader.rows(
-        f"""SELECT kind, depth, count(*) AS count
-        FROM (SELECT {reader.schema.select("summaries", ("kind", "depth"), "s")}
-              FROM summaries AS s WHERE s.conversation_id = ?)
-        GROUP BY depth, kind ORDER BY depth, kind DESC""",
-        conversation_id,
-    )
-    return [DepthCount(row["kind"] or "", row["depth"] or 0, row["count"]) for row in rows]
 
 
 # -- sessions with several conversations ---------------------------------------------------------------
@@ -284,9 +289,19 @@ async def shared_sessions(reader: Reader) -> Mapping[str, Sequence[SessionMember
         ORDER BY c.conversation_id"""
     )
     found: dict[str, list[SessionMember]] = {}
-    for row in rows:
-        member = await _member(reader, conversation_of(row))
-        found.setdefault(member.conversation.session_key or "", []).append(member)
+    records = [conversation_of(row) for row in rows]
+    counts = await count_rows(reader, [one.conversation_id for one in records])
+    for record, count in zip(records, counts, strict=True):
+        bounds = await seq_bounds(reader, record.conversation_id)
+        member = SessionMember(
+            record,
+            count.messages,
+            count.summary_count,
+            count.context_items,
+            bounds.first_at if bounds else None,
+            bounds.last_at if bounds else None,
+        )
+        found.setdefault(record.session_key or "", []).append(member)
     return found
 
 
@@ -300,19 +315,6 @@ async def same_session(reader: Reader, conversation: Conversation) -> list[Conve
         conversation.session_key,
     )
     return [conversation_of(row) for row in rows]
-
-
-async def _member(reader: Reader, conversation: Conversation) -> SessionMember:
-    [counts] = await count_rows(reader, [conversation.conversation_id])
-    bounds = await seq_bounds(reader, conversation.conversation_id)
-    return SessionMember(
-        conversation,
-        counts.messages,
-        sum(one.count for one in counts.summaries),
-        counts.context_items,
-        bounds.first_at if bounds else None,
-        bounds.last_at if bounds else None,
-    )
 
 
 # -- stored times ----------------------------------------------------------------------------------------
@@ -341,6 +343,6 @@ def moment_key(expression: str) -> str:
     )
 
 
-def stored_form(key: str | None) -> str | None:
+def stored_form(key: str | None) -> Timestamp | None:
     """The stored time behind a `moment_key`."""
-    return None if key is None else key.partition("|")[2]
+    return None if key is None else Timestamp(key.partition("|")[2])

@@ -101,6 +101,27 @@ async def row_count(reader: Reader, table: str, conversation_id: ConversationId 
     return int(await reader.value(f'SELECT count(*) FROM "{table}" WHERE {condition}', *keys))
 
 
+async def row_counts(
+    reader: Reader, table: str, conversation_ids: Iterable[ConversationId] | None = None
+) -> dict[ConversationId, int]:
+    """How many rows of a table some conversations have, or all that have any; from an index."""
+    if not reader.schema.has(table, "conversation_id"):
+        return {}
+    counting = f"SELECT conversation_id, count(*) FROM {table}"
+    if conversation_ids is None:
+        rows = await reader.rows(f"{counting} GROUP BY conversation_id")
+    else:
+        rows = await reader.rows_in(
+            f"{counting} WHERE conversation_id IN (?*) GROUP BY conversation_id", conversation_ids
+        )
+    return {row[0]: row[1] for row in rows}
+
+
+def sum_of(expression: str) -> str:
+    """SQL: a sum that is 0 for no rows and that no value can make overflow."""
+    return f"CAST(total({expression}) AS INTEGER)"
+
+
 def of_conversation(
     column: str, conversation_id: ConversationId | None
 ) -> tuple[str, tuple[ConversationId, ...]]:

@@ -169,8 +169,7 @@ async def _files(reader: Reader, conversation_id: ConversationId) -> FileTotals:
     )
     if row is None:
         return FileTotals(0, 0, None)
-    latest = stored_form(row["latest"])
-    return FileTotals(row["count"], row["bytes"], None if latest is None else Timestamp(latest))
+    return FileTotals(row["count"], row["bytes"], stored_form(row["latest"]))
 
 
 async def pending_debt(reader: Reader, conversation_id: ConversationId) -> int | None:

@@ -1,4 +1,4 @@
-"""Counts, token sums, sizes and times of a conversation, of many or of the whole file; and how they grew.
+"""Counts, token sums, sizes and times of a conversation or of the whole file; and how they grew.
 
 Every sum reads a column that is stored after the text of its row, so these cost a scan: they are for the
 command line and for what is filled in after a first page, never for a key press. Ends of a time range are
@@ -17,11 +17,15 @@ from lcm_core.base.errors import DatabaseError
 from lcm_core.base.records import Conversation, ConversationId, Timestamp
 from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record, replace
-from lcm_core.store.context import ContextMessage, context_messages
-from lcm_core.store.conversations import list_conversations, moment_key, stored_form
+from lcm_core.store.conversations import (
+    DepthCount,
+    depth_counts,
+    list_conversations,
+    moment_key,
+    stored_form,
+)
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import Row
-from lcm_core.store.rows import of_conversation, row_count
+from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation, row_count, row_counts, sum_of
 from lcm_core.store.schema import place
 from lcm_core.store.state import MAINTENANCE
 from lcm_core.store.summaries import broken_in
@@ -36,31 +40,6 @@ class Extent(Record, frozen=True):
     latest: Timestamp | None
 
 
-EMPTY = Extent(0, 0, None, None)
-
-
-class ConversationStatistics(Record, frozen=True):
-    """Everything that is counted of one conversation."""
-
-    conversation_id: ConversationId
-    messages: Extent
-    summaries: Extent
-    covered_tokens: int  #: of the messages that leaves were made from, each once
-    max_depth: int | None  #: None: there is no summary
-    context_items: int
-    context_tokens: int
-    context_messages: tuple[ContextMessage, ...]  #: by ordinal
-
-
-class DepthTotal(Record, frozen=True):
-    """The summaries of one kind and depth."""
-
-    kind: str
-    depth: int
-    count: int
-    tokens: int
-
-
 class ItemTotal(Record, frozen=True):
     """The context items of one type."""
 
@@ -69,122 +48,85 @@ class ItemTotal(Record, frozen=True):
     tokens: int
 
 
-class DatabaseStatistics(Record, frozen=True):
+class Statistics(Record, frozen=True):
+    """Everything that is counted of one conversation, or of the whole file."""
+
+    messages: Extent
+    summaries: Extent
+    covered_tokens: int  #: of the messages that leaves were made from, each once
+    depths: tuple[DepthCount, ...]  #: leaves first
+    context: tuple[ItemTotal, ...]
+
+    @property
+    def max_depth(self) -> int | None:
+        """The greatest depth of a summary; None: there is none."""
+        return max((one.depth for one in self.depths), default=None)
+
+    @property
+    def context_items(self) -> int:
+        """Of every type."""
+        return sum(one.count for one in self.context)
+
+    @property
+    def context_tokens(self) -> int:
+        """Stored estimates of all items; a dangling one counts nothing."""
+        return sum(one.tokens for one in self.context)
+
+
+class DatabaseStatistics(Statistics, frozen=True):
     """Everything that is counted of the whole file."""
 
     conversations: int
     active: int | None  #: None: this version does not record it
-    messages: Extent
-    summaries: Extent
-    covered_tokens: int  #: of the messages that leaves were made from, each once
-    depths: tuple[DepthTotal, ...]
-    context_items: int
-    context_tokens: int
     maintenance_pending: int | None  #: None: this version does not record it
     maintenance_running: int | None
     maintenance_failed: int | None
 
 
-async def statistics_of(
-    reader: Reader, conversation_ids: Sequence[ConversationId]
-) -> list[ConversationStatistics]:
-    """The statistics of some conversations, in the order asked."""
-    messages = await _extents(reader, "messages", ("created_at", "created_at"), conversation_ids)
-    summaries = await _extents(reader, "summaries", _coverage(reader), conversation_ids)
-    covered = await _covered(reader, conversation_ids)
-    depths = await _max_depths(reader, conversation_ids)
-    context = {row["conversation_id"]: row for row in await _context_totals(reader, conversation_ids)}
-    raw = await context_messages(reader, conversation_ids)
-    return [
-        ConversationStatistics(
-            key,
-            messages.get(key, EMPTY),
-            summaries.get(key, EMPTY),
-            covered.get(key, 0),
-            depths.get(key),
-            context[key]["items"] if key in context else 0,
-            context[key]["tokens"] if key in context else 0,
-            tuple(raw[key]),
-        )
-        for key in conversation_ids
-    ]
+async def statistics_of(reader: Reader, conversation_id: ConversationId | None) -> Statistics:
+    """The statistics of a conversation, or of the whole file (None)."""
+    return Statistics(
+        await _extent(reader, "messages", ("created_at", "created_at"), conversation_id),
+        await _extent(reader, "summaries", _coverage(reader), conversation_id),
+        await _covered(reader, conversation_id),
+        tuple(await depth_counts(reader, conversation_id, tokens=True)),
+        tuple(await item_totals(reader, conversation_id)),
+    )
 
 
 async def database_statistics(reader: Reader) -> DatabaseStatistics:
     """The statistics of the whole file."""
-    schema = reader.schema
     active = None
-    if schema.has("conversations", "active"):
+    if reader.schema.has("conversations", "active"):
         active = await reader.value("SELECT count(*) FROM conversations WHERE active = 1")
-    covered = 0
-    if schema.has("summary_messages") and schema.has("summaries"):
-        covered = await reader.value(
-            f"""SELECT {_sum("m.token_count")} FROM messages AS m
-            WHERE m.message_id IN (SELECT link.message_id FROM summary_messages AS link
-                                   JOIN summaries AS s ON s.summary_id = link.summary_id)"""
-        )
-    items, tokens = 0, 0
-    if schema.has("context_items"):
-        row = await reader.row(f"SELECT {_CONTEXT_TOTALS} {_context_join(reader)}")
-        items, tokens = (0, 0) if row is None else (row["items"], row["tokens"])
-    maintenance = await _maintenance(reader)
+    found = await statistics_of(reader, None)
+    pending, running, failed = await _maintenance(reader)
     return DatabaseStatistics(
+        **{name: getattr(found, name) for name in found.__struct_fields__},
         conversations=await row_count(reader, "conversations"),
         active=active,
-        messages=await _extent_of_all(reader, "messages", ("created_at", "created_at")),
-        summaries=await _extent_of_all(reader, "summaries", _coverage(reader)),
-        covered_tokens=covered,
-        depths=tuple(await depth_totals(reader)),
-        context_items=items,
-        context_tokens=tokens,
-        maintenance_pending=None if maintenance is None else maintenance["pending"],
-        maintenance_running=None if maintenance is None else maintenance["running"],
-        maintenance_failed=None if maintenance is None else maintenance["failed"],
+        maintenance_pending=pending,
+        maintenance_running=running,
+        maintenance_failed=failed,
     )
 
 
-async def depth_totals(reader: Reader, conversation_id: ConversationId | None = None) -> list[DepthTotal]:
-    """Count and tokens of the summaries at each depth, leaves first; of one conversation or of all."""
-    if not reader.schema.has("summaries"):
-        return []
-    condition, keys = of_conversation("conversation_id", conversation_id)
-    columns = reader.schema.select("summaries", ("kind", "depth", "token_count", "conversation_id"), "s")
-    rows = await reader.rows(
-        f"""SELECT CAST(kind AS TEXT) AS kind, CAST(depth AS INTEGER) AS depth,
-        count(*) AS count, {_sum("token_count")} AS tokens
-        FROM (SELECT {columns} FROM summaries AS s) WHERE {condition}
-        GROUP BY 2, 1 ORDER BY 2, 1 DESC""",
-        *keys,
-    )
-    return [DepthTotal(row["kind"], row["depth"] or 0, row["count"], row["tokens"]) for row in rows]
-
-
-async def item_totals(reader: Reader, conversation_id: ConversationId) -> list[ItemTotal]:
-    """Count and tokens of a context's summaries and messages."""
+async def item_totals(reader: Reader, conversation_id: ConversationId | None) -> list[ItemTotal]:
+    """Count and tokens of a context's summaries and messages; of all contexts (None)."""
     if not reader.schema.has("context_items"):
         return []
+    made = "summaries" if reader.schema.has("summaries") else "(SELECT NULL AS summary_id, 0 AS token_count)"
+    condition, keys = of_conversation("c.conversation_id", conversation_id)
     rows = await reader.rows(
-        f"""SELECT c.item_type AS item_type, {_CONTEXT_TOTALS} {_context_join(reader)}
-        WHERE c.conversation_id = ? GROUP BY c.item_type ORDER BY c.item_type DESC""",
-        conversation_id,
+        f"""SELECT c.item_type AS item_type, count(*) AS items,
+        {sum_of("coalesce(m.token_count, s.token_count)")} AS tokens
+        FROM context_items AS c
+        LEFT JOIN messages AS m ON m.message_id = c.message_id
+        LEFT JOIN {made} AS s ON s.summary_id = c.summary_id
+        WHERE {condition} GROUP BY c.item_type ORDER BY c.item_type DESC""",
+        *keys,
     )
     return [ItemTotal(row["item_type"], row["items"], row["tokens"]) for row in rows]
-
-
-def _sum(expression: str) -> str:
-    """SQL: a sum that is 0 for no rows and that no value can make overflow."""
-    return f"CAST(total({expression}) AS INTEGER)"
-
-
-_CONTEXT_TOTALS = f"count(*) AS items, {_sum('coalesce(m.token_count, s.token_count)')} AS tokens"
-
-
-def _context_join(reader: Reader) -> str:
-    """SQL: the context items ``c`` with their message ``m`` or summary ``s``."""
-    made = "summaries" if reader.schema.has("summaries") else "(SELECT NULL AS summary_id, 0 AS token_count)"
-    return f"""FROM context_items AS c
-        LEFT JOIN messages AS m ON m.message_id = c.message_id
-        LEFT JOIN {made} AS s ON s.summary_id = c.summary_id"""
 
 
 def _coverage(reader: Reader) -> tuple[str, str]:
@@ -195,119 +137,98 @@ def _coverage(reader: Reader) -> tuple[str, str]:
     return first, last
 
 
-def _extent_columns(reader: Reader, table: str, times: tuple[str, str]) -> str:
+async def _extent(
+    reader: Reader, table: str, times: tuple[str, str], conversation_id: ConversationId | None
+) -> Extent:
+    if not reader.schema.has(table):
+        return Extent(0, 0, None, None)
     if not reader.schema.has(table, "created_at"):
         times = ("NULL", "NULL")
-    tokens = _sum("token_count") if reader.schema.has(table, "token_count") else "0"
-    return f"""count(*) AS count, {tokens} AS tokens,
-        min({moment_key(times[0])}) AS earliest, max({moment_key(times[1])}) AS latest"""
-
-
-def _extent(row: Row) -> Extent:
-    first, last = stored_form(row["earliest"]), stored_form(row["latest"])
-    return Extent(
-        row["count"],
-        row["tokens"],
-        None if first is None else Timestamp(first),
-        None if last is None else Timestamp(last),
+    tokens = "token_count" if reader.schema.has(table, "token_count") else "0"
+    condition, keys = of_conversation("conversation_id", conversation_id)
+    order = IN_SEQ_ORDER if table == "messages" and keys else ""
+    row = await reader.row(
+        f"""SELECT count(*) AS count, {sum_of("tokens")} AS tokens,
+        min({moment_key("first")}) AS earliest, max({moment_key("last")}) AS latest
+        FROM (SELECT {tokens} AS tokens, {times[0]} AS first, {times[1]} AS last
+              FROM {table} WHERE {condition} {order})""",
+        *keys,
     )
+    assert row is not None  # an aggregate has a row
+    return Extent(row["count"], row["tokens"], stored_form(row["earliest"]), stored_form(row["latest"]))
 
 
-async def _extents(
-    reader: Reader, table: str, times: tuple[str, str], ids: Sequence[ConversationId]
-) -> dict[ConversationId, Extent]:
-    if not reader.schema.has(table):
-        return {}
-    rows = await reader.rows_in(
-        f"""SELECT conversation_id, {_extent_columns(reader, table, times)} FROM {table}
-        WHERE conversation_id IN (?*) GROUP BY conversation_id""",
-        ids,
-    )
-    return {row["conversation_id"]: _extent(row) for row in rows}
-
-
-async def _extent_of_all(reader: Reader, table: str, times: tuple[str, str]) -> Extent:
-    if not reader.schema.has(table):
-        return EMPTY
-    row = await reader.row(f"SELECT {_extent_columns(reader, table, times)} FROM {table}")
-    return EMPTY if row is None else _extent(row)
-
-
-async def _covered(reader: Reader, ids: Sequence[ConversationId]) -> dict[ConversationId, int]:
-    """Tokens of the messages that the leaves of some conversations were made from, each message once."""
+async def _covered(reader: Reader, conversation_id: ConversationId | None) -> int:
+    """Tokens of the messages that leaves were made from, each message once."""
     if not (reader.schema.has("summary_messages") and reader.schema.has("summaries")):
-        return {}
-    rows = await reader.rows_in(
-        f"""SELECT covered.conversation_id AS conversation_id, {_sum("m.token_count")} AS tokens
-        FROM (SELECT DISTINCT s.conversation_id AS conversation_id, link.message_id AS message_id
-              FROM summaries AS s JOIN summary_messages AS link ON link.summary_id = s.summary_id
-              WHERE s.conversation_id IN (?*)) AS covered
-        JOIN messages AS m ON m.message_id = covered.message_id GROUP BY covered.conversation_id""",
-        ids,
+        return 0
+    condition, keys = of_conversation("s.conversation_id", conversation_id)
+    found: int = await reader.value(
+        f"""SELECT {sum_of("m.token_count")} FROM messages AS m
+        WHERE m.message_id IN (SELECT link.message_id FROM summaries AS s
+            JOIN summary_messages AS link ON link.summary_id = s.summary_id WHERE {condition})""",
+        *keys,
     )
-    return {row["conversation_id"]: row["tokens"] for row in rows}
+    return found
 
 
-async def _max_depths(reader: Reader, ids: Sequence[ConversationId]) -> dict[ConversationId, int]:
-    if not reader.schema.has("summaries", "depth"):
-        return {}
-    rows = await reader.rows_in(
-        """SELECT conversation_id, max(CAST(depth AS INTEGER)) AS depth FROM summaries
-        WHERE conversation_id IN (?*) GROUP BY conversation_id""",
-        ids,
-    )
-    return {row["conversation_id"]: row["depth"] for row in rows}
-
-
-async def _context_totals(reader: Reader, ids: Sequence[ConversationId]) -> list[Row]:
-    if not reader.schema.has("context_items"):
-        return []
-    return await reader.rows_in(
-        f"""SELECT c.conversation_id AS conversation_id, {_CONTEXT_TOTALS} {_context_join(reader)}
-        WHERE c.conversation_id IN (?*) GROUP BY c.conversation_id""",
-        ids,
-    )
-
-
-async def _maintenance(reader: Reader) -> Row | None:
+async def _maintenance(reader: Reader) -> tuple[int | None, int | None, int | None]:
+    """Conversations whose compaction is due, runs, or has failed."""
     if not reader.schema.has(MAINTENANCE):
-        return None
+        return None, None, None
     columns = reader.schema.select(MAINTENANCE, ("pending", "running", "last_failure_summary"), "t")
-    return await reader.row(
-        f"""SELECT count(nullif(pending, 0)) AS pending, count(nullif(running, 0)) AS running,
-        count(last_failure_summary) AS failed FROM (SELECT {columns} FROM {MAINTENANCE} AS t)"""
+    [found] = await reader.rows(
+        f"""SELECT count(nullif(pending, 0)), count(nullif(running, 0)), count(last_failure_summary)
+        FROM (SELECT {columns} FROM {MAINTENANCE} AS t)"""
     )
+    return tuple(found)
 
 
 # -- of one conversation, brought up to date ------------------------------------------------------------
+
+
+class History(Record, frozen=True):
+    """The messages of a conversation, or those behind one of them, without their times."""
+
+    messages: int
+    last_id: int  #: the largest message id; 0 without messages
+    tokens: int  #: sum of the stored estimates
+
+
+async def history_of(reader: Reader, conversation_id: ConversationId, after: int | None = None) -> History:
+    """Add up everything that was ever said, or what has a larger id than *after*: a scan of those rows."""
+    tokens = "token_count" if reader.schema.has("messages", "token_count") else "0"
+    # By the index of conversations what is behind an id would be looked for in all of them.
+    where = "conversation_id = ?" if after is None else "+conversation_id = ? AND message_id > ?"
+    row = await reader.row(
+        f"""SELECT count(*) AS messages, coalesce(max(message_id), 0) AS last, {sum_of("tokens")} AS tokens
+        FROM (SELECT message_id, {tokens} AS tokens FROM messages WHERE {where} {IN_SEQ_ORDER})""",
+        *((conversation_id,) if after is None else (conversation_id, after)),
+    )
+    assert row is not None  # an aggregate has a row
+    return History(row["messages"], row["last"], row["tokens"])
 
 
 class ConversationSums(Record, frozen=True):
     """Token sums of one conversation, and what is needed to bring them up to date."""
 
     conversation_id: ConversationId
-    messages: int
-    last_message_id: int  #: largest id among them; 0 without messages
-    message_tokens: int
+    history: History
     context_tokens: int  #: stored estimates of all items; a dangling one counts nothing
     broken: int  #: summaries that the marker rules call bad
+
+    @property
+    def message_tokens(self) -> int:
+        """Of everything that was ever said."""
+        return self.history.tokens
 
 
 async def sums_of(reader: Reader, conversation_id: ConversationId) -> ConversationSums:
     """Read every message and summary of the conversation: a scan."""
-    row = await reader.row(
-        f"""SELECT count(*) AS messages, coalesce(max(m.message_id), 0) AS last,
-        coalesce(sum({_tokens(reader, "messages", "m")}), 0) AS tokens
-        FROM messages AS m WHERE m.conversation_id = ?""",
-        conversation_id,
-    )
-    messages, last, tokens = (0, 0, 0) if row is None else (row["messages"], row["last"], row["tokens"])
     return ConversationSums(
         conversation_id,
-        messages,
-        last,
-        tokens,
-        await context_tokens(reader, conversation_id),
+        await history_of(reader, conversation_id),
+        await _context_tokens(reader, conversation_id),
         len(await broken_in(reader, conversation_id)),
     )
 
@@ -317,45 +238,18 @@ async def sums_since(reader: Reader, known: ConversationSums) -> ConversationSum
 
     Rows that were changed in place are not noticed; where the count does not add up, everything is read.
     """
-    row = await reader.row(
-        f"""SELECT count(*) AS messages, coalesce(max(m.message_id), 0) AS last,
-        coalesce(sum({_tokens(reader, "messages", "m")}), 0) AS tokens
-        FROM messages AS m WHERE m.message_id > ? AND +m.conversation_id = ?""",
-        known.last_message_id,
-        known.conversation_id,
+    key, before = known.conversation_id, known.history
+    new = await history_of(reader, key, before.last_id)
+    if before.messages + new.messages != await row_count(reader, "messages", key):
+        return await sums_of(reader, key)
+    whole = History(
+        before.messages + new.messages, max(before.last_id, new.last_id), before.tokens + new.tokens
     )
-    total = await row_count(reader, "messages", known.conversation_id)
-    if row is None or known.messages + row["messages"] != total:
-        return await sums_of(reader, known.conversation_id)
-    return ConversationSums(
-        known.conversation_id,
-        total,
-        max(known.last_message_id, row["last"]),
-        known.message_tokens + row["tokens"],
-        await context_tokens(reader, known.conversation_id),
-        known.broken,
-    )
+    return replace(known, history=whole, context_tokens=await _context_tokens(reader, key))
 
 
-async def context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
-    """The stored tokens of everything in the context."""
-    if not reader.schema.has("context_items"):
-        return 0
-    summaries, counted = "", "0"
-    if reader.schema.has("summaries"):
-        summaries = "LEFT JOIN summaries AS s ON s.summary_id = c.summary_id"
-        counted = _tokens(reader, "summaries", "s")
-    total: int = await reader.value(
-        f"""SELECT coalesce(sum(coalesce({_tokens(reader, "messages", "m")}, {counted}, 0)), 0)
-        FROM context_items AS c LEFT JOIN messages AS m ON m.message_id = c.message_id {summaries}
-        WHERE c.conversation_id = ?""",
-        conversation_id,
-    )
-    return total
-
-
-def _tokens(reader: Reader, table: str, alias: str) -> str:
-    return f"{alias}.token_count" if reader.schema.has(table, "token_count") else "NULL"
+async def _context_tokens(reader: Reader, conversation_id: ConversationId) -> int:
+    return sum(one.tokens for one in await item_totals(reader, conversation_id))
 
 
 # -- bytes ---------------------------------------------------------------------------------------------
@@ -431,25 +325,18 @@ async def _tables(reader: Reader) -> tuple[TableSize, ...] | None:
     return tuple(sorted(found, key=lambda one: (-one.bytes, one.name)))
 
 
-async def conversation_counts(reader: Reader) -> list[ConversationSize]:
+async def conversation_sizes(reader: Reader) -> list[ConversationSize]:
     """Every conversation with the number of its rows, by id; indexes only."""
-    counts = {table: await _grouped(reader, table) for table in ("messages", "summaries", "context_items")}
+    counts = [await row_counts(reader, table) for table in ("messages", "summaries", "context_items")]
     found = (
         ConversationSize(
             entry.conversation,
             entry.last_activity,
-            *(counts[table].get(entry.conversation.conversation_id, 0) for table in counts),
+            *(count.get(entry.conversation.conversation_id, 0) for count in counts),
         )
         for entry in await list_conversations(reader)
     )
     return sorted(found, key=lambda one: one.id)
-
-
-async def _grouped(reader: Reader, table: str) -> dict[int, int]:
-    if not reader.schema.has(table):
-        return {}
-    rows = await reader.rows(f"SELECT conversation_id, count(*) FROM {table} GROUP BY conversation_id")
-    return {row[0]: row[1] for row in rows}
 
 
 async def measured(
