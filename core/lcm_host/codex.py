@@ -691,9 +691,8 @@ async def read_held(reader: Reader, conversation: Conversation, settings: Settin
 async def transcripts_of(reader: Reader, conversation: Conversation, settings: Settings) -> tuple[Path, ...]:
     """The session files that the engine recorded for a conversation, as this machine has them."""
     sessions, state = settings.sessions.value, settings.state_dir.value
-    number = conversation.conversation_id
-    stored = [path for owner, path in await transcripts(reader) if owner == number]
-    found = [resolve_transcript(one, sessions=sessions, state_dir=state).path for one in stored]
+    stored = await transcripts(reader, conversation.conversation_id)
+    found = [resolve_transcript(one, sessions=sessions, state_dir=state).path for _, one in stored]
     return tuple(one for one in found if one is not None)
 
 

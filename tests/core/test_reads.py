@@ -14,7 +14,9 @@ from lcm_core.checks.structure import Structure
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
-from lcm_core.store.statistics import history_of, statistics_of
+from lcm_core.store.messages import newest_page
+from lcm_core.store.state import transcripts
+from lcm_core.store.statistics import growth_of, growth_of_all, history_of, statistics_of
 
 from tests.databases import Work, building, connect, new_database, query, run
 
@@ -192,3 +194,25 @@ async def test_the_graph_of_one_conversation_is_told_from_its_own_edges(tmp_path
         assert (await database.read(whole_tree, OWNER, known=first.fingerprint)).graph is None
         run(path, "DELETE FROM summary_parents WHERE parent_summary_id = 'sum_1_b'")
         assert (await database.read(whole_tree, OWNER, known=first.fingerprint)).graph is not None
+
+
+async def test_what_opens_a_conversation_takes_as_much_of_a_large_one_as_of_a_small_one(
+    large: Path, tmp_path: Path
+):
+    loads = (
+        lambda reader: newest_page(reader, OWNER, 100),
+        lambda reader: growth_of(reader, OWNER),
+        growth_of_all,
+        lambda reader: transcripts(reader, OWNER),
+    )
+    for load in loads:
+        found = []
+        for path in (filled(tmp_path / f"{loads.index(load)}.db", 2_000), large):
+            work = Work()
+            async with await Database.open(path, arrange=work.count) as database:
+                await database.read(load)
+            found.append((len(work.selects), work.steps))
+        [few, many] = found
+        assert few[0] == many[0]
+        assert many[1] <= few[1] * 1.1 + 100
+        assert work.scans(large, "messages", "conversation_bootstrap_state") == []

@@ -225,11 +225,14 @@ async def cache_telemetry(reader: Reader, conversation_id: ConversationId) -> Ca
     )
 
 
-async def transcripts(reader: Reader) -> list[tuple[int, str]]:
-    """Conversations and the session file that the engine recorded for each; none in old versions."""
-    if not reader.schema.has("conversation_bootstrap_state", "session_file_path"):
+async def transcripts(reader: Reader, conversation_id: ConversationId | None = None) -> list[tuple[int, str]]:
+    """Conversations, or one, and the session file that the engine recorded for each; none in old versions."""
+    if not reader.schema.has(BOOTSTRAP, "session_file_path"):
         return []
-    rows = await reader.rows("SELECT conversation_id, session_file_path FROM conversation_bootstrap_state")
+    condition, keys = of_conversation("conversation_id", conversation_id)
+    rows = await reader.rows(
+        f"SELECT conversation_id, session_file_path FROM {BOOTSTRAP} WHERE {condition}", *keys
+    )
     return [(row[0], str(row[1])) for row in rows if row[1]]
 
 

@@ -463,12 +463,11 @@ async def growth_of(reader: Reader, conversation_id: ConversationId) -> Growth |
     """
     if not reader.schema.has("messages", "created_at"):
         return None
-    bounds = await reader.row(
-        "SELECT min(seq) AS first, max(seq) AS last FROM messages WHERE conversation_id = ?", conversation_id
-    )
-    if bounds is None or bounds["first"] is None:
+    own = "FROM messages WHERE conversation_id = ?"
+    bounds = await _bounds(reader, f"min(seq) {own}", f"max(seq) {own}", conversation_id)
+    if bounds is None:
         return None
-    first, last = place(bounds["first"]), place(bounds["last"])
+    first, last = bounds
     steps = min(SAMPLES - 1, max(last - first, 1))
     wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
     marks = _growing(await _times(reader, conversation_id, wanted))
@@ -484,6 +483,12 @@ async def growth_of(reader: Reader, conversation_id: ConversationId) -> Growth |
         left = left if len(known) > len(marks) else 0
         marks = known
     return Growth(tuple(marks))
+
+
+async def _bounds(reader: Reader, least: str, largest: str, *keys: ConversationId) -> tuple[int, int] | None:
+    """Both ends of a column; asked for together, SQLite would look at every row."""
+    row = await reader.row(f"SELECT (SELECT {least}), (SELECT {largest})", *keys, *keys)
+    return None if row is None or row[0] is None else (place(row[0]), place(row[1]))
 
 
 async def _times(
@@ -527,10 +532,10 @@ async def growth_of_all(reader: Reader) -> Growth | None:
     """
     if not reader.schema.has("messages", "created_at"):
         return None
-    bounds = await reader.row("SELECT min(message_id) AS first, max(message_id) AS last FROM messages")
-    if bounds is None or bounds["first"] is None:
+    bounds = await _bounds(reader, "min(message_id) FROM messages", "max(message_id) FROM messages")
+    if bounds is None:
         return None
-    first, last = place(bounds["first"]), place(bounds["last"])
+    first, last = bounds
     steps = min(SAMPLES - 1, max(last - first, 1))
     wanted = sorted({first + (last - first) * step // steps for step in range(steps + 1)})
     rows = await reader.rows(
