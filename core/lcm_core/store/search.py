@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -525,18 +526,25 @@ class SearchRows:
             join = f"t.summary_id = {name}.summary_id"
         filters = [one.replace("LOWER(content)", "LOWER(t.content)") for one in likes]
         column = 0 if kind is Kind.MESSAGES else 1
+        matched = f"FROM {name} JOIN {kind} AS t ON {join} WHERE {name} MATCH ?"
         try:
-            rows = self._db.rows(
-                f"""SELECT {table.columns}, snippet({name}, {column}, '', '', '...', 32) AS snippet
-                FROM {name} JOIN {kind} AS t ON {join}
-                {_where([f"{name} MATCH ?", *conditions, *filters])}
+            # While all that match are put in order, SQLite would carry their texts, and cut snippets of all.
+            ids = self._db.tuples(
+                f"""SELECT {name}.rowid {matched}{"".join(f" AND {one}" for one in (*conditions, *filters))}
                 ORDER BY {_order(order, table.time)} LIMIT ?""",
                 (expression, *arguments, *values, *([iso_z(now)] if order is Order.HYBRID else []), limit),
+            )
+            rows = self._db.rows(
+                f"""SELECT {name}.rowid AS found, {table.columns},
+                snippet({name}, {column}, '', '', '...', 32) AS snippet
+                {matched} AND +{name}.rowid IN (SELECT value FROM json_each(?))""",
+                (expression, json.dumps([found for (found,) in ids])),
             )
         except sqlite3.Error as error:
             _raise_unless_of_a_table(error)
             return None
-        return [table.found(row) for row in typed(rows)]
+        by_id = {row["found"]: row for row in typed(rows)}
+        return [table.found(by_id[found]) for (found,) in ids if found in by_id]
 
 
 def _raise_unless_of_a_table(error: sqlite3.Error) -> None:
