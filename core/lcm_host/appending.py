@@ -27,7 +27,7 @@ from lcm_core.change.plan import (
     RowChange,
     Symbol,
     SymbolKind,
-    context_key,
+    fault_key,
     insertion,
     ref_of,
     sorted_names,
@@ -837,7 +837,7 @@ async def plan_new_session(
 def _missed(conversation_id: ConversationId, item: Cells) -> str:
     """The finding that nothing reaches what left: here that is what is wanted."""
     ref = ref_of(item)
-    return context_key("B13" if isinstance(ref, str) else "A11", conversation_id, ref)
+    return fault_key("B13" if isinstance(ref, str) else "A11", conversation_id, ref)
 
 
 def _leaves(item: Cells, depths: dict[SummaryId, int], retain_depth: int) -> bool:

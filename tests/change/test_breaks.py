@@ -208,7 +208,7 @@ def b4_edge_comes(path: Path):
 
 def b5(path: Path):
     one = condensed(path)
-    return [edge(one, one)], {f"B5:1:edge:{one}/{one}", f"B6:1:summary:{one}"}
+    return [edge(one, one)], {f"B5:1:edge:{one}/{one}"}
 
 
 def b6(path: Path):

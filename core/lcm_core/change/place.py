@@ -36,7 +36,7 @@ from lcm_core.change.plan import (
     substitute,
 )
 from lcm_core.store.opening import CHUNK, Rows, SqlValue, listed_values, quoted, rows_in
-from lcm_core.store.summaries import Walks
+from lcm_core.store.summaries import made_from
 
 # -- the place of a splice -------------------------------------------------------------------------------
 # Where a splice belongs in a context. Pure.
@@ -611,11 +611,10 @@ def _splice(state: _State, edit: Splice) -> Step | None:
     listing = _context(state, filled.conversation_id)
     if filled.moves:
         return _renumbered(state, listing, filled)
-    covering: dict[Ref, frozenset[str]] = {}
-    walks = Walks(state.db, state.tables)
-    for anchor in open_anchors(listing, filled):
-        if isinstance(anchor.ref, int | str):
-            covering[anchor.ref] = walks.above([anchor.ref])[anchor.ref]
+    anchors = (anchor.ref for anchor in open_anchors(listing, filled))
+    known = [ref for ref in anchors if isinstance(ref, int | str)]
+    over = made_from(state.db, state.tables, known)
+    covering: dict[Ref, frozenset[str]] = {ref: over[ref] for ref in known}
     return _spliced(state, listing, filled, covering)
 
 

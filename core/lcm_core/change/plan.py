@@ -488,19 +488,13 @@ _OF_KIND: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def context_key(check: str, conversation_id: int, ref: Ref) -> str:
-    """Something wrong with an item of a context."""
-    return f"{check}:{conversation_id}:{'summary' if isinstance(ref, str) else 'message'}:{ref}"
-
-
-def summary_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
-    """Something wrong with a summary."""
-    return f"{check}:{conversation_id!s}:summary:{ref!s}"
-
-
-def message_key(check: str, conversation_id: SqlValue, ref: SqlValue) -> str:
-    """Something wrong with a message; *ref* may be the name of a symbol, until it has its id."""
-    return f"{check}:{conversation_id!s}:message:{ref!s}"
+def fault_key(check: str, conversation_id: int, subject: Ref | tuple[str, int | str]) -> str:
+    """Something wrong with a summary, a message (a symbol, until it has its id) or a line between two."""
+    if isinstance(subject, tuple):
+        kind = "edge" if isinstance(subject[1], str) else "link"
+        return f"{check}:{conversation_id}:{kind}:{subject[0]}/{subject[1]}"
+    kind = "summary" if isinstance(subject, str) else "message"
+    return f"{check}:{conversation_id}:{kind}:{subject.name if isinstance(subject, Symbol) else subject}"
 
 
 def briefs_key(conversation_id: SqlValue) -> str:
@@ -512,11 +506,6 @@ def resolved(key: str, values: Mapping[str, SqlValue]) -> str:
     """A key with the id of a message that was planned by the name of its symbol."""
     place, kind, name = key.partition(":message:")
     return f"{place}{kind}{values[name]!s}" if name in values else key
-
-
-def line_key(check: str, conversation_id: SqlValue, kind: str, consumer: SqlValue, source: SqlValue) -> str:
-    """Something wrong with an ``edge`` between summaries or a ``link`` to a message."""
-    return f"{check}:{conversation_id!s}:{kind}:{consumer!s}/{source!s}"
 
 
 def reference_key(table: str, column: str, value: SqlValue, conversation_id: int | None = None) -> str:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from lcm_core.base.engine_settings import EngineSettings
 from lcm_core.base.errors import LcmError
@@ -40,8 +40,15 @@ INFO: Final = Severity.INFO
 #: Why nothing is proposed for what an engine does not write.
 OTHER_TOOL: Final = "Another tool wrote it, and only that tool knows the intention."
 
+#: What a fault is at: a message, a summary, a line from a summary to a source; None: an item without either.
+Subject: TypeAlias = int | str | tuple[str, int | str] | None
+
 #: What a check looks at.
 Seen = TypeVar("Seen", contravariant=True)
+
+
+def _nothing(_: object) -> Iterable[Subject]:
+    return ()
 
 
 def days_of(moment: datetime) -> float:
@@ -167,6 +174,8 @@ class Rule(Check, Generic[Seen], frozen=True, kw_only=True):
     """A check with the function that finds."""
 
     find: Callable[[Seen, Limits], Iterable[Hit]]
+    #: What is wrong, whatever may explain it: a commit asks this of the rows around its edits.
+    subjects: Callable[[Seen], Iterable[Subject]] = _nothing
 
     def findings(self, seen: Seen, limits: Limits, owner: ConversationId | None = None) -> Iterator[Finding]:
         """What it finds in *seen*; *owner* is the conversation of hits that name none."""

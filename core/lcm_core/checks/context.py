@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, TypeVar
 
 from lcm_core.base.findings import FixId, RowRef
 from lcm_core.base.records import ContextItems, SummaryId, repeated
@@ -20,6 +21,7 @@ from lcm_core.checks.check import (
     Hit,
     Limits,
     Rule,
+    Subject,
     conversation_row,
     hit,
     summary_row,
@@ -38,6 +40,8 @@ from lcm_core.checks.proofs import (
     within,
 )
 from lcm_core.checks.structure import Structure
+
+Ref = TypeVar("Ref", int, str)
 
 
 def _at(structure: Structure, limits: Limits, places: Iterable[int]) -> FaultRows:
@@ -109,6 +113,10 @@ def is_at_home(structure: Structure, at: int) -> bool:
     return structure.items.refs[at] in structure.at_home
 
 
+def _foreign_refs(structure: Structure) -> Iterator[Subject]:
+    return (structure.items.refs[at] for at in owners_elsewhere(structure))
+
+
 def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
     foreign = owners_elsewhere(structure)
     for at_home, fix, why in (
@@ -126,12 +134,25 @@ def _foreign_items(structure: Structure, limits: Limits) -> Iterator[Hit]:
         yield from _at(structure, limits, places).hits(BROKEN, "context item", structure.id, words, fix)
 
 
-def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
+def _covered_places(structure: Structure) -> Iterator[int]:
+    """The places of the messages in the context that a summary covers which the context reaches."""
     places = structure.message_places(structure.items)
-    covered = (at for at, place in enumerate(places) if place is not None and structure.linked[place] == 2)
-    rows = _at(structure, limits, covered)
+    return (at for at, place in enumerate(places) if place is not None and structure.linked[place] == 2)
+
+
+def _covered_messages(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    rows = _at(structure, limits, _covered_places(structure))
     words = "are in the context together with a summary that covers them: the model reads them twice."
     return rows.hits(BROKEN, "message", structure.id, words, FixId.DROP_COVERED_ITEMS)
+
+
+def _covered_summaries(structure: Structure) -> Iterator[tuple[SummaryId, list[SummaryId]]]:
+    """The summaries in the context, each with what is there of all that lies below it."""
+    held = set(structure.items.summary_ids)
+    for summary_id in structure.summaries_in_context:
+        covered = [one for one in structure.graph.below([summary_id]) if one != summary_id and one in held]
+        if covered:
+            yield summary_id, covered
 
 
 def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -140,21 +161,17 @@ def _beside_their_consumer(structure: Structure, limits: Limits) -> Iterator[Hit
     for ordinal, summary in zip(structure.items.ordinals, structure.items.summary_ids, strict=True):
         if summary is not None:
             ordinals.setdefault(summary, []).append(ordinal)
-    for summary_id in structure.summaries_in_context:
-        covered = [
-            one for one in structure.graph.below([summary_id]) if one != summary_id and one in ordinals
-        ]
+    for summary_id, covered in _covered_summaries(structure):
         covered.sort(key=lambda one: ordinals[one][0])
-        if covered:
-            places = [ordinal for one in (summary_id, *covered) for ordinal in ordinals[one]]
-            yield hit(
-                BROKEN,
-                f"Summary {summary_id} is in the context together with {counted(len(covered), 'summary')} "
-                "that it already covers: the model reads the same messages twice.",
-                summary_row(summary_id),
-                *(RowRef("context_items", (structure.id, ordinal)) for ordinal in places),
-                fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(covered) else None,
-            )
+        places = [ordinal for one in (summary_id, *covered) for ordinal in ordinals[one]]
+        yield hit(
+            BROKEN,
+            f"Summary {summary_id} is in the context together with {counted(len(covered), 'summary')} "
+            "that it already covers: the model reads the same messages twice.",
+            summary_row(summary_id),
+            *(RowRef("context_items", (structure.id, ordinal)) for ordinal in places),
+            fix=FixId.DROP_COVERED_ITEMS if circling.isdisjoint(covered) else None,
+        )
 
 
 def _gaps(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -220,6 +237,22 @@ def _out_of_order(structure: Structure, rows: FaultRows, noun: str, words: str) 
     else:
         words += "; what the items cover gives no unique order: some overlap, or cover nothing that exists."
         yield from rows.hits(SUSPICIOUS, noun, structure.id, words)
+
+
+def _unreached(structure: Structure) -> Iterator[int | str]:
+    """The messages that nothing has; of another conversation's, those that its own context has not either."""
+    yield from (
+        message_id
+        for place, message_id in enumerate(structure.messages.ids)
+        if not (structure.raw[place] or structure.linked[place] or structure.messages.events[place])
+    )
+    yield from foreign_unreached(structure, structure.foreign_messages)
+
+
+def foreign_unreached(structure: Structure, owners: Mapping[Ref, int | None]) -> Iterator[Ref]:
+    """Those of other conversations' rows that neither this context nor that of their own reaches."""
+    held = structure.at_home.union(structure.items.refs)
+    return (ref for ref, owner in owners.items() if owner is not None and ref not in held)
 
 
 def _holes(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -316,6 +349,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         needs=("context_items",),
         broken="summary {ref} occurs more than once in the context of conversation {conversation}",
         find=_repeated("summary", lambda items: items.summary_ids),
+        subjects=lambda structure: repeated(structure.items.summary_ids),
     ),
     Rule(
         "A4",
@@ -326,6 +360,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         needs=("context_items",),
         broken="message {ref} occurs more than once in the context of conversation {conversation}",
         find=_repeated("message", lambda items: items.message_ids),
+        subjects=lambda structure: repeated(structure.items.message_ids),
     ),
     Rule(
         "A5",
@@ -341,6 +376,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "copies for this one.",
         broken="{kind} {ref} in the context of conversation {conversation} belongs to another conversation",
         find=_foreign_items,
+        subjects=_foreign_refs,
     ),
     Rule(
         "A6",
@@ -352,6 +388,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         needs=("context_items", "summaries", "summary_messages"),
         broken="message {ref} and a summary of it are both in the context of conversation {conversation}",
         find=_covered_messages,
+        subjects=lambda structure: (structure.items.refs[at] for at in _covered_places(structure)),
     ),
     Rule(
         "A7",
@@ -364,6 +401,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed="The summaries form a cycle (B6): which one to remove is unknown.",
         broken="summary {ref} and one made from it are both in the context of conversation {conversation}",
         find=_beside_their_consumer,
+        subjects=lambda structure: chain.from_iterable(one for _, one in _covered_summaries(structure)),
     ),
     Rule(
         "A8",
@@ -384,6 +422,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed="The order of the items is unknown: restore a backup, or leave it as it is.",
         broken="{kind} {ref} gets an ordinal out of range in conversation {conversation}",
         find=_abnormal_ordinals,
+        subjects=lambda structure: (structure.items.refs[at] for at in structure.items.abnormal),
     ),
     Rule(
         "A10",
@@ -409,6 +448,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed="Whether it was left out on purpose, and its place, are unknown. Search and recall find it.",
         broken="message {ref} of conversation {conversation} is in no context and no summary",
         find=_holes,
+        subjects=_unreached,
     ),
     Rule(
         "A12",

@@ -25,6 +25,7 @@ from lcm_core.checks.check import (
     hit,
     summary_row,
 )
+from lcm_core.checks.context import foreign_unreached
 from lcm_core.checks.proofs import (
     CoverageBlock,
     can_be_numbered,
@@ -33,6 +34,7 @@ from lcm_core.checks.proofs import (
     false_sources,
     fell_out,
     gaps_of,
+    leaves_of_shared,
     live_consumers,
     lost_messages,
     lost_sources,
@@ -63,16 +65,24 @@ def _leaves(structure: Structure) -> Iterator[SummaryId]:
     return (one for one in structure.links if structure.nodes[one].is_leaf)
 
 
+def _bare_leaves(structure: Structure) -> list[SummaryId]:
+    return [
+        node.summary_id
+        for node in structure.nodes.values()
+        if node.is_leaf and not _has_messages(structure, node)
+    ]
+
+
 def _leaf_without_sources(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    bare = [one for one in structure.nodes.values() if one.is_leaf and not _has_messages(structure, one)]
+    bare = _bare_leaves(structure)
     proven = lost_messages(structure) if bare else {}
-    for node in bare:
-        run = proven.get(node.summary_id)
+    for leaf in bare:
+        run = proven.get(leaf)
         yield hit(
             BROKEN,
-            f"Leaf {node.summary_id} is linked to no message: nothing can be recalled from it"
+            f"Leaf {leaf} is linked to no message: nothing can be recalled from it"
             + (f"; its counters prove that it was made from {structure.span_text(*run)}." if run else "."),
-            summary_row(node.summary_id),
+            summary_row(leaf),
             fix=FixId.RELINK if run else None,
         )
 
@@ -97,18 +107,29 @@ def _sources_there(structure: Structure, node: StoredNode) -> list[Edge]:
     ]
 
 
+def _bare_condensed(structure: Structure) -> Iterator[SummaryId]:
+    nodes = structure.nodes.values()
+    return (node.summary_id for node in nodes if not node.is_leaf and not _sources_there(structure, node))
+
+
 def _condensed_without_sources(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    for node in structure.nodes.values():
-        if not node.is_leaf and not _sources_there(structure, node):
-            what = f"Condensed summary {node.summary_id} has no sources: nothing can be recalled from it."
-            yield hit(BROKEN, what, summary_row(node.summary_id))
+    for summary_id in _bare_condensed(structure):
+        what = f"Condensed summary {summary_id} has no sources: nothing can be recalled from it."
+        yield hit(BROKEN, what, summary_row(summary_id))
+
+
+def _edges_to_itself(structure: Structure) -> Iterator[tuple[SummaryId, SummaryId]]:
+    return ((edge.consumer, edge.source) for edge in _edges(structure) if edge.consumer == edge.source)
 
 
 def _self_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    for edge in _edges(structure):
-        if edge.consumer == edge.source:
-            what = f"Summary {edge.source} is recorded as its own source."
-            yield hit(BROKEN, what, _edge_row(edge), fix=FixId.DELETE_ORPHAN_LINKS)
+    for line in _edges_to_itself(structure):
+        what = f"Summary {line[1]} is recorded as its own source."
+        yield hit(BROKEN, what, RowRef("summary_parents", line), fix=FixId.DELETE_ORPHAN_LINKS)
+
+
+def _on_cycles(structure: Structure) -> Iterator[SummaryId]:
+    return (one for ring in structure.graph.rings_first if len(ring) > 1 for one in ring)
 
 
 def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -130,21 +151,26 @@ def _cycles(structure: Structure, limits: Limits) -> Iterator[Hit]:
         )
 
 
+def _foreign_lines(structure: Structure) -> Iterator[tuple[SummaryId, int | SummaryId]]:
+    """The links and edges to rows of another conversation."""
+    for summary_id, links in structure.links.items():
+        for message_id in links.message_ids:
+            if structure.foreign_messages.get(message_id) is not None:
+                yield summary_id, message_id
+    for edge in _edges(structure):
+        if structure.foreign_summaries.get(edge.source) is not None:
+            yield edge.consumer, edge.source
+
+
 def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Hit]:
     false_ones: Mapping[SummaryId, frozenset[int | SummaryId]] = {
         **false_sources(structure),
         **false_messages(structure),
     }
     proven, others = FaultRows(limits), FaultRows(limits)
-    for summary_id, links in structure.links.items():
-        for message_id in links.message_ids:
-            if structure.foreign_messages.get(message_id) is not None:
-                rows = proven if message_id in false_ones.get(summary_id, ()) else others
-                rows.add("summary_messages", summary_id, message_id)
-    for edge in _edges(structure):
-        if structure.foreign_summaries.get(edge.source) is not None:
-            rows = proven if edge.source in false_ones.get(edge.consumer, ()) else others
-            rows.add("summary_parents", edge.consumer, edge.source)
+    for consumer, source in _foreign_lines(structure):
+        rows = proven if source in false_ones.get(consumer, ()) else others
+        rows.add("summary_messages" if isinstance(source, int) else "summary_parents", consumer, source)
     for rows, why, fix in (
         (proven, "without them the counters of their summaries are right", FixId.DELETE_FALSE_LINES),
         (others, "no record proves that the summaries were not made from these rows", None),
@@ -153,26 +179,34 @@ def _across_conversations(structure: Structure, limits: Limits) -> Iterator[Hit]
         yield from rows.hits(BROKEN, "link or edge", structure.id, words, fix)
 
 
+def _of_two_kinds(structure: Structure) -> Iterator[SummaryId]:
+    for name, node in structure.nodes.items():
+        if structure.edges.get(name) if node.is_leaf else structure.links.get(name):
+            yield name
+
+
 def _wrong_kind_of_source(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    for node in structure.nodes.values():
-        name = node.summary_id
-        edges, links = structure.edges.get(name, ()), structure.links.get(name, NO_LINKS).message_ids
-        if node.is_leaf and edges:
+    for name in _of_two_kinds(structure):
+        if structure.nodes[name].is_leaf:
+            edges = structure.edges[name]
             rows = [_edge_row(edge) for edge in edges[: limits.rows]]
             what = f"Leaf {name} was made from {counted(len(edges), 'summary')}."
-        elif not node.is_leaf and links:
+        else:
+            links = structure.links[name].message_ids
             rows = [RowRef("summary_messages", (name, one)) for one in links[: limits.rows]]
             what = f"Condensed summary {name} is linked to {counted(len(links), 'message')}."
-        else:
-            continue
         yield hit(BROKEN, what, summary_row(name), *rows)
 
 
+def _not_of_kind(structure: Structure) -> Iterator[StoredNode]:
+    nodes = structure.nodes.values()
+    return (node for node in nodes if node.depth is not None and node.is_leaf != (node.depth == 0))
+
+
 def _depth_of_kind(structure: Structure, limits: Limits) -> Iterator[Hit]:
-    for node in structure.nodes.values():
-        if node.depth is not None and node.is_leaf != (node.depth == 0):
-            kind = "Leaf" if node.is_leaf else "Condensed summary"
-            yield _wrong_depth_of(structure, node, f"{kind} {node.summary_id} has depth {node.depth}.")
+    for node in _not_of_kind(structure):
+        kind = "Leaf" if node.is_leaf else "Condensed summary"
+        yield _wrong_depth_of(structure, node, f"{kind} {node.summary_id} has depth {node.depth}.")
 
 
 def _wrong_depth_of(structure: Structure, node: StoredNode, sentence: str) -> Hit:
@@ -199,17 +233,27 @@ def _wrong_depth(structure: Structure, limits: Limits) -> Iterator[Hit]:
             yield replace(found, fix=FixId.DELETE_FALSE_LINES) if node.summary_id in disproved else found
 
 
-def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
+def _inverted(structure: Structure) -> Iterator[tuple[StoredNode, StoredNode, bool]]:
+    """Consumers with a source that is as deep, or was made later: both, and whether it is as deep."""
     for edge in _edges(structure):
         consumer, source = structure.nodes.get(edge.consumer), structure.nodes.get(edge.source)
-        if consumer is None or source is None or edge.consumer == edge.source:
+        if consumer is None or source is None or consumer is source:
             continue
-        what = f"Source {edge.source} of {edge.consumer}"
         if consumer.depth is not None and source.depth is not None and source.depth >= consumer.depth:
-            why = f"has depth {source.depth}, its consumer {consumer.depth}"
-            yield hit(BROKEN, f"{what} {why}.", _edge_row(edge))
+            yield consumer, source, True
         elif source.created > consumer.created + SECOND:
-            yield hit(SUSPICIOUS, f"{what} was made after its consumer.", _edge_row(edge))
+            yield consumer, source, False
+
+
+def _inverted_edges(structure: Structure, limits: Limits) -> Iterator[Hit]:
+    for consumer, source, as_deep in _inverted(structure):
+        row = RowRef("summary_parents", (consumer.summary_id, source.summary_id))
+        what = f"Source {source.summary_id} of {consumer.summary_id}"
+        if as_deep:
+            why = f"has depth {source.depth}, its consumer {consumer.depth}"
+            yield hit(BROKEN, f"{what} {why}.", row)
+        else:
+            yield hit(SUSPICIOUS, f"{what} was made after its consumer.", row)
 
 
 def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -242,11 +286,21 @@ def _orphans(structure: Structure, limits: Limits) -> Iterator[Hit]:
 
 
 def _reached_otherwise(structure: Structure, orphan: SummaryId) -> bool:
-    return all(
-        structure.raw[place] or structure.linked[place] == 2
-        for below in structure.graph.below([orphan])
-        for place in structure.places(below)
-    )
+    """Whether the context reaches all that a summary was made from; what was made from nothing is lost."""
+    graph, waiting = structure.graph, [orphan]
+    for node in waiting:  # grows while it is walked
+        sources, places = graph.sources.get(node, ()), list(structure.places(node))
+        reached = all(structure.raw[place] or structure.linked[place] == 2 for place in places)
+        if not reached or not (sources or places):
+            return False
+        waiting += (one for one in sources if one not in graph.live and one not in waiting)
+    return True
+
+
+def _lost(structure: Structure) -> Iterator[str]:
+    """The orphans of which the context does not reach all; and other conversations' that nothing reaches."""
+    yield from (one for one in structure.orphans if not _reached_otherwise(structure, one))
+    yield from foreign_unreached(structure, structure.foreign_summaries)
 
 
 def _unused_in_archive(structure: Structure, limits: Limits) -> Iterator[Hit]:
@@ -396,6 +450,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed=f"No messages can be proven to be its sources. {_RECALL_ONLY}",
         broken="leaf {ref} has no source messages",
         find=_leaf_without_sources,
+        subjects=_bare_leaves,
     ),
     Rule(
         "B2",
@@ -407,6 +462,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed=f"No summaries can be proven to be its sources. {_RECALL_ONLY}",
         broken="condensed summary {ref} has no sources",
         find=_condensed_without_sources,
+        subjects=_bare_condensed,
     ),
     Rule(
         "B5",
@@ -417,6 +473,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         needs=("summaries", "summary_parents"),
         broken="summary {ref} is its own source",
         find=_self_edges,
+        subjects=_edges_to_itself,
     ),
     Rule(
         "B6",
@@ -429,6 +486,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed=f"No counter proves which edge is wrong. {_RECALL_ONLY}",
         broken="summary {ref} is part of a cycle",
         find=_cycles,
+        subjects=_on_cycles,
     ),
     Rule(
         "B7",
@@ -441,6 +499,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "they are one session (`lcm-tui merge`); otherwise you can leave it: nothing is lost.",
         broken="{kind} {ref} joins two conversations",
         find=_across_conversations,
+        subjects=_foreign_lines,
     ),
     Rule(
         "B8",
@@ -452,6 +511,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed=f"Either the kind or the link is wrong. {OTHER_TOOL}",
         broken="summary {ref} has sources that its kind does not have",
         find=_wrong_kind_of_source,
+        subjects=_of_two_kinds,
     ),
     Rule(
         "B9",
@@ -462,6 +522,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         needs=("summaries",),
         broken="the depth of summary {ref} does not fit its kind",
         find=_depth_of_kind,
+        subjects=lambda structure: (node.summary_id for node in _not_of_kind(structure)),
     ),
     Rule(
         "B10",
@@ -484,6 +545,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "may tell.",
         broken="the source of {kind} {ref} is not below its consumer",
         find=_inverted_edges,
+        subjects=lambda structure: ((one.summary_id, two.summary_id) for one, two, _ in _inverted(structure)),
     ),
     Rule(
         "B13",
@@ -496,6 +558,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         unfixed="Its place is unknown. Search and recall find it, and what it covers.",
         broken="what summary {ref} covers is lost from the context of conversation {conversation}",
         find=_orphans,
+        subjects=_lost,
     ),
     Rule(
         "B14",
@@ -508,6 +571,9 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "the two (W) and remove the repetition in the draft (e).",
         broken="summary {ref} is in two summaries that conversation {conversation} reads",
         find=_consumed_twice,
+        subjects=lambda structure: (
+            one for one in structure.graph.consumers if live_consumers(structure, one)
+        ),
     ),
     Rule(
         "B15",
@@ -520,6 +586,7 @@ CHECKS: Final[tuple[Rule[Structure], ...]] = (
         "(W) and remove the repetition in the draft (e).",
         broken="message {ref} is in two leaves that conversation {conversation} reads",
         find=_summarised_twice,
+        subjects=leaves_of_shared,
     ),
     Rule(
         "B16",

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId
+from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId, Timestamp
 from lcm_core.base.tokens import MOST_PER_CHARACTER
 from lcm_core.base.values import Record, field
 from lcm_core.engine.graph import SummaryGraph
@@ -22,11 +22,11 @@ from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
 from lcm_core.store.conversations import conversation_of, moment
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import Row, Rows
+from lcm_core.store.opening import Row
 from lcm_core.store.rows import KeyRange, ids_taken, next_range
 from lcm_core.store.schema import LEAST, NO_MESSAGE
 from lcm_core.store.state import BOOTSTRAP, MAINTENANCE
-from lcm_core.store.summaries import NodeId, Walks
+from lcm_core.store.summaries import made_from
 
 #: Two stored times this close are the same (days); the formats keep milliseconds.
 SAME_MOMENT: Final = 0.002 / 86_400
@@ -209,6 +209,45 @@ class Structure(Record, frozen=True, dict=True):
         return f"seq {low}" if low == high else f"seq {low}-{high}"
 
 
+def partial_structure(
+    owner: int,
+    items: ContextItems,
+    nodes: Iterable[StoredNode],
+    lines: Iterable[tuple[SummaryId, int | SummaryId]],
+    messages: Iterable[int],
+    foreign: Mapping[int | str, int],
+    at_home: frozenset[int | str],
+) -> Structure:
+    """What some rows of a conversation say of it; what is not among them is no part of it.
+
+    *lines* lead from summaries to messages and to summaries, *foreign* are the owners of other rows that it
+    names. Of messages no more is known than that they are there.
+    """
+    own = {node.summary_id: node for node in nodes}
+    links: dict[SummaryId, Links] = {}
+    edges: dict[SummaryId, list[Edge]] = {}
+    for consumer, source in lines:
+        if isinstance(source, str):
+            edges.setdefault(consumer, []).append(Edge(consumer, source, 0))
+        else:
+            links.setdefault(consumer, Links(array("q"), array("q"))).message_ids.append(source)
+    ids = array("q", sorted(messages))
+    blank = bytes(len(ids))
+    return Structure(
+        Conversation(ConversationId(owner), "", None, None, None, None, None, None, _NEVER, _NEVER),
+        MessageColumns(ids, ids, array("q", blank * 8), array("d", blank * 8), blank, blank),
+        items,
+        own,
+        (),
+        links,
+        {consumer: tuple(found) for consumer, found in edges.items()},
+        {ref: of for ref, of in foreign.items() if isinstance(ref, int)},
+        {ref: of for ref, of in foreign.items() if isinstance(ref, str)},
+        at_home=at_home,
+    )
+
+
+_NEVER: Final = Timestamp("")
 #: Messages that are fetched at a time; they become columns at once.
 _PAGE = 10_000
 #: SQL: whether a message is a compaction event of 0.1 to 0.6.0 (docs/format.md, "Records of passes").
@@ -511,7 +550,7 @@ async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> fr
     """
     if not owners or not reader.schema.has("context_items"):
         return frozenset()
-    above = await reader.run(_above, reader.schema.tables, list(owners))
+    above = await reader.run(made_from, reader.schema.tables, list(owners))
     held = {
         (row["conversation_id"], ref)
         for row in await reader.rows_in(
@@ -523,7 +562,3 @@ async def reached_at_home(reader: Reader, owners: Mapping[int | str, int]) -> fr
     return frozenset(
         ref for ref, owner in owners.items() if any((owner, one) in held for one in (ref, *above[ref]))
     )
-
-
-def _above(db: Rows, tables: Collection[str], refs: Iterable[NodeId]) -> Mapping[NodeId, frozenset[str]]:
-    return Walks(db, tables).above(refs)

@@ -31,10 +31,8 @@ from lcm_core.change.plan import (
     RowChange,
     Symbol,
     SymbolKind,
+    fault_key,
     insertion,
-    line_key,
-    message_key,
-    summary_key,
 )
 from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.operations.rows import new_summary_id, pages
@@ -414,11 +412,10 @@ class DeepCopy(Record, frozen=True):
         return frozenset(self._key(str(check), *names) for check, *names in self.whole.oddities())
 
     def _key(self, check: str, *names: str | int) -> str:
-        copies = [self.messages[one].name if isinstance(one, int) else self.ids[one] for one in names]
-        if len(copies) > 1:
-            return line_key(check, self.target, "edge", *copies)
-        kind = message_key if isinstance(names[0], int) else summary_key
-        return kind(check, self.target, copies[0])
+        if len(names) > 1:
+            return fault_key(check, self.target, (self.ids[str(names[0])], self.ids[str(names[1])]))
+        [one] = names
+        return fault_key(check, self.target, self.messages[one] if isinstance(one, int) else self.ids[one])
 
     def warnings(self) -> Iterator[str]:
         """What of the copy differs from the original."""

@@ -41,11 +41,9 @@ from lcm_core.change.plan import (
     Splice,
     Symbol,
     SymbolKind,
-    context_key,
+    fault_key,
     insertion,
-    line_key,
     ref_of,
-    summary_key,
     touched_rows,
     value_of,
 )
@@ -736,7 +734,7 @@ class _Importing(Struct):
         rows = self.file.rows.get(_CONTEXT, ()) if self.columns.get(_CONTEXT) else ()
         refs = {ref_of(Cells.of(self._cells(_CONTEXT, row))) for row in rows}
         items = {
-            context_key(check, self.owner, ref)
+            fault_key(check, self.owner, ref)
             for ref in refs
             for check in (("A3", "A7", "A9") if isinstance(ref, str) else ("A4", "A6", "A9"))
         }
@@ -744,7 +742,7 @@ class _Importing(Struct):
             frozenset(items)
             | frozenset(self._odd_lines())
             | frozenset(
-                summary_key(check, self.owner, self.ids["summaries"][one])
+                fault_key(check, self.owner, self.ids["summaries"][one])
                 for row in self.file.rows.get("summaries", ())
                 if (one := row["summary_id"]) is not None
                 for check, wrong in (
@@ -763,7 +761,8 @@ class _Importing(Struct):
         called: Mapping[object, object]
         for edge in self.file.rows.get("summary_parents", ()):
             consumer, source = (names.get(edge.get(side)) for side in ("summary_id", "parent_summary_id"))
-            yield line_key("B12", self.owner, "edge", consumer, source)
+            if consumer and source:
+                yield fault_key("B12", self.owner, (consumer, source))
         for check, table, column, called in (
             ("B14", "summary_parents", "parent_summary_id", names),
             ("B15", "summary_messages", "message_id", self.messages),
@@ -771,7 +770,7 @@ class _Importing(Struct):
             uses = Counter(row.get(column) for row in self.file.rows.get(table, ()))
             for one, number in uses.items():
                 if number > 1 and one in called:
-                    yield context_key(check, self.owner, called[one])
+                    yield fault_key(check, self.owner, called[one])
 
     def warnings(self) -> Iterator[str]:
         """What is not as it was."""

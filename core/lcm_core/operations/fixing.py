@@ -25,10 +25,9 @@ from lcm_core.change.plan import (
     Move,
     Plan,
     Splice,
-    context_key,
+    fault_key,
     renumbering,
     row_counts,
-    summary_key,
 )
 from lcm_core.checks.check import Limits
 from lcm_core.checks.messages import Proof, Repetition, load_messages
@@ -361,7 +360,7 @@ class _Fixing(Record, frozen=True):
             if (self.before.links if node.is_leaf else self.before.edges).get(summary_id) is not held.get(
                 summary_id
             ):
-                self.done.allows.add(summary_key("B1" if node.is_leaf else "B2", self.before.id, summary_id))
+                self.done.allows.add(fault_key("B1" if node.is_leaf else "B2", self.before.id, summary_id))
         summaries = await summary_updates(self.reader, self.before, now, files)
         # Sources are deeper down before their consumers are: rows first, then what joins them.
         self.done.edits += [*summaries, *lines]
@@ -385,7 +384,7 @@ class _Fixing(Record, frozen=True):
         )
         self.done.edits += edits
         # They are in no context and no summary from here on: that is what is meant by it.
-        self.done.allows.update(context_key("A11", now.id, message_id) for message_id in new.copies)
+        self.done.allows.update(fault_key("A11", now.id, message_id) for message_id in new.copies)
         self._count_items(new, sum(bool(edit.moves) for edit in edits))
 
     def _count_items(self, new: NewContext, renumbered: int) -> None:

@@ -31,8 +31,8 @@ from lcm_core.change.plan import (
     Edit,
     Plan,
     RowChange,
-    context_key,
     deletion,
+    fault_key,
     insertion,
     ref_of,
     renumbering,
@@ -412,7 +412,7 @@ class _MergeEdits(Record, frozen=True):
     def allows(self) -> frozenset[str]:
         """What looks lost from an older context is in the merged one."""
         return frozenset(
-            context_key("B13" if isinstance(ref, str) else "A11", owner, ref)
+            fault_key("B13" if isinstance(ref, str) else "A11", owner, ref)
             for owner in self.older
             for row in self.contexts[owner]
             if isinstance(ref := ref_of(row), int | str)

@@ -31,9 +31,9 @@ from lcm_core.change.plan import (
     Plan,
     RowChange,
     Splice,
-    context_key,
     deletion,
     deletions,
+    fault_key,
     listed,
     ref_of,
     row_counts,
@@ -447,7 +447,7 @@ class DeletionPiece(Struct):
             for value in edit.key.cells
         }
         return frozenset(
-            context_key("B13" if isinstance(ref, str) else "A11", edit.conversation_id, ref)
+            fault_key("B13" if isinstance(ref, str) else "A11", edit.conversation_id, ref)
             for edit in self.edits
             if isinstance(edit, Splice) and isinstance(edit.conversation_id, int)
             for ref in map(ref_of, edit.removed)

@@ -24,7 +24,7 @@ from lcm_core.engine.graph import GraphColumns, SummaryGraph
 from lcm_core.engine.markers import MARKER_LIKE, BrokenKind, classify, gist
 from lcm_core.store import messages as message_store
 from lcm_core.store.database import Reader
-from lcm_core.store.opening import Row, Rows, SqlValue
+from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import texts
 from lcm_core.store.schema import Schema, place, typed
 
@@ -382,104 +382,34 @@ async def count_by(reader: Reader, table: str, column: str, ids: Sequence[str]) 
 # it needs.
 
 NodeId = int | str  #: the id of a message, or of a summary
-#: Links that a leaf has, about: below it they are asked for by message, above by summary.
-LINKS_PER_SUMMARY: Final = 8
 
 
-class Walks:
-    """The links and edges of one file within a transaction; *tables* are those that it has.
+def made_from(db: Rows, tables: Collection[str], refs: Iterable[NodeId]) -> Mapping[NodeId, frozenset[str]]:
+    """By message or summary, everything that was made from it, directly or through others.
 
-    Ids only, no text. Every walk ends, also where edges go in a circle or lead nowhere.
+    *tables* are those of the file. It ends, also where edges go in a circle or lead nowhere.
     """
-
-    def __init__(self, db: Rows, tables: Collection[str]) -> None:
-        self._db = db
-        self._edges = "summary_parents" in tables
-        self._links = "summary_messages" in tables
-
-    def below(self, summaries: Iterable[str]) -> frozenset[str]:
-        """Everything that some summaries were made from, directly or through others."""
-        if not self._edges:
-            return frozenset()
-        rows = self._db.rows_in(
-            """WITH RECURSIVE below(id) AS (
-            SELECT parent_summary_id FROM summary_parents WHERE summary_id IN (?*)
-            UNION SELECT edge.parent_summary_id FROM below CROSS JOIN summary_parents AS edge
-            ON edge.summary_id = below.id) SELECT id FROM below""",
-            summaries,
-        )
-        return frozenset(row[0] for row in rows)
-
-    def above(self, refs: Iterable[NodeId]) -> Mapping[NodeId, frozenset[str]]:
-        """By message or summary, everything that was made from it, directly or through others."""
-        wanted = list(refs)
-        found: dict[NodeId, set[str]] = {ref: set() for ref in wanted}
-        messages = [ref for ref in wanted if isinstance(ref, int)]
-        summaries = [ref for ref in wanted if isinstance(ref, str)]
-        if self._links:
-            self._collect(
-                found, "SELECT message_id, summary_id FROM summary_messages WHERE message_id", messages
-            )
-        if self._edges:
-            edges = "SELECT parent_summary_id, summary_id FROM summary_parents WHERE parent_summary_id"
-            self._collect(found, edges, summaries)
-        return {ref: frozenset(over) for ref, over in found.items()}
-
-    def _collect(self, found: dict[NodeId, set[str]], first: str, refs: Iterable[SqlValue]) -> None:
-        wanted = list(refs)
-        if not wanted:
-            return
-        further = (
-            """UNION SELECT above.root, edge.summary_id FROM above CROSS JOIN summary_parents AS edge
-            ON edge.parent_summary_id = above.id"""
-            if self._edges
-            else ""
-        )
-        rows = self._db.rows_in(
-            f"WITH RECURSIVE above(root, id) AS ({first} IN (?*) {further}) SELECT root, id FROM above",
-            wanted,
-        )
-        for root, over in rows:
-            found[root].add(over)
-
-    def linked(self, summaries: frozenset[str], held: Collection[object]) -> frozenset[int]:
-        """Which messages of a context some leaves were made from; asked from the smaller side."""
-        if not self._links or not summaries:
-            return frozenset()
-        columns = "SELECT summary_id, message_id FROM summary_messages WHERE"
-        if len(held) < len(summaries) * LINKS_PER_SUMMARY:
-            messages = [ref for ref in held if isinstance(ref, int)]
-            rows = self._db.rows_in(f"{columns} message_id IN (?*)", messages)
-        else:
-            rows = self._db.rows_in(f"{columns} summary_id IN (?*)", summaries)
-        return frozenset(message for summary, message in rows if summary in summaries and message in held)
-
-    def sources(self, summaries: Iterable[str]) -> Mapping[str, frozenset[SqlValue]]:
-        """What each of some summaries was made from: summaries and messages."""
-        wanted = list(summaries)
-        found: dict[str, set[SqlValue]] = {summary: set() for summary in wanted}
-        if self._edges:
-            for summary, source in self._db.rows_in(
-                "SELECT summary_id, parent_summary_id FROM summary_parents WHERE summary_id IN (?*)", wanted
+    found: dict[NodeId, set[str]] = {ref: set() for ref in refs}
+    further = (
+        """UNION SELECT above.root, edge.summary_id FROM above CROSS JOIN summary_parents AS edge
+        ON edge.parent_summary_id = above.id"""
+        if "summary_parents" in tables
+        else ""
+    )
+    for table, column, kind in (
+        ("summary_messages", "message_id", int),
+        ("summary_parents", "parent_summary_id", str),
+    ):
+        some = [ref for ref in found if isinstance(ref, kind)]
+        if table in tables and some:
+            for root, over in db.rows_in(
+                f"""WITH RECURSIVE above(root, id) AS (
+                SELECT {column}, summary_id FROM {table} WHERE {column} IN (?*) {further})
+                SELECT root, id FROM above""",
+                some,
             ):
-                found[summary].add(source)
-        if self._links:
-            for summary, message in self._db.rows_in(
-                "SELECT summary_id, message_id FROM summary_messages WHERE summary_id IN (?*)", wanted
-            ):
-                found[summary].add(message)
-        return {summary: frozenset(made_from) for summary, made_from in found.items()}
-
-    def owners(self, table: str, column: str, refs: Iterable[SqlValue]) -> Mapping[SqlValue, SqlValue]:
-        """The conversation of each of some messages or summaries; those that are gone are left out."""
-        sql = f"SELECT {column}, conversation_id FROM {table} WHERE {column} IN (?*)"
-        return {row[0]: row[1] for row in self._db.rows_in(sql, refs)}
-
-    def in_context(self, owner: SqlValue, ref: SqlValue) -> bool:
-        """Whether a message or a summary is an item of a conversation's context."""
-        column = "message_id" if isinstance(ref, int) else "summary_id"
-        sql = f"SELECT 1 FROM context_items WHERE conversation_id = ? AND {column} = ? LIMIT 1"
-        return bool(self._db.rows(sql, (owner, ref)))
+                found[root].add(over)
+    return {ref: frozenset(over) for ref, over in found.items()}
 
 
 #: SQL: the common table ``below(root, id)``, every summary that a walk from some roots toward the messages
@@ -499,7 +429,7 @@ async def summaries_above(
     def load(db: Rows) -> dict[MessageId, frozenset[SummaryId]]:
         rows = db.rows_in("SELECT message_id FROM summary_messages WHERE message_id IN (?*)", wanted)
         linked = {MessageId(row[0]) for row in rows}  # few, where thousands are asked about
-        found = Walks(db, reader.schema.tables).above(linked)
+        found = made_from(db, reader.schema.tables, linked)
         return {one: frozenset(map(SummaryId, found[one])) for one in linked}
 
     return await reader.run(load) if wanted and reader.schema.has("summary_messages") else {}
