@@ -40,6 +40,7 @@ from lcm_core.store.search import (
     RecalledRows,
     SearchedRows,
     covering,
+    full_text_ids,
     matched_first,
     messages_in_context,
     seqs_of,
@@ -48,7 +49,7 @@ from lcm_core.store.search import (
 from rapidfuzz import fuzz, process
 
 from lcm_recall.queries import RecallSettings
-from lcm_recall.terms import KnownWords, Query, Term
+from lcm_recall.terms import KnownWords, Mode, Query, Term
 
 # -- the private index -----------------------------------------------------------------------------------
 # What recall keeps in the cache folder of an operator: the index of a file, and the recent searches
@@ -199,6 +200,10 @@ _SPELLINGS, _ALIKE, _NEAR = 200_000, 70, 3
 _SPELLING_SECONDS: Final = 2.0
 #: Seconds for words beside those that an index knows.
 _BESIDE_SECONDS: Final = 0.2
+#: Messages that are read, not looked up in the engine's full text: they take a fifth of a second.
+READ: Final = 20_000
+#: Seconds for words of the newest messages where the others were found by full text.
+_NEWEST_SECONDS: Final = 0.05
 #: Seconds between two reports of a search that goes on, and hits of each search table that it begins with.
 _REPORT_SECONDS: Final = 0.2
 _SOON, _FIRST = 20, 200
@@ -212,6 +217,10 @@ NAMES: Final = {
     DocumentKind.FILE: "large files",
 }
 
+#: What is not covered where messages were found by full text.
+FULL_TEXT_LACKS: Final = (
+    "tool calls, tool results and parts of words, since the engine's full text was searched"
+)
 #: What is said of a hit in which a term is in another spelling only.
 OTHER_SPELLING: Final = "in another spelling"
 #: By what a hit is ranked.
@@ -353,6 +362,7 @@ class _Search(Struct):
     told: float = -math.inf  #: when it was told last
     pause: float = _REPORT_SECONDS
     index: IndexUse | None = None
+    full_text: bool = False  #: without an index, messages are found by the engine's own full text
 
     @property
     def is_over(self) -> bool:
@@ -416,7 +426,7 @@ class _Search(Struct):
         for kind in kinds:
             self.looked_at[kind] = 0
             reached: int | None = None
-            of_index = self._of_index() if kind is DocumentKind.MESSAGE else None
+            of_index = self._listed(kind)
             after = None if of_index is None else of_index.reaches
             for window in self.rows.windows(kind, after):
                 if self._is_full(kind):
@@ -430,7 +440,7 @@ class _Search(Struct):
             else:
                 left = 0
                 if of_index is not None:
-                    left = yield from self._indexed(of_index)
+                    left = yield from self._indexed(kind, of_index)
                 before += sizes[kind]
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, None) - left
                 continue
@@ -438,9 +448,26 @@ class _Search(Struct):
             if reached is not None:
                 self.looked_at[kind] = self.rows.counted(kind, self.wanted, reached)
 
-    def _of_index(self) -> Looked | None:
-        """What the private index says of the terms; None: all messages have to be read."""
-        if self.index is None or self.query.pattern is not None:
+    def _listed(self, kind: DocumentKind) -> Looked | None:
+        """What an index says of the terms; None: all documents of the kind have to be read."""
+        if self.query.pattern is not None:
+            return None
+        looked = self._of_private_index() if kind is DocumentKind.MESSAGE else None
+        if looked is not None or not self.full_text or self.query.mode is not Mode.WORDS:
+            return looked
+        if self.rows.last_row(DocumentKind.MESSAGE) <= READ:
+            return None
+        texts = [term.text for term in self.query.terms if not term.is_beginning]
+        ids = None
+        if len(texts) == len(self.query.terms):
+            ids = full_text_ids(self.rows.db, self.rows.schema, kind, texts)
+        if ids is None:
+            return None
+        self.gaps[FULL_TEXT_LACKS] = None
+        return Looked(self.rows.last_row(kind), ids, is_whole=True, is_exact=False)
+
+    def _of_private_index(self) -> Looked | None:
+        if self.index is None:
             return None
         with open_index(self.index.path) as index:
             texts = [term.folded for term in self.query.terms]
@@ -462,38 +489,38 @@ class _Search(Struct):
             return False
         return True
 
-    def _indexed(self, looked: Looked) -> Generator[Document, None, int]:
+    def _indexed(self, kind: DocumentKind, looked: Looked) -> Generator[Document, None, int]:
         """The documents that an index names, as many as are ranked; returns how many are left."""
-        kind, rows = DocumentKind.MESSAGE, looked.rows
-        if self.wanted.conversations is not None:
+        rows = looked.ids
+        if self.wanted.conversations is not None and kind is DocumentKind.MESSAGE:
             within = self.rows.messages_of(self.wanted.conversations)
-            rows = [row for row in rows if row in within]
+            rows = [row for row in rows if int(row) in within]
         start = 0
         sizes = iter(_TOGETHER)
         while left := len(rows) - start:
             if self.is_over:
-                self.gaps[f"{left:,} messages of the index: time limit reached"] = None
+                self.gaps[f"{left:,} {NAMES[kind]} of the index: time limit reached"] = None
                 self.at_least = True
                 return left
             if self.count_of[kind] >= self.ranked:
-                self._not_ranked(left, counted=looked.is_exact)
+                self._not_ranked(kind, left, counted=looked.is_exact)
                 return left
             size = next(sizes, _TOGETHER[-1])
-            some = [str(row) for row in rows[start : start + size]]
+            some = rows[start : start + size]
             had = len(self.found)
             yield from self.rows.some(kind, some, self.wanted)
             start += len(some)
             self._report(start / len(rows), now=had == 0 < len(self.found))
         return 0
 
-    def _not_ranked(self, left: int, *, counted: bool) -> None:
-        """Messages that the index names are not looked at; *counted*: each of them is a hit."""
-        self.cut.append(DocumentKind.MESSAGE)
+    def _not_ranked(self, kind: DocumentKind, left: int, *, counted: bool) -> None:
+        """Documents that the index names are not looked at; *counted*: each of them is a hit."""
+        self.cut.append(kind)
         if counted and self.wanted.only_places:
-            self.unranked.append(f"{left:,} more messages that were found")
+            self.unranked.append(f"{left:,} more {NAMES[kind]} that were found")
             self.not_ranked = left
         else:
-            self.unranked.append(f"{left:,} more messages that may be hits")
+            self.unranked.append(f"{left:,} more {NAMES[kind]} that may be hits")
             self.at_least = True
 
     def with_file(self, document: Document) -> Document:
@@ -571,6 +598,7 @@ def search(
     words: KnownWords | None = None,
     heard: Callable[[Progress], None] | None = None,
     index: IndexUse | None = None,
+    full_text: bool = False,
     ranked: int = RANKED,
 ) -> Found:
     """The documents that hold all terms of a query, or match its pattern; the best first.
@@ -579,7 +607,9 @@ def search(
     words, then the newest; besides them those that the file's own search tables rank highest.
     It ends by itself after *seconds*, and says then what was not searched. Why nothing was found is looked
     for within *near_seconds* in all, or for as long as each term takes; *words* are those known from before.
-    *index*: that of the file, which is used where there is one.
+    *index*: that of the file, which is used where there is one. *full_text*: without it, messages and
+    summaries of a large file are found by the engine's own full text where that is complete; the answer says
+    what that does not cover.
     *heard* is told how far it is, in this thread: what the file's own search tables find, the first hit, then
     every fifth of a second.
     """
@@ -592,6 +622,7 @@ def search(
         begun + seconds,
         ranked=max(ranked, limit),
         index=index,
+        full_text=full_text,
     )
 
     def page_of(candidates: Sequence[_Candidate], gaps: Sequence[str], near: tuple[Near, ...]) -> Found:
@@ -761,7 +792,13 @@ def _count_alone(running: _Search, term: Term, over: float) -> tuple[int, bool]:
     """The documents that hold one term of several, and whether there may be more of them."""
     alone = Query(term.text, running.query.mode, (term,), None)
     counting = _Search(
-        running.rows, alone, running.wanted, running.settings, _until(over), index=running.index
+        running.rows,
+        alone,
+        running.wanted,
+        running.settings,
+        _until(over),
+        index=running.index,
+        full_text=running.full_text,
     )
     counting.candidates()
     return counting.total, counting.at_least
@@ -774,7 +811,8 @@ def _until(over: float) -> float:
 def _spellings(running: _Search, over: float) -> list[str]:
     """The words of the newest documents, each once, in lower case; before them those of the index."""
     known = dict.fromkeys(_indexed_words(running))
-    over = min(over, time.monotonic() + _BESIDE_SECONDS) if known else over
+    if known or FULL_TEXT_LACKS in running.gaps:
+        over = min(over, time.monotonic() + (_BESIDE_SECONDS if known else _NEWEST_SECONDS))
     reading = _Search(running.rows, running.query, running.wanted, running.settings, _until(over))
     for document in reading.documents(()):
         for _, text in document.texts:

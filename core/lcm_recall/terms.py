@@ -44,6 +44,7 @@ class Term(Record, frozen=True):
     word: re.Pattern[str]  #: in a folded text: as a word, a phrase or a beginning
     part: re.Pattern[str]  #: in a folded text: anywhere
     is_one_word: bool  #: no blanks, marks and glued scripts in it
+    is_beginning: bool = False  #: of a word
 
     def counted(self, folded: str) -> tuple[int, int]:
         """How often it occurs in a folded text anywhere, and how often as a word."""
@@ -127,7 +128,7 @@ def _term(text: str, *, prefix: bool = False) -> Term:
     left = rf"(?:(?<!\w)|(?<=[{_GLUED}]))" if _is_spaced(folded[0]) else ""
     right = rf"(?:(?!\w)|(?=[{_GLUED}]))" if _is_spaced(folded[-1]) and not prefix else ""
     word = re.compile(left + part.pattern + right)
-    return Term(text, folded, word, part, all(_is_spaced(sign) for sign in folded))
+    return Term(text, folded, word, part, all(_is_spaced(sign) for sign in folded), prefix)
 
 
 def _pieces(text: str) -> re.Pattern[str]:

@@ -124,6 +124,7 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
                 limit=asked.limit,
                 offset=asked.offset,
                 index=index,
+                full_text=True,
             )
         )
         return named, found

@@ -608,6 +608,7 @@ async def _search(reader: Reader, memory: Memory, given: Given) -> ToolAnswer:
             near_seconds=_NEAR_SECONDS,
             words=memory.words,
             index=memory.index(),
+            full_text=True,
             ranked=_RANKED,
         )
     )

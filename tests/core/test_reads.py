@@ -15,9 +15,14 @@ from lcm_core.store.database import Database, Reader
 from lcm_core.store.lineage import whole_tree
 from lcm_core.store.listing import Window, message_page
 from lcm_core.store.messages import newest_page
+from lcm_core.store.search import WINDOW, DocumentKind, Filter
 from lcm_core.store.state import transcripts
 from lcm_core.store.statistics import growth_of, growth_of_all, history_of, statistics_of
+from lcm_recall import search as recall
+from lcm_recall.search import FULL_TEXT_LACKS, Found, search
+from lcm_recall.terms import parse
 
+from tests.core.recalling import settings_in
 from tests.databases import Work, building, connect, new_database, query, run
 
 OWNER = ConversationId(1)
@@ -216,3 +221,73 @@ async def test_what_opens_a_conversation_takes_as_much_of_a_large_one_as_of_a_sm
         assert few[0] == many[0]
         assert many[1] <= few[1] * 1.1 + 100
         assert work.scans(large, "messages", "conversation_bootstrap_state") == []
+
+
+def with_full_text(path: Path) -> Path:
+    """A copy whose search tables hold every message and summary."""
+    run(
+        path,
+        "INSERT INTO messages_fts (rowid, content) SELECT message_id, content FROM messages",
+        "INSERT INTO summaries_fts (summary_id, content) SELECT summary_id, content FROM summaries",
+    )
+    return path
+
+
+async def looked_for(path: Path, query: str, work: Work | None = None) -> Found:
+    """What a command finds in a large file without a private index."""
+    work = work or Work()
+    asked, settings = parse(query), settings_in(path.parent)
+    async with await Database.open(path, arrange=work.count) as database:
+
+        async def load(reader: Reader) -> Found:
+            schema = reader.schema
+            return await reader.run(
+                lambda rows: search(rows, schema, asked, Filter(), settings, full_text=True)
+            )
+
+        return await database.read(load)
+
+
+async def test_a_word_that_is_nowhere_is_looked_up_and_not_read_for(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "lcm.db"
+    path.write_bytes(large.read_bytes())
+    with_full_text(path)
+    counts = []
+    for messages in (LARGE, LARGE - 1):  # read, looked up
+        monkeypatch.setattr(recall, "READ", messages)
+        work = Work()
+        found = await looked_for(path, "reticulate", work)
+        assert found.total == 0
+        assert dict(found.coverage.searched)[DocumentKind.MESSAGE] == LARGE
+        assert (FULL_TEXT_LACKS in found.coverage.not_searched) == (messages < LARGE)
+        counts.append(len([sql for sql in work.selects if "FROM messages AS t" in sql and " LIKE " in sql]))
+    assert counts == [LARGE // WINDOW, 0]
+
+
+async def test_full_text_finds_whole_words_and_reading_finds_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = new_database(tmp_path / "lcm.db")
+    with building(path) as rows:
+        rows.conversation(1)
+        said = [
+            rows.message(1, one) for one in ("a lease", "two leases", "release", "café", "", "修改 lease")
+        ]
+        rows.part(rows.message(1, ""), "tool", None, tool_name="exec", tool_input="lease")
+        rows.summary(1, "sum_a", content="the lease was kept")
+    with_full_text(path)
+    run(path, f"DELETE FROM messages_fts WHERE rowid = {said[4]}")  # engines do not index a blank one
+    monkeypatch.setattr(recall, "READ", 0)
+
+    async def ids(query: str) -> set[str]:
+        return {hit.id for hit in (await looked_for(path, query)).hits}
+
+    assert await ids("lease") == {*map(str, (said[0], said[1], said[5])), "sum_a"}
+    assert await ids("cafe") == {str(said[3])}
+    everything = {*map(str, (*said[:3], said[5], said[5] + 1)), "sum_a"}
+    assert await ids("lease*") == everything, "a beginning is read for"
+    assert await ids("改") == {str(said[5])}
+    run(path, f"DELETE FROM messages_fts WHERE rowid = {said[0]}")
+    assert await ids("lease") == {*everything}, "a table that lacks a message is not gone by"

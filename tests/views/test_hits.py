@@ -43,7 +43,7 @@ def test_a_message_is_named_by_its_id_and_its_place_as_in_the_context() -> None:
     found = replace(hit("a"), seq=12)
     item = ContextItem(0, "message", MessageId(7), None, Timestamp(""))
     entry = ContextEntry(item, 1, "user", 12, None, None, None, None, "a")
-    assert id_cell(MessageId(7), entry).text == name_of(found) == "m7 #12"
+    assert id_cell(entry).text == name_of(found) == "m7 #12"
     assert "  m7 #12  " in text_of(hit_lines(found, 80, None)[0])
 
 

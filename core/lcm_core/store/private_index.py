@@ -47,10 +47,10 @@ _SCHEMA: Final = (
 class Looked(Record, frozen=True):
     """What an index knows of a search."""
 
-    reaches: int  #: row id of the newest message that it knows
-    #: Row ids of messages that may hold what is looked for: those that hold it in whole words first, and of
+    reaches: int  #: row id of the newest document that it knows
+    #: Ids of documents that may hold what is looked for: those that hold it in whole words first, and of
     #: both the newest first.
-    rows: list[int]
+    ids: Sequence[str]
     is_whole: bool  #: the file has not been written since
     is_exact: bool  #: and each of *rows* does hold it
 
@@ -140,7 +140,7 @@ class PrivateIndex(Record, frozen=True):
             whole = self.is_of(state)
             exact = whole and len(few) == len(runs) and all(_RUN.fullmatch(text) for text in texts)
             exact = exact and self._fact("plain") == "yes"
-            return Looked(self.reaches, self._rows_with(few), whole, exact)
+            return Looked(self.reaches, list(map(str, self._rows_with(few))), whole, exact)
         except sqlite3.Error:
             return None
 

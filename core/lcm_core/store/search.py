@@ -565,7 +565,7 @@ def matched_first(
     and may be stale. None are found where there is no table, or it cannot be asked.
     Source: docs/recall.md, "Progress".
     """
-    phrases = " ".join('"{}"'.format(text.replace('"', " ")) for text in texts)
+    phrases = _phrases(texts)
     asked: list[tuple[str, str, str]] = []
     if kind is DocumentKind.MESSAGE:
         asked.append(("messages_fts", "rowid", phrases))
@@ -587,6 +587,45 @@ def matched_first(
             continue
         found.update((str(row[0]), None) for row in rows)
     return list(found)
+
+
+#: The engine's full text of a kind, its column of ids, and where that is listed.
+_FULL_TEXT: Final = {
+    DocumentKind.MESSAGE: ("messages_fts", "rowid", ("id", "messages_fts_docsize")),
+    DocumentKind.SUMMARY: ("summaries_fts", "summary_id", ("summary_id", "summaries_fts")),
+}
+#: Texts that the engine's tokenizer splits as we do: ASCII, with a letter or digit in them.
+_PLAIN: Final = re.compile(r"[\x20-\x7e]*[0-9A-Za-z][\x20-\x7e]*")
+
+
+def full_text_ids(db: Rows, schema: Schema, kind: DocumentKind, texts: Sequence[str]) -> list[str] | None:
+    """Ids of all messages or summaries in whose content the engine's full text finds *texts*, newest first.
+
+    None: it does not hold each of them, cannot be asked, or splits one of the texts otherwise than we do. It
+    finds whole words, and others of the same stem; parts of messages are not in it.
+    """
+    asked = _FULL_TEXT.get(kind)
+    if asked is None or not schema.has(asked[0]) or not all(map(_PLAIN.fullmatch, texts)):
+        return None
+    (name, key, held), (table, column) = asked, _TABLES[kind]
+    try:
+        sums = (
+            f"SELECT count(*), total({one}) FROM {of}" for one, of in ((held[0], held[1]), (column, table))
+        )
+        if kind is DocumentKind.SUMMARY or len({db.tuples(sql)[0] for sql in sums}) > 1:
+            lacking = f"{column} NOT IN (SELECT {held[0]} FROM {held[1]}) AND trim(content) <> ''"
+            if db.tuples(f"SELECT 1 FROM {table} WHERE {lacking} LIMIT 1"):
+                return None
+        sql = f"SELECT {key} FROM {name} WHERE {name} MATCH ? ORDER BY rowid DESC"
+        return [str(found) for (found,) in db.tuples(sql, (_phrases(texts),))]
+    except sqlite3.Error as error:
+        _raise_unless_of_a_table(error)
+        return None
+
+
+def _phrases(texts: Iterable[str]) -> str:
+    """An expression that is true where each text stands as a phrase."""
+    return " ".join('"{}"'.format(text.replace('"', " ")) for text in texts)
 
 
 def has_search_table(db: Rows, schema: Schema) -> bool:
