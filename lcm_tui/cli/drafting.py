@@ -11,17 +11,15 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, LcmError, NotFoundError, RefusedError, UsageError
 from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import SummaryId
 from lcm_core.base.text import counted, safe_text
-from lcm_core.base.times import iso_z
-from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, replace
-from lcm_core.change.journal import new_batch_id
 from lcm_core.change.plan import Plan
 from lcm_core.change.prepared import prepared_work_lost
 from lcm_core.operations.batch import Batch, BatchOptions
@@ -31,16 +29,12 @@ from lcm_core.operations.drafting import (
     ItemState,
     draft_setting,
     interrupted,
-    read_material,
-    request_for,
     retention_of,
     select_items,
 )
 from lcm_core.operations.drafts import (
     EXAMPLES,
     AcceptanceRule,
-    DraftsHeader,
-    DraftsWriter,
     SavedDrafts,
     parse_rule,
     unfinished,
@@ -51,10 +45,8 @@ from lcm_core.operations.stale import stale_in
 from lcm_core.store import summaries as summary_store
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
-from lcm_core.writers.cost import NOTHING_SPENT, CallBudget, total_forecast
-from lcm_core.writers.writer import SummaryWriter, call_budget
+from lcm_core.writers.cost import CallBudget, total_forecast
 
-from lcm_tui.cli import answer as answers
 from lcm_tui.cli import changing, output
 from lcm_tui.cli import drafts as modelling
 from lcm_tui.cli import drafts as report
@@ -78,7 +70,7 @@ from lcm_tui.cli.options import ChangeFlags, DraftFlags, Selector
 from lcm_tui.cli.progress import ProgressLine
 from lcm_tui.cli.selecting import chosen, owner_of, summary_beginning
 from lcm_tui.cli.working import can_ask, interruptible, show_and_ask
-from lcm_tui.flows.drafts import Modelling
+from lcm_tui.flows.drafts import DraftForecast, Modelling, Work
 from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.drafts import MOST
@@ -199,11 +191,9 @@ class _Work(Record, frozen=True):
     # -- without a call ----------------------------------------------------------------------------------
 
     def _forecast(self, selection: Selection, kept: SavedDrafts | None = None) -> Answer:
-        undrafted = [item for item in selection.items if interrupted(item).state is ItemState.WAITING]
-        seen = asyncio.run(self._forecasts(undrafted))
+        seen, budget = self.run.work(partial(self._forecasts, selection, kept))
         whole = total_forecast(one.forecast for one in seen)
-        spent = NOTHING_SPENT if kept is None else kept.header.spent
-        most = call_budget(self.model.settings, spent).at_most(whole)
+        most = budget.at_most(whole)
         data: Document = {
             **selection.data,
             "applied": False,
@@ -231,23 +221,23 @@ class _Work(Record, frozen=True):
         )
         return self.run.answer(self.command, data, blocks)
 
-    async def _forecasts(self, items: Sequence[BatchItem]) -> list[drafts_view.DraftForecast]:
-        path = self.run.settings.database.value
-        writer = self.model.open()
-        seen = []
-        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
-            setting = self.setting(database.schema)
-            for item in items:
-                material = await database.read(
-                    read_material, item.summary_id, setting.rendering, with_previous=setting.previous
-                )
-                request = request_for(material, setting)
-                prompt = self.model.prompts.render(request) if self.flags.show_prompts else None
-                tokens = estimate(material.source.text, setting.rendering.rules.estimator)
-                forecast = writer.forecast(request, request_for(material, setting, aggressive=True))
-                seen.append(drafts_view.DraftForecast(item, material, request, forecast, tokens, prompt))
-        await writer.aclose()
-        return seen
+    def _batch(
+        self, selection: Selection, kept: SavedDrafts | None, database: Database, *, ahead: bool = False
+    ) -> Work:
+        how = BatchOptions(self.command, self.in_flight, None if ahead else self.rule, ahead)
+        setting, settings = self.setting(database.schema), self.run.settings
+        return Work(database, settings, self.model, selection.items, how, setting=setting, kept=kept)
+
+    async def _forecasts(
+        self, selection: Selection, kept: SavedDrafts | None, database: Database
+    ) -> tuple[list[DraftForecast], CallBudget]:
+        """What is left to draft, and what that may take."""
+        work, prompt = self._batch(selection, kept, database), self.flags.show_prompts
+        try:
+            left = (item for item in work.batch.items if item.state is ItemState.WAITING)
+            return [await work.forecast(one.summary_id, prompt=prompt) for one in left], work.budget
+        finally:
+            await work.close()
 
     # -- with calls --------------------------------------------------------------------------------------
 
@@ -269,7 +259,7 @@ class _Work(Record, frozen=True):
         done = Outcome()
         try:
             with interruptible() as stopped:
-                asyncio.run(self._make(selection, kept, file, done, stopped))
+                self.run.work(partial(self._make, selection, kept, file, done, stopped))
         except KeyboardInterrupt:
             done.failed = CancelledError(STOPPED)
         return done
@@ -281,69 +271,34 @@ class _Work(Record, frozen=True):
         file: Path | None,
         done: Outcome,
         stopped: Callable[[], bool],
-    ) -> None:
-        path = self.run.settings.database.value
-        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
-            spent = NOTHING_SPENT if kept is None else kept.header.spent
-            budget = call_budget(self.model.settings, spent)
-            writer = self.model.open(budget)
-            line = ProgressLine(bar=False)
-            keeper = self._keeper(selection.items, kept)
-            batch = self._batch(database, selection.items, writer, keeper, ahead=file is not None)
-            try:
-                await self._until_decided(batch, line, stopped, budget)
-                if file is not None:
-                    done.data = {"file": str(file), **(await self._written(batch, file))}
-                    done.file = file
-                done.failed = batch.failed
-            finally:
-                line.clear()
-                done.items = batch.items
-                handed_over = done.file is not None and all(item.drafts for item in batch.items)
-                done.kept = not (batch.finished or handed_over)
-                keeper.close(finished=not done.kept)
-                await writer.aclose()
-            await tell(self.run, self.command, batch, writer, self.model, self.rule, done)
-            if stopped():
-                done.failed = CancelledError(STOPPED)
-
-    def _keeper(self, items: Sequence[BatchItem], kept: SavedDrafts | None) -> DraftsWriter:
-        if kept is not None:
-            return DraftsWriter.reopen(kept)
-        path = str(self.run.settings.database.value)
-        header = DraftsHeader(new_batch_id(), self.command, path, iso_z(datetime.now(UTC)))
-        return DraftsWriter.create(drafts_folder(), header, items)
-
-    def _batch(
-        self,
         database: Database,
-        items: Sequence[BatchItem],
-        writer: SummaryWriter,
-        keeper: DraftsWriter,
-        *,
-        ahead: bool,
-    ) -> Batch:
-        how = BatchOptions(self.command, self.in_flight, None if ahead else self.rule, ahead)
-        setting = self.setting(database.schema)
-        budget = writer.meter.budget
-        return Batch(
-            database,
-            items,
-            setting,
-            writer,
-            how,
-            batch_id=keeper.path.stem,
-            keep=lambda item: keeper.keep(item, budget.spent),
-        )
-
-    async def _until_decided(
-        self, batch: Batch, line: ProgressLine, stopped: Callable[[], bool], budget: CallBudget
     ) -> None:
-        """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
-        while True:
-            await self._run(batch, line, stopped, budget)
+        work = self._batch(selection, kept, database, ahead=file is not None)
+        line, batch = ProgressLine(bar=False), work.batch
+        try:
+            await work.begin()
+            await self._until_decided(work, line, stopped)
+            if file is not None:
+                done.data = {"file": str(file), **(await self._written(batch, file))}
+                done.file = file
+            done.failed = work.failed
+        finally:
             line.clear()
-            if batch.options.ahead or stopped() or batch.failed is not None or not self._asks:
+            done.items = batch.items
+            handed_over = done.file is not None and all(item.drafts for item in batch.items)
+            done.kept = not (batch.finished or handed_over)
+            await work.close(keep=done.kept)
+        await tell(self.run, self.command, batch, work.writer, self.model, self.rule, done)
+        if stopped():
+            done.failed = CancelledError(STOPPED)
+
+    async def _until_decided(self, work: Work, line: ProgressLine, stopped: Callable[[], bool]) -> None:
+        """Draft, and ask about what no rule takes, until nothing is left that can be asked about."""
+        batch = work.batch
+        while True:
+            await self._run(work, line, stopped)
+            line.clear()
+            if batch.options.ahead or stopped() or work.failed is not None or not self._asks:
                 return
             undecided = [item for item in batch.items if item.state is ItemState.REVIEW]
             if not undecided:
@@ -356,21 +311,20 @@ class _Work(Record, frozen=True):
     def _asks(self) -> bool:
         return can_ask() and not self.flags.change.yes and not self.run.presentation.json
 
-    async def _run(
-        self, batch: Batch, line: ProgressLine, stopped: Callable[[], bool], budget: CallBudget
-    ) -> None:
-        work = asyncio.create_task(batch.run())
+    async def _run(self, work: Work, line: ProgressLine, stopped: Callable[[], bool]) -> None:
+        batch = work.batch
+        running = asyncio.create_task(batch.run())
         try:
-            while not work.done():
-                await asyncio.wait((work,), timeout=0.1)
-                line.show(drafts_view.progress_line(batch.progress(), budget.spent))
+            while not running.done():
+                await asyncio.wait((running,), timeout=0.1)
+                line.show(drafts_view.progress_line(batch.progress(), work.budget.spent))
                 if stopped():
                     await batch.cancel()
                     return
         finally:
-            if not work.done():
+            if not running.done():
                 await batch.cancel()
-        await work
+        await running
 
     async def _ask(self, batch: Batch, item: BatchItem) -> bool:
         """Show one draft and ask; False: the operator wants to stop."""

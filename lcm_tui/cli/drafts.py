@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,6 @@ from lcm_core.operations.drafting import (
     text_member,
 )
 from lcm_core.operations.drafts import AcceptanceRule, item_from_json, item_to_json
-from lcm_core.operations.rewrite import plan_rewrite
 from lcm_core.operations.stale import Stale, stale_in
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.schema import Schema
@@ -56,16 +56,14 @@ from lcm_core.writers.request import NO_USAGE, ProviderUnavailableError, Usage
 from lcm_core.writers.retention import Checked, Retention, measure, read_retention_source
 from lcm_core.writers.writer import SummaryWriter
 
-from lcm_tui.cli import answer as answers
 from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ModelOptions, SqlFlags
 from lcm_tui.cli.working import ask_before_change, interruptible
-from lcm_tui.flows.drafts import Modelling, choose_writer
+from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer, plan_draft
 from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock
-from lcm_tui.tables.drafts import DraftForecast
 
 # -- the writer ------------------------------------------------------------------------------------------
 # The options that every command with a model takes, and what they choose.
@@ -540,7 +538,7 @@ class Taking(Record, frozen=True):
             return self.run.answer(self.command, data, [note])
         if self.flags.sql:
             with interruptible():
-                script = asyncio.run(self._script(items, reviewed, setting))
+                script = self.run.work(partial(self._script, items, reviewed, setting))
             told = self._forecast(items, reviewed)
             data = {**told.data, "sql": list(script)}
             return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
@@ -549,7 +547,7 @@ class Taking(Record, frozen=True):
         ask_before_change(f"Apply {counted(len(items), 'draft')}?", yes=self.flags.yes)
         outcome = Outcome(data={"file": str(self.path)})
         with interruptible() as stopped:
-            asyncio.run(self._take(items, reviewed, setting, outcome, stopped))
+            self.run.work(partial(self._take, items, reviewed, setting, outcome, stopped))
         return answer_of(self.run, self.command, Selection(items), outcome)
 
     def _forecast(self, items: Sequence[BatchItem], reviewed: Reviewed) -> Answer:
@@ -560,51 +558,56 @@ class Taking(Record, frozen=True):
         return self.run.answer(self.command, data, [*drafts_view.taken_blocks(items), note])
 
     async def _script(
-        self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings
+        self, items: Sequence[BatchItem], reviewed: Reviewed, setting: Settings, database: Database
     ) -> tuple[str, ...]:
         """The SQL of the drafts that would be taken, as one transaction.
 
         Raises:
             LcmError: a summary is not what its draft was made from (docs/changes.md, "As SQL").
         """
-        async with await Database.open(
-            self.run.settings.database.value, busy_seconds=answers.BUSY_SECONDS
-        ) as database:
-            writer = self.model.open()
-            how = setting(database.schema)
-            batch = Batch(database, items, how, writer, BatchOptions(self.command), batch_id=reviewed.batch)
-            try:
-                taken = [
-                    item
-                    for item in batch.items
-                    if item.draft is not None
-                    and (
-                        item.summary_id in reviewed.taken
-                        or self.rule is None
-                        or not await batch.objections(item.summary_id, self.rule)
-                    )
-                ]
-                plans = await self._in_turn(database, taken, how)
-                return await database.read(self._sql_of, plans)
-            finally:
-                await writer.aclose()
+        writer = self.model.open()
+        batch = self._batch(items, reviewed, setting, database, writer)
+        try:
+            taken = [
+                item
+                for item in batch.items
+                if item.draft is not None
+                and (
+                    item.summary_id in reviewed.taken
+                    or self.rule is None
+                    or not await batch.objections(item.summary_id, self.rule)
+                )
+            ]
+            plans = await self._in_turn(database, taken, batch)
+            return await database.read(self._sql_of, plans)
+        finally:
+            await writer.aclose()
 
-    async def _in_turn(
-        self, database: Database, items: Sequence[BatchItem], setting: DraftSetting
-    ) -> list[Plan]:
+    def _batch(
+        self,
+        items: Sequence[BatchItem],
+        reviewed: Reviewed,
+        setting: Settings,
+        database: Database,
+        writer: SummaryWriter,
+    ) -> Batch:
+        how = setting(database.schema)
+        return Batch(database, items, how, writer, BatchOptions(self.command), batch_id=reviewed.batch)
+
+    async def _in_turn(self, database: Database, items: Sequence[BatchItem], batch: Batch) -> list[Plan]:
         """The plan of each draft, planned on what those before it leave.
 
         Several are made on a private copy of the file in which each is committed in its turn.
         """
         if len(items) < 2:
-            return [await database.read(self._plan, item, setting) for item in items]
+            return [await database.read(_plan, item, batch) for item in items]
         plans: list[Plan] = []
         with tempfile.TemporaryDirectory(prefix="lcm-tui-") as folder:
             copy = Path(folder) / "copy.db"
             await asyncio.to_thread(make_backup, database.path, copy)
             async with await Database.open(copy) as after:
                 for item in items:
-                    plan = await after.read(self._plan, item, setting)
+                    plan = await after.read(_plan, item, batch)
                     if plan:
                         await commit_plan(after, plan)
                         plans.append(plan)
@@ -619,19 +622,6 @@ class Taking(Record, frozen=True):
             else ()
         )
 
-    async def _plan(self, reader: Reader, item: BatchItem, setting: DraftSetting) -> Plan:
-        assert item.draft is not None
-        return await plan_rewrite(
-            reader,
-            item.conversation_id,
-            item.summary_id,
-            item.draft.text,
-            model=item.draft.model,
-            rendering=setting.rendering,
-            base=item.draft.base,
-            kind=self.command,
-        )
-
     async def _take(
         self,
         items: Sequence[BatchItem],
@@ -639,19 +629,17 @@ class Taking(Record, frozen=True):
         setting: Settings,
         outcome: Outcome,
         stopped: Callable[[], bool],
+        database: Database,
     ) -> None:
-        path = self.run.settings.database.value
-        async with await Database.open(path, busy_seconds=answers.BUSY_SECONDS) as database:
-            writer = self.model.open()
-            how = BatchOptions(self.command)
-            batch = Batch(database, items, setting(database.schema), writer, how, batch_id=reviewed.batch)
-            for item in batch.items:
-                if stopped():
-                    outcome.failed = CancelledError("Cancelled. Applied drafts stay.")
-                    break
-                await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
-            await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
-            await writer.aclose()
+        writer = self.model.open()
+        batch = self._batch(items, reviewed, setting, database, writer)
+        for item in batch.items:
+            if stopped():
+                outcome.failed = CancelledError("Cancelled. Applied drafts stay.")
+                break
+            await self._take_one(batch, item, marked=item.summary_id in reviewed.taken)
+        await tell(self.run, self.command, batch, writer, self.model, self.rule, outcome)
+        await writer.aclose()
 
     async def _take_one(self, batch: Batch, item: BatchItem, *, marked: bool) -> None:
         """Commit one draft; what is against it is said of the item, and the next one is tried."""
@@ -662,6 +650,11 @@ class Taking(Record, frozen=True):
                 return
         with contextlib.suppress(LcmError):
             await batch.take(item.summary_id)
+
+
+async def _plan(reader: Reader, item: BatchItem, batch: Batch) -> Plan:
+    assert item.draft is not None  # only those are taken
+    return await plan_draft(reader, item, item.draft, batch)
 
 
 # -- retention -------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ from lcm_core.base.files import drafts_folder
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.settings import Settings, SummarySettings
 from lcm_core.base.times import iso_z
+from lcm_core.base.tokens import estimate
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
-from lcm_core.change.plan import Plan
+from lcm_core.change.plan import DiskFullError, Plan
 from lcm_core.operations.batch import Batch, BatchOptions
 from lcm_core.operations.drafting import (
     SETTLED,
@@ -26,21 +27,21 @@ from lcm_core.operations.drafting import (
     Draft,
     DraftSetting,
     ItemState,
+    Material,
     draft_setting,
     read_material,
     request_for,
 )
 from lcm_core.operations.drafts import DraftsHeader, DraftsWriter, SavedDrafts
 from lcm_core.operations.rewrite import plan_rewrite
-from lcm_core.store.database import Reader
+from lcm_core.store.database import Database, Reader
 from lcm_core.writers.cost import NO_FORECAST, NOTHING_SPENT, CallBudget, Forecast
 from lcm_core.writers.keys import KeySource
-from lcm_core.writers.prompts import PromptTemplates, operators_prompts, prompts_at
+from lcm_core.writers.prompts import PromptTemplates, SummaryPrompt, operators_prompts, prompts_at
 from lcm_core.writers.request import ApiShape, SummaryReply, SummaryRequest, Usage
 from lcm_core.writers.writer import ChosenModel, SummaryWriter, call_budget, choose_model, open_summary_writer
 
 from lcm_tui.flows.change import Change, Then
-from lcm_tui.kit.session import Session
 
 # -- the writer ------------------------------------------------------------------------------------------
 # Who writes summaries, by options, environment and config: the same for the command line and the app.
@@ -226,11 +227,6 @@ def key_text(author: Modelling) -> str:
     return f"key {author.key}" if author.key else "no API key needed"
 
 
-def setting_of(session: Session) -> DraftSetting:
-    """How summaries of the open database are drafted."""
-    return draft_setting(session.database.schema, session.settings.engine, session.engine_zone)
-
-
 def forecast_text(forecast: Forecast, budget: CallBudget) -> str:
     """What a batch takes, and at most, for people; the limits of *budget* hold."""
     if not forecast.once.calls:
@@ -270,25 +266,46 @@ class Instructed:
         return await self._writer(replace(request, instructions=self._instructions))
 
 
+class DraftForecast(Record, frozen=True):
+    """One summary that would be drafted."""
+
+    item: BatchItem
+    material: Material
+    request: SummaryRequest
+    forecast: Forecast  #: of its calls
+    source_tokens: int
+    prompt: SummaryPrompt | None  #: when it was asked for
+
+    @property
+    def broken_sources(self) -> tuple[SummaryId, ...]:
+        """Its sources that are no summaries and are not written again before it."""
+        return tuple(one for one in self.material.broken_sources if one not in self.item.after)
+
+
 class Work:
     """One batch of drafts with its author; what changes is told to whoever listens."""
 
     def __init__(
         self,
-        session: Session,
+        database: Database,
+        settings: Settings,
         author: Modelling,
         items: Iterable[BatchItem],
+        options: BatchOptions,
         *,
-        kind: str,
+        setting: DraftSetting | None = None,
         kept: SavedDrafts | None = None,
         instructions: str = "",
     ) -> None:
-        """*kept*: drafts of an earlier run to go on with; *instructions* are the operator's for all of it."""
-        self.session = session
+        """*kept*: drafts of an earlier run to go on with; *instructions* are the operator's for all of it.
+
+        *setting*: how summaries are drafted; None: as the database and the settings say.
+        """
+        self.database = database
         self.author = author
-        self.kind = kind
+        self.kind = options.kind
         self.listeners: list[Callable[[BatchItem], None]] = []
-        self.problem = ""  #: why drafts are not kept on the disk
+        self._unkept: LcmError | None = None  #: why drafts are not kept on the disk
         #: of the whole batch: earlier runs count, and whoever else is asked
         self.budget = call_budget(author.settings, NOTHING_SPENT if kept is None else kept.header.spent)
         self._writers = {author: author.open(self.budget)}
@@ -299,11 +316,11 @@ class Work:
         self._kept = kept
         self._closed = False
         self.batch = Batch(
-            session.database,
+            database,
             items if kept is None else kept.items,
-            setting_of(session),
+            setting or draft_setting(database.schema, settings.engine, settings.zone),
             Instructed(self.writer, instructions) if instructions else self.writer,
-            BatchOptions(kind=kind),
+            options,
             batch_id="" if kept is None else kept.header.batch,
             keep=self._keep,
             changed=self._changed,
@@ -313,6 +330,11 @@ class Work:
     def writer(self) -> SummaryWriter:
         """Who is asked unless somebody else is named."""
         return self._writers[self.author]
+
+    @property
+    def failed(self) -> LcmError | None:
+        """What stopped it; None: nothing did."""
+        return self._unkept or self.batch.failed
 
     @property
     def worth_keeping(self) -> bool:
@@ -347,30 +369,53 @@ class Work:
 
     # -- estimates ---------------------------------------------------------------------------------------
 
-    async def forecast(self, summary_id: SummaryId, writer: SummaryWriter | None = None) -> Forecast:
-        """What drafting one summary takes, and at most. Nothing is sent."""
-        setting = self.batch.setting
-        material = await self.session.read(read_material, summary_id, setting.rendering, with_previous=True)
-        if not material.source.text:
-            return NOTHING
-        asked = writer or self.writer
+    async def forecast(
+        self, summary_id: SummaryId, writer: SummaryWriter | None = None, *, prompt: bool = False
+    ) -> DraftForecast:
+        """What drafting one summary takes, and at most; with the *prompt* if wanted. Nothing is sent."""
+        setting, asked = self.batch.setting, writer or self.writer
+        material = await self.database.read(
+            read_material, summary_id, setting.rendering, with_previous=setting.previous
+        )
         first, again = (request_for(material, setting, aggressive=one) for one in (False, True))
-        return await asyncio.to_thread(lambda: asked.forecast(first, again))
+
+        def work() -> DraftForecast:
+            return DraftForecast(
+                self.batch.item(summary_id),
+                material,
+                first,
+                asked.forecast(first, again) if material.source.text else NOTHING,
+                estimate(material.source.text, setting.rendering.rules.estimator),
+                self.author.prompts.render(first) if prompt else None,
+            )
+
+        return await asyncio.to_thread(work)
 
     # -- keeping -----------------------------------------------------------------------------------------
 
-    def _keep(self, item: BatchItem) -> None:
-        """Note on the disk how far an item has come; not on the event loop, which a slow disk would hold."""
+    async def begin(self) -> None:
+        """Begin to keep drafts, before anything is paid for.
+
+        Raises:
+            LcmError: they cannot be kept.
+        """
+        await asyncio.wrap_future(self._file())
+
+    def _file(self) -> Future[DraftsWriter]:
         if self._keeper is None:
             self._keeper = self._thread.submit(self._begin)
-        keeper, spent = self._keeper, self.budget.spent
+        return self._keeper
+
+    def _keep(self, item: BatchItem) -> None:
+        """Note on the disk how far an item has come; not on the event loop, which a slow disk would hold."""
+        keeper, spent = self._file(), self.budget.spent
         kept = self._thread.submit(lambda: keeper.result().keep(item, spent))
         kept.add_done_callback(self._kept_or_not)
 
     def _begin(self) -> DraftsWriter:
         if self._kept is not None:
             return DraftsWriter.reopen(self._kept)
-        path = str(self.session.database.path)
+        path = str(self.database.path)
         header = DraftsHeader(self.batch.id, self.kind, path, iso_z(datetime.now(UTC)))
         return DraftsWriter.create(drafts_folder(), header, self.batch.items)
 
@@ -378,18 +423,21 @@ class Work:
         """Called in the thread: what cannot be kept must not be paid for."""
         error = done.exception()
         if error is not None:
-            self.problem = error.message if isinstance(error, LcmError) else str(error)
+            self._unkept = error if isinstance(error, LcmError) else DiskFullError(str(error))
             self._loop.call_soon_threadsafe(self.batch.stop)
 
-    async def close(self) -> None:
-        """End: break off what runs, close connections; drafts stay on the disk unless all is decided."""
+    async def close(self, *, keep: bool | None = None) -> None:
+        """End: break off what runs, close connections; drafts stay on the disk unless all is decided.
+
+        *keep* says whether they stay; None: when one waits for its decision.
+        """
         if self._closed:
             return
         self._closed = True
         await self.batch.cancel()
         for writer in self._writers.values():
             await writer.aclose()
-        finished = self.batch.finished or not self.worth_keeping
+        finished = self.batch.finished or not self.worth_keeping if keep is None else not keep
 
         def close() -> None:
             if self._keeper is not None and self._keeper.exception() is None:
@@ -411,16 +459,7 @@ class Work:
         """
 
         async def plan(reader: Reader) -> Plan:
-            return await plan_rewrite(
-                reader,
-                item.conversation_id,
-                item.summary_id,
-                draft.text,
-                model=draft.model,
-                rendering=self.batch.setting.rendering,
-                base=draft.base,
-                kind=self.kind,
-            )
+            return await plan_draft(reader, item, draft, self.batch)
 
         return plan
 
@@ -428,6 +467,24 @@ class Work:
         """Note that a draft was committed from its preview."""
         del done
         await self.batch.take(item.summary_id, draft.number)
+
+
+async def plan_draft(reader: Reader, item: BatchItem, draft: Draft, batch: Batch) -> Plan:
+    """A draft in the place of the text that it was made over.
+
+    Raises:
+        RefusedError: it does not fit (docs/changes.md).
+    """
+    return await plan_rewrite(
+        reader,
+        item.conversation_id,
+        item.summary_id,
+        draft.text,
+        model=draft.model,
+        rendering=batch.setting.rendering,
+        base=draft.base,
+        kind=batch.options.kind,
+    )
 
 
 # -- applying a draft ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from lcm_core.base.records import ConversationId, SummaryId, SummaryText
 from lcm_core.base.text import counted, depth_name, fold
 from lcm_core.base.values import Record, replace
 from lcm_core.change.commit import Committed
+from lcm_core.operations.batch import BatchOptions
 from lcm_core.operations.drafting import SETTLED, BatchItem, BatchProgress, ItemState, select_items
 from lcm_core.operations.drafts import DEFAULT, EXAMPLES, AcceptanceRule, SavedDrafts, parse_rule, unfinished
 from lcm_core.operations.repair import CONTAMINATED, conversations_of, find_repair
@@ -335,12 +336,12 @@ class Preparation:
 
     async def _estimate(self, author: Modelling, ids: Sequence[SummaryId]) -> None:
         items = [self.items[one] for one in ids]
-        work = Work(self._screen.session, author, items, kind=self._wanted.kind)
+        work = self._work(author, items)
         try:
             found: list[Forecast] = []
             for one in ids:
                 self.say(f"estimating, {len(found):,} of {len(ids):,} …")
-                found.append(await work.forecast(one))
+                found.append((await work.forecast(one)).forecast)
             self.forecast = total_forecast(found) if found else NOTHING
         finally:
             await work.close()
@@ -366,9 +367,12 @@ class Preparation:
     def begin(self, items: Sequence[BatchItem], *, kept: SavedDrafts | None = None) -> Work:
         """Make the batch of *items*, or go on with what was *kept* of an earlier one."""
         assert self.author is not None  # there is nothing to begin with before something was found
+        return self._work(self.author, items, kept)
+
+    def _work(self, author: Modelling, items: Sequence[BatchItem], kept: SavedDrafts | None = None) -> Work:
+        session, options = self._screen.session, BatchOptions(self._wanted.kind)
         said = self._asked.instructions
-        session, kind = self._screen.session, self._wanted.kind
-        return Work(session, self.author, items, kind=kind, kept=kept, instructions=said)
+        return Work(session.database, session.settings, author, items, options, kept=kept, instructions=said)
 
 
 # -- the screen ------------------------------------------------------------------------------------------
@@ -569,8 +573,8 @@ Drafts are saved on disk: leave at any time and continue later.
     def _trouble(self) -> str:
         if self.work is None:
             return ""
-        failed = self.work.batch.failed
-        return self.work.problem or ("" if failed is None else failed.message)
+        failed = self.work.failed
+        return "" if failed is None else failed.message
 
     def _item_changed(self, item: BatchItem) -> None:
         self._changed_items.add(item.summary_id)

@@ -173,6 +173,7 @@ async def rewrite_summary(
     screen: CommandScreen, conversation_id: ConversationId, summary_id: SummaryId
 ) -> None:
     """Draft another text for a summary, and review it."""
+    from lcm_core.operations.batch import BatchOptions
     from lcm_core.operations.drafting import select_items
 
     from lcm_tui.flows.drafts import Work, author_of
@@ -181,7 +182,7 @@ async def rewrite_summary(
     items = await session.read(select_items, conversation_id, summary_ids=[summary_id])
     author = await asyncio.to_thread(author_of, session.settings)
     kept = await asyncio.to_thread(_kept_of, session.database.path, [summary_id])
-    work = Work(session, author, items, kind="rewrite", kept=kept)
+    work = Work(session.database, session.settings, author, items, BatchOptions("rewrite"), kept=kept)
     screen.open(places.Review(work, summary_id, own=True))
 
 

@@ -417,11 +417,11 @@ class Drafter:
         if is_offline(author):
             return True
         work = self._subject.work
-        forecast = await work.forecast(self._subject.summary_id, work.writer_of(author))
+        seen = await work.forecast(self._subject.summary_id, work.writer_of(author))
         said = [
             Block(author.words),
             Block(key_text(author)),
-            Block(forecast_sentence(forecast, work.budget)),
+            Block(forecast_sentence(seen.forecast, work.budget)),
         ]
         said += [Block(note) for note in await asyncio.to_thread(lambda: author.prompt_notes)]
         question = Question("Call this model?", tuple(said), (("a", "ask"),))

@@ -14,13 +14,12 @@ from lcm_core.base.values import Record
 from lcm_core.engine.previous import PreviousChoice
 from lcm_core.operations.drafting import BatchItem, BatchProgress, Draft, DraftOrigin, ItemState, Material
 from lcm_core.writers.acceptance import DraftFault, reversal_sentence
-from lcm_core.writers.cost import CallLoad, Forecast, Spent, total_forecast
+from lcm_core.writers.cost import CallLoad, Spent, total_forecast
 from lcm_core.writers.identifiers import Identifier
-from lcm_core.writers.prompts import SummaryPrompt
-from lcm_core.writers.request import SummaryRequest, Usage
+from lcm_core.writers.request import Usage
 from lcm_core.writers.retention import Checked, KindCount, Retention, Reversal, Sentence
 
-from lcm_tui.flows.drafts import Modelling, cost_text, key_text, most_text, spent_text
+from lcm_tui.flows.drafts import DraftForecast, Modelling, cost_text, key_text, most_text, spent_text
 from lcm_tui.kit.spans import Line, Span, StyleName
 from lcm_tui.tables.blocks import Cell, Facts, Note, OutputBlock, OutputColumn, Prose, Table, seconds_text
 from lcm_tui.tables.composition import gauge
@@ -43,22 +42,6 @@ def writer_facts(model: Modelling) -> list[tuple[str, Cell]]:
 
 #: Rows of a table for people; the whole of it is in the JSON.
 MOST = 200
-
-
-class DraftForecast(Record, frozen=True):
-    """One summary that would be drafted."""
-
-    item: BatchItem
-    material: Material
-    request: SummaryRequest
-    forecast: Forecast  #: of its calls
-    source_tokens: int
-    prompt: SummaryPrompt | None  #: when it was asked for
-
-    @property
-    def broken_sources(self) -> tuple[SummaryId, ...]:
-        """Its sources that are no summaries and are not written again before it."""
-        return tuple(one for one in self.material.broken_sources if one not in self.item.after)
 
 
 def spent_words(spent: Spent) -> str:
