@@ -10,14 +10,12 @@ the database itself, as far as the edits cause them (`missing_targets`).
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
-from lcm_core.base.records import ContextItems, SummaryId
-from lcm_core.base.times import parse_utc
+from lcm_core.base.records import ContextItems
 from lcm_core.base.values import Record, Struct, field
 from lcm_core.change.apply import ResolvedEdits
 from lcm_core.change.connection import Catalog, Reference, Writer
@@ -41,8 +39,8 @@ from lcm_core.change.plan import (
     value_of,
 )
 from lcm_core.checks import context, lineage
-from lcm_core.checks.check import Subject, days_of
-from lcm_core.checks.structure import StoredNode, Structure, partial_structure
+from lcm_core.checks.check import Subject
+from lcm_core.checks.structure import StoredNode, Structure, node_of, partial_structure, whole_number
 from lcm_core.store.focus import BRIEFS
 from lcm_core.store.opening import SqlValue, quoted
 
@@ -268,7 +266,7 @@ class Surroundings:
         shared = self._sources_of(suspects)
         start = named.summaries | suspects | self._consumers_of(shared | named.messages)
         if start:
-            items = {ref for owner in named.items for both in self._lists[owner] for ref in both.refs}
+            items = {ref for owner in named.items for both in self._lists.get(owner, ()) for ref in both.refs}
             start |= self._consumers_of(ref for ref in items if isinstance(ref, int))
             start.update(ref for ref in items if isinstance(ref, str))
         above, fresh = set(start), set(start)
@@ -323,7 +321,7 @@ class Surroundings:
     def tokens(self) -> int:
         """The stored estimates of what the contexts hold; a missing row weighs none."""
         rows = (*self.rows["messages"].items(), *self.rows["summaries"].items())
-        weights = {key[0]: _whole(row.get("token_count")) or 0 for key, row in rows}
+        weights = {key[0]: whole_number(row.get("token_count")) or 0 for key, row in rows}
         return sum(weights.get(ref, 0) for items in self._contexts.values() for _, ref in items)
 
     def findings(self) -> frozenset[str]:
@@ -360,20 +358,19 @@ class Surroundings:
         }
         nodes: defaultdict[int, list[StoredNode]] = defaultdict(list)
         messages: defaultdict[int, set[int]] = defaultdict(set)
-        lines: defaultdict[int, list[tuple[SummaryId, int | SummaryId]]] = defaultdict(list)
+        lines: defaultdict[int, list[tuple[str, int | str]]] = defaultdict(list)
         for ref, owner in owners.items():
             if isinstance(ref, int):
                 messages[owner].add(ref)
             else:
-                nodes[owner].append(_node(self.rows["summaries"][(ref,)]))
+                nodes[owner].append(node_of(self.rows["summaries"][(ref,)]))
         consumed = set[Cell]()
         for table, column in _SOURCES.items():
             for row in self.rows[table].values():
                 consumer, source = row["summary_id"], row[column]
                 consumed.add(source)
                 if isinstance(consumer, str) and consumer in owners and isinstance(source, int | str):
-                    named = source if isinstance(source, int) else SummaryId(source)
-                    lines[owners[consumer]].append((SummaryId(consumer), named))
+                    lines[owners[consumer]].append((consumer, source))
                     if isinstance(source, int) and source not in self._asked:
                         messages[owners[consumer]].add(source)
         for owner in {*nodes, *self._contexts}:
@@ -404,33 +401,6 @@ def _below(sources: Mapping[str, set[str]], start: Iterable[str]) -> set[str]:
         fresh = {source for one in fresh for source in sources.get(one, ())} - found
         found |= fresh
     return found
-
-
-def _node(row: _Row) -> StoredNode:
-    created, made = row.get("created_at"), None
-    if isinstance(created, str):
-        made = parse_utc(created)
-    return StoredNode(
-        summary_id=SummaryId(str(row["summary_id"])),
-        kind=str(row.get("kind")),
-        depth=_whole(row.get("depth")),
-        tokens=0,
-        earliest=None,
-        latest=None,
-        created=math.nan if made is None else days_of(made),
-        descendant_count=None,
-        descendant_tokens=None,
-        source_tokens=None,
-        model=None,
-    )
-
-
-def _whole(value: SqlValue) -> int | None:
-    """A value as its column of whole numbers has it."""
-    try:
-        return None if value is None else int(value)
-    except (ValueError, OverflowError):
-        return 0
 
 
 # -- references without a target ------------------------------------------------------------------------

@@ -12,11 +12,14 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId, Timestamp
+from lcm_core.base.times import parse_utc
 from lcm_core.base.tokens import MOST_PER_CHARACTER
 from lcm_core.base.values import Record, field
+from lcm_core.checks.check import days_of
 from lcm_core.engine.graph import SummaryGraph
 from lcm_core.store.context import context_items
 from lcm_core.store.conversations import COLUMNS as CONVERSATION_COLUMNS
@@ -209,14 +212,41 @@ class Structure(Record, frozen=True, dict=True):
         return f"seq {low}" if low == high else f"seq {low}-{high}"
 
 
+def whole_number(value: object) -> int | None:
+    """A value as a column of whole numbers has it."""
+    try:
+        return int(value) if isinstance(value, int | float | str) else None
+    except (ValueError, OverflowError):
+        return 0
+
+
+def node_of(row: Mapping[str, object]) -> StoredNode:
+    """What a row of ``summaries`` says of kind, depth and time; of sums nothing is known."""
+    created = row.get("created_at")
+    made = parse_utc(created) if isinstance(created, str) else None
+    return StoredNode(
+        summary_id=SummaryId(str(row["summary_id"])),
+        kind=str(row.get("kind")),
+        depth=whole_number(row.get("depth")),
+        tokens=0,
+        earliest=None,
+        latest=None,
+        created=math.nan if made is None else days_of(made),
+        descendant_count=None,
+        descendant_tokens=None,
+        source_tokens=None,
+        model=None,
+    )
+
+
 def partial_structure(
     owner: int,
     items: ContextItems,
     nodes: Iterable[StoredNode],
-    lines: Iterable[tuple[SummaryId, int | SummaryId]],
+    lines: Iterable[tuple[str, int | str]],
     messages: Iterable[int],
-    foreign: Mapping[int | str, int],
-    at_home: frozenset[int | str],
+    foreign: Mapping[int | str, int] = MappingProxyType({}),
+    at_home: frozenset[int | str] = frozenset(),
 ) -> Structure:
     """What some rows of a conversation say of it; what is not among them is no part of it.
 
@@ -226,9 +256,10 @@ def partial_structure(
     own = {node.summary_id: node for node in nodes}
     links: dict[SummaryId, Links] = {}
     edges: dict[SummaryId, list[Edge]] = {}
-    for consumer, source in lines:
+    for one, source in lines:
+        consumer = SummaryId(one)
         if isinstance(source, str):
-            edges.setdefault(consumer, []).append(Edge(consumer, source, 0))
+            edges.setdefault(consumer, []).append(Edge(consumer, SummaryId(source), 0))
         else:
             links.setdefault(consumer, Links(array("q"), array("q"))).message_ids.append(source)
     ids = array("q", sorted(messages))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -21,19 +20,22 @@ from itertools import chain
 from typing import Final
 
 from lcm_core.base.errors import RefusedError
-from lcm_core.base.records import ConversationId, Edge, SummaryId
+from lcm_core.base.records import ContextItems, ConversationId, Edge, SummaryId
 from lcm_core.base.text import phrase
-from lcm_core.base.times import parse_utc
 from lcm_core.base.values import Record
 from lcm_core.change.plan import (
     Cells,
     Edit,
+    Ref,
     RowChange,
     Symbol,
     SymbolKind,
     fault_key,
     insertion,
 )
+from lcm_core.checks import lineage
+from lcm_core.checks.check import Subject
+from lcm_core.checks.structure import Structure, node_of, partial_structure
 from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.operations.rows import new_summary_id, pages
 from lcm_core.store.conversations import seq_bounds
@@ -63,29 +65,17 @@ class Subtree(Record, frozen=True, dict=True):
             found[_id(edge, "summary_id")].append(_id(edge, "parent_summary_id"))
         return found
 
-    def oddities(self) -> tuple[tuple[str | int, ...], ...]:
-        """What is wrong in it and does no harm: a copy may have it too.
+    @cached_property
+    def structure(self) -> Structure:
+        """The same as the checks see it, with all of it in reach."""
+        lines = [(one, source) for one, sources in self.below.items() for source in sources]
+        tops = self.summaries.keys() - {source for _, source in lines}
+        nodes = map(node_of, self.summaries.values())
+        return partial_structure(0, ContextItems.naming(tops), nodes, lines, self.messages)
 
-        ``(check, summary)``, ``("B15", message)``, ``("B12", consumer, source)`` for an edge.
-        """
-        found: list[tuple[str | int, ...]] = []
-        sources = Counter(_id(edge, "parent_summary_id") for edge in self.edges)
-        messages = Counter(_number(link, "message_id") for link in self.links)
-        found += (("B14", source) for source, consumers in sources.items() if consumers > 1)
-        found += (("B15", message) for message, leaves in messages.items() if leaves > 1)
-        consumers = {_id(edge, "summary_id") for edge in self.edges}
-        linked = {_id(link, "summary_id") for link in self.links}
-        for summary, row in self.summaries.items():
-            leaf = row["kind"] == "leaf"
-            if summary in (consumers if leaf else linked):
-                found.append(("B8", summary))
-            if "depth" in row and leaf != (row["depth"] == 0):
-                found.append(("B9", summary))
-        for edge in self.edges:
-            consumer, source = _id(edge, "summary_id"), _id(edge, "parent_summary_id")
-            if _inverted(self.summaries[consumer], self.summaries[source]):
-                found.append(("B12", consumer, source))
-        return tuple(found)
+
+#: What may be wrong in the source and does no harm: a copy may have it too.
+_HARMLESS: Final = frozenset({"B8", "B9", "B12", "B14", "B15"})
 
 
 async def load_subtree(reader: Reader, owner: ConversationId, roots: Sequence[str]) -> Subtree:
@@ -196,14 +186,6 @@ def _check_sources(
                 f"{what} {summary} has no {'source messages' if leaf else 'sources'}: what the copy covers "
                 "is unknown. Fix it first; `lcm-tui doctor` shows it."
             )
-
-
-def _inverted(consumer: StoredRow, source: StoredRow) -> bool:
-    depths = source.get("depth"), consumer.get("depth")
-    if isinstance(depths[0], int) and isinstance(depths[1], int) and depths[0] >= depths[1]:
-        return True
-    made, earlier = (parse_utc(str(row["created_at"])) for row in (consumer, source))
-    return made is not None and earlier is not None and earlier > made
 
 
 def _id(row: StoredRow, column: str) -> str:
@@ -409,13 +391,17 @@ class DeepCopy(Record, frozen=True):
 
     def oddities(self) -> frozenset[str]:
         """What is odd in the source and does no harm: the copy has it too."""
-        return frozenset(self._key(str(check), *names) for check, *names in self.whole.oddities())
+        return frozenset(
+            fault_key(rule.id, self.target, self._copy_of(subject))
+            for rule in lineage.CHECKS
+            if rule.id in _HARMLESS
+            for subject in rule.subjects(self.whole.structure)
+        )
 
-    def _key(self, check: str, *names: str | int) -> str:
-        if len(names) > 1:
-            return fault_key(check, self.target, (self.ids[str(names[0])], self.ids[str(names[1])]))
-        [one] = names
-        return fault_key(check, self.target, self.messages[one] if isinstance(one, int) else self.ids[one])
+    def _copy_of(self, subject: Subject) -> Ref | tuple[str, int | str]:
+        if isinstance(subject, tuple):
+            return self.ids[subject[0]], self.ids[str(subject[1])]
+        return self.messages[subject] if isinstance(subject, int) else self.ids[str(subject)]
 
     def warnings(self) -> Iterator[str]:
         """What of the copy differs from the original."""

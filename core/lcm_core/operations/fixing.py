@@ -354,13 +354,6 @@ class _Fixing(Record, frozen=True):
 
     async def _rows(self, now: Structure, files: Mapping[SummaryId, str]) -> None:
         lines = await line_edits(self.reader, self.before, now)
-        for summary_id, node in now.nodes.items():
-            # Lines that led nowhere were none: the summary has lost no source by losing them.
-            held = now.links if node.is_leaf else now.edges
-            if (self.before.links if node.is_leaf else self.before.edges).get(summary_id) is not held.get(
-                summary_id
-            ):
-                self.done.allows.add(fault_key("B1" if node.is_leaf else "B2", self.before.id, summary_id))
         summaries = await summary_updates(self.reader, self.before, now, files)
         # Sources are deeper down before their consumers are: rows first, then what joins them.
         self.done.edits += [*summaries, *lines]

@@ -12,7 +12,6 @@ from enum import StrEnum
 from itertools import accumulate
 
 from lcm_core.base.records import (
-    ABNORMAL_ORDINAL,
     ContextItems,
     ConversationId,
     Gap,
@@ -90,7 +89,7 @@ def findings_at(
 ) -> list[Found]:
     """What is wrong with one item whose weight has been read."""
     found = []
-    item, ordinal = items.refs[place], items.ordinals[place]
+    item = items.refs[place]
     if place in items.mismatched and item is not None:
         found.append(Found(ItemFault.TYPE, _mismatch(items, place)))
     if weight is None:
@@ -100,10 +99,9 @@ def findings_at(
         found.append(Found(ItemFault.FOREIGN, f"belongs to conversation {weight.conversation_id}"))
     if item in items.repeated:
         found.append(Found(ItemFault.DUPLICATE, _elsewhere(items, place)))
-    if ordinal < 0:
-        found.append(Found(ItemFault.ORDINAL, "negative ordinal: a resequencing was interrupted"))
-    elif ordinal >= ABNORMAL_ORDINAL:
-        found.append(Found(ItemFault.ORDINAL, "ordinal out of range: a resequencing was interrupted"))
+    if place in items.abnormal:
+        said = "negative ordinal" if items.ordinals[place] < 0 else "ordinal out of range"
+        found.append(Found(ItemFault.ORDINAL, f"{said}: a resequencing was interrupted"))
     return found
 
 
