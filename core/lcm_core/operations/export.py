@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Final, TextIO, cast
 
@@ -22,7 +23,7 @@ from lcm_core import __version__
 from lcm_core.base.errors import DatabaseError, FileMissingError, LcmError, NotFoundError, RefusedError
 from lcm_core.base.files import PROGRAM, PartialFile, drafts_folder, make_private, sync_folder
 from lcm_core.base.jsonl import open_regular
-from lcm_core.base.records import Conversation, ConversationId, Edge, SummaryId
+from lcm_core.base.records import ContextItems, Conversation, ConversationId, Edge, SummaryId
 from lcm_core.base.text import counted, phrase
 from lcm_core.base.times import iso_z
 from lcm_core.base.values import Record, Struct, field
@@ -49,6 +50,8 @@ from lcm_core.change.plan import (
 )
 from lcm_core.change.preview import row_seconds
 from lcm_core.change.undo import forget_history
+from lcm_core.checks import context, lineage
+from lcm_core.checks.structure import node_of, partial_structure
 from lcm_core.engine.graph import PlainNode, SummaryGraph
 from lcm_core.operations.copy import refer
 from lcm_core.operations.drafts import forget_drafts
@@ -416,6 +419,8 @@ _ORDER: Final = (
 #: What comes with the summary that was made.
 _LINES: Final = ("summary_messages", "summary_parents")
 _CONTEXT: Final = "context_items"
+#: The checks that an import may break as the conversation did when it was exported.
+_MAY_BE_SO: Final = frozenset({"A3", "A4", "A6", "A7", "A9", "B1", "B2", "B8", "B9", "B12", "B14", "B15"})
 #: Never written by an import: our own tables, the engine's notes about its migrations, SQLite's.
 _FORBIDDEN: Final = ("lcm_", "sqlite_")
 
@@ -472,7 +477,7 @@ async def plan_import(
         f"{counted(summaries, 'summary')}"
     )
     batch = new_batch_id() if len(pieces) > 1 else None
-    warnings, allowed = tuple(importing.warnings()), importing.oddities()
+    warnings, allowed = tuple(importing.warnings()), importing.oddities(chain.from_iterable(pieces))
     return tuple(
         Plan(
             kind="import",
@@ -724,53 +729,30 @@ class _Importing(Struct):
             cells = [Cells.of(self._cells(_CONTEXT, row)) for row in some]
             yield [carry_out(listing, self.owner, place, (), cells).splice]
 
-    def oddities(self) -> frozenset[str]:
-        """What was wrong with its summaries and its context when it was exported, and may be so again."""
-        made = {
-            table: {row["summary_id"] for row in self.file.rows.get(table, ())}
-            for table in ("summary_messages", "summary_parents")
-        }
-        links, edges = made["summary_messages"], made["summary_parents"]
-        rows = self.file.rows.get(_CONTEXT, ()) if self.columns.get(_CONTEXT) else ()
-        refs = {ref_of(Cells.of(self._cells(_CONTEXT, row))) for row in rows}
-        items = {
-            fault_key(check, self.owner, ref)
-            for ref in refs
-            for check in (("A3", "A7", "A9") if isinstance(ref, str) else ("A4", "A6", "A9"))
-        }
-        return (
-            frozenset(items)
-            | frozenset(self._odd_lines())
-            | frozenset(
-                fault_key(check, self.owner, self.ids["summaries"][one])
-                for row in self.file.rows.get("summaries", ())
-                if (one := row["summary_id"]) is not None
-                for check, wrong in (
-                    ("B1", row.get("kind") == "leaf" and one not in links),
-                    ("B2", row.get("kind") == "condensed" and one not in edges),
-                    ("B8", one in (edges if row.get("kind") == "leaf" else links)),
-                    ("B9", (row.get("kind") == "leaf") != (row.get("depth", 0) == 0)),
-                )
-                if wrong
-            )
+    def oddities(self, edits: Iterable[Edit]) -> frozenset[str]:
+        """What was wrong with its summaries and its context when it was exported, and is so again."""
+        rows: dict[str, list[Cells]] = {}
+        for table, _, row in chain.from_iterable(map(touched_rows, edits)):
+            rows.setdefault(table, []).append(row)
+        items = rows.get(_CONTEXT, [])
+        refs = [ref if isinstance(ref := ref_of(row), int | str) else None for row in items]
+        structure = partial_structure(
+            self.owner,
+            ContextItems.naming(refs, [cast(int, row["ordinal"]) for row in items]),
+            [node_of(row.as_dict()) for row in rows.get("summaries", ())],
+            [
+                (str(row["summary_id"]), cast(int | str, row[source]))
+                for table, source in zip(_LINES, ("message_id", "parent_summary_id"), strict=True)
+                for row in rows.get(table, ())
+            ],
+            [cast(int, row["message_id"]) for row in rows.get("messages", ())],
         )
-
-    def _odd_lines(self) -> Iterator[str]:
-        """Edges that lead upward, and what several summaries were made from: the model may read it twice."""
-        names = self.ids["summaries"]
-        called: Mapping[object, object]
-        for edge in self.file.rows.get("summary_parents", ()):
-            consumer, source = (names.get(edge.get(side)) for side in ("summary_id", "parent_summary_id"))
-            if consumer and source:
-                yield fault_key("B12", self.owner, (consumer, source))
-        for check, table, column, called in (
-            ("B14", "summary_parents", "parent_summary_id", names),
-            ("B15", "summary_messages", "message_id", self.messages),
-        ):
-            uses = Counter(row.get(column) for row in self.file.rows.get(table, ()))
-            for one, number in uses.items():
-                if number > 1 and one in called:
-                    yield fault_key(check, self.owner, called[one])
+        return frozenset(
+            fault_key(rule.id, self.owner, subject)
+            for rule in (*context.CHECKS, *lineage.CHECKS)
+            if rule.id in _MAY_BE_SO
+            for subject in rule.subjects(structure)
+        )
 
     def warnings(self) -> Iterator[str]:
         """What is not as it was."""
