@@ -23,16 +23,19 @@ from pathlib import Path
 from typing import Final
 
 from lcm_core.base.javascript import Json
+from lcm_core.base.settings import Options, resolve
 from lcm_core.store.database import Database
 from lcm_core.store.search import Filter
 from lcm_recall.queries import RecallSettings
 from lcm_recall.search import Found, IndexUse, Progress, index_of, make_index, search_live
-from lcm_recall.terms import KnownWords, parse
+from lcm_recall.terms import parse
+from mcp.client import Client
 
 from benchmarks.generate import database
 from benchmarks.measure import warm
 from benchmarks.shapes import MANY_CONVERSATIONS, TINY
-from lcm_tui.mcp.tools import Allowed, Memory, call
+from lcm_tui.mcp.scope import Allowed
+from lcm_tui.mcp.server import MemoryServer
 
 #: Hits that the screen lists.
 _SHOWN: Final = 200
@@ -166,25 +169,25 @@ async def _searches(path: Path, name: str, words: list[str], index: IndexUse | N
 async def _tools(path: Path, words: list[str], folder: Path, runs: int) -> int:
     """One row a tool, warm: the first call of each is not counted."""
     bars = Bars()
-    settings = RecallSettings(Path("/nonexistent"), Path("/nonexistent"), None)
-    async with await Database.open(path) as source:
-        memory = Memory(source, settings, Allowed(), words=KnownWords(), index_folder=folder)
+    settings = resolve(Options(db=path), {}, home=Path("/nonexistent"))
+    async with (
+        await Database.open(path) as source,
+        Client(MemoryServer(source, settings, Allowed(), index_folder=folder)) as client,
+    ):
         calls: list[tuple[str, dict[str, Json]]] = [("conversations", {}), ("status", {})]
         calls.append(("context", {"conversation": 1}))
         calls += [("search", {"query": word}) for word in words]
         calls.append(("search", {"query": words[3], "conversation": 1}))
-        found = await call(memory, "search", {"query": words[2], "kind": "summary", "limit": 1})
-        hits = found.data["hits"]
-        assert isinstance(hits, list)
-        assert isinstance(hits[0], dict)
-        calls += [("describe", {"id": hits[0]["id"]}), ("expand", {"id": hits[0]["id"]})]
+        found = await client.call_tool("lcm_search", {"query": words[2], "kind": "summary", "limit": 1})
+        hit = found.structured_content["hits"][0]["id"]
+        calls += [("show", {"id": hit}), ("read", {"id": hit}), ("messages", {"conversation": 1})]
         for tool, values in calls:
             seconds = []
             for _ in range(runs + 1):
                 begun = time.perf_counter()
-                answer = await call(memory, tool, values)
+                answer = await client.call_tool(f"lcm_{tool}", values)
                 seconds.append(time.perf_counter() - begun)
-            assert not answer.failed, answer.text
+            assert not answer.is_error, answer.content
             told = ", ".join(f"{key} {value}" for key, value in values.items())
             print(f"| {tool} | {told} | {bars.said(seconds[1:], _TOOL)} |", flush=True)
     return bars.missed

@@ -13,12 +13,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from lcm_core.base.errors import LcmError, NotFoundError, UsageError
 from lcm_core.base.javascript import JsonObject, trimmed, well_formed
-from lcm_core.base.records import ConversationId
+from lcm_core.base.records import ConversationId, Timestamp
 from lcm_core.base.text import counted, fold, safe_line
+from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record, Struct, field, replace
 from lcm_core.store.database import Database, Reader
@@ -30,6 +31,7 @@ from lcm_core.writers.prompts import boundary_for, own_prompt, sendable
 from lcm_core.writers.request import NO_USAGE, SummarizerError, SummaryReply, Usage
 from lcm_core.writers.wire import ATTEMPTS
 from lcm_prompts import ASK
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from lcm_recall.answer import Adds, Parameters, repeats
 from lcm_recall.delegation import DEFAULT_ANSWER_TOKENS, MAX_BUCKETS, DelegationError, Task, timed_out
@@ -202,7 +204,7 @@ class Memory(Record, frozen=True):
             document = document_of(self.rows, self.schema, name, self.settings)
             if document is not None:
                 passage = _around(document, query, min(left, share))
-                found.append(replace(passage, repeats=name in repeat, spelled=name in spelled))
+                found.append(replace(passage, repeats=name in repeat, other_spelling=name not in spelled))
                 left -= found[-1].tokens
         return Gathered(tuple(found), tuple(gaps))
 
@@ -246,12 +248,12 @@ def _around(document: Document, query: Query, tokens: int) -> Passage:
         document.kind,
         document.conversation_id,
         document.label,
-        document.at,
+        Timestamp(with_z(document.at)),
         0,
-        text,
         estimate(text, Estimator.WEIGHTED),
         start,
         start + len(text) >= len(whole),
+        text,
     )
 
 
@@ -324,6 +326,63 @@ class Asked(Record, frozen=True):
     def cited_first(self) -> tuple[Passage, ...]:
         """The evidence, that of the answer before the rest."""
         return tuple(sorted(self.evidence, key=lambda one: one.citation not in self.citations))
+
+
+class Evidence(Passage, frozen=True, kw_only=True):
+    """A passage beside an answer."""
+
+    cited: bool
+
+
+class Failure(Record, frozen=True):
+    """Why a model gave no answer."""
+
+    code: str
+    message: str
+
+
+class AskedAnswer(Record, frozen=True):
+    """A question with its answer, and the evidence beside it: what the answer cites first."""
+
+    question: str
+    scope: str
+    answer: str | None
+    model: str | None
+    citations: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    cut: bool
+    calls: int
+    usage: Usage
+    tokens: int
+    evidence: tuple[Evidence, ...]
+    gaps: tuple[str, ...]
+    unfound: Annotated[tuple[str, ...], Meta(description="Words of the question that are nowhere.")] = field(
+        name="notFound"
+    )
+    failed: Failure | UnsetType | None = UNSET
+
+    @classmethod
+    def of(cls, scope: str, asked: Asked) -> AskedAnswer:
+        """What a question brought."""
+        evidence = (
+            Evidence(**structs.asdict(one), cited=one.citation in asked.citations)
+            for one in asked.cited_first
+        )
+        return cls(
+            asked.question,
+            scope,
+            asked.answer,
+            asked.model,
+            asked.citations,
+            asked.dropped,
+            asked.is_cut,
+            asked.calls,
+            asked.usage,
+            asked.tokens,
+            tuple(evidence),
+            asked.gaps,
+            asked.unfound,
+        )
 
 
 class Step(Record, frozen=True):

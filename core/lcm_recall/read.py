@@ -12,6 +12,7 @@ from typing import Final
 
 from lcm_core.base.errors import NotFoundError, UsageError
 from lcm_core.base.records import ConversationId, MessageId, Summary, SummaryId, Timestamp
+from lcm_core.base.times import with_z
 from lcm_core.base.tokens import Estimator, estimate
 from lcm_core.base.values import Record
 from lcm_core.store.opening import Rows
@@ -80,7 +81,7 @@ class Verdict(StrEnum):
     UNPROVEN = "unproven"  #: it names no hash of what was read
 
 
-class Passage(Record, frozen=True):
+class Passage(Record, frozen=True, omit_defaults=True):
     """A piece of text that was read."""
 
     citation: str  #: the id and a hash of the whole text
@@ -89,12 +90,12 @@ class Passage(Record, frozen=True):
     label: str
     at: Timestamp
     level: int  #: below the root, which is 0
-    text: str  #: foreign text
     tokens: int  #: by the estimator of today
     start: int  #: characters of the whole text before it
     complete: bool  #: whether it goes on to the end of the text
+    text: str  #: foreign text
     repeats: bool = False  #: it adds little to the words of the question, so others come before it
-    spelled: bool = True  #: False: no word of the question is in it as it was typed
+    other_spelling: bool = False  #: no word of the question is in it as it was typed
 
 
 class CursorAt(Record, frozen=True):
@@ -244,14 +245,15 @@ def _below(
         if _is_within(document, within):
             yield document, level
         elif not level:
-            raise _unknown(root)
+            raise unknown(root)
 
 
 def _is_within(document: Document, within: Collection[ConversationId] | None) -> bool:
     return within is None or document.conversation_id in within
 
 
-def _unknown(root: str) -> NotFoundError:
+def unknown(root: str) -> NotFoundError:
+    """The sentence for an id of nothing."""
     return NotFoundError(
         f"There is no message, summary, brief or file {root[:80]}; a search names ids.",
         code="NOT_FOUND",
@@ -264,7 +266,7 @@ def _all_below(
 ) -> Iterator[tuple[Document, int]]:
     first = document_of(db, schema, root.partition("@")[0], settings)
     if first is None:
-        raise _unknown(root)
+        raise unknown(root)
     yield first, 0
     if first.kind is not DocumentKind.SUMMARY:
         return
@@ -298,12 +300,12 @@ def _passage(document: Document, level: int, whole: str, start: int, left: int) 
         document.kind,
         document.conversation_id,
         document.label,
-        document.at,
+        Timestamp(with_z(document.at)),
         level,
-        text,
         tokens,
         start,
         complete,
+        text,
     )
 
 

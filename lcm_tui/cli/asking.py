@@ -7,13 +7,12 @@ from types import MappingProxyType
 
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.javascript import Json, JsonObject
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.database import Database
 from lcm_core.writers.cost import CallBudget, CallLoad, Forecast
 from lcm_core.writers.writer import ModelSummarizer, call_budget, open_model
-from lcm_recall.ask import Asked, AskLimits, Inquiry, query_forecast
+from lcm_recall.ask import Asked, AskedAnswer, AskLimits, Inquiry, query_forecast
 from lcm_recall.queries import RecallSettings, recall_settings
-from lcm_recall.tools import asked_document
 
 from lcm_tui.cli import output
 from lcm_tui.cli.answer import Answer, Run
@@ -174,7 +173,7 @@ class AskWork(Record, frozen=True):
             Facts([("Scope", named), ("Evidence", f"~{asked.tokens:,} of {self.limits.tokens:,} tokens")])
         )
         blocks += [Note(f"Not searched or not shown: {gap}.") for gap in asked.gaps]
-        told = self.run.answer("ask", {**asked_document(named, asked), **data}, [*blocks, *last])
+        told = self.run.answer("ask", {**to_json(AskedAnswer.of(named, asked)), **data}, [*blocks, *last])
         if asked.failed is None:
             return told
         return replace(told, exit_code=asked.failed.exit_code, failed=asked.failed)

@@ -33,6 +33,7 @@ from lcm_core.operations.focus import (
 from lcm_core.operations.selection import Mode
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.focus import briefs_beginning
+from lcm_core.store.listing import CANDIDATES, the_one
 from lcm_core.writers.briefing import BriefQuestion
 from lcm_core.writers.cost import CallBudget
 from lcm_core.writers.writer import call_budget
@@ -46,7 +47,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.drafts import model_document, modelling, spent_document
 from lcm_tui.cli.options import BriefOptions, ChangeFlags, ModelOptions, Selector
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.selecting import CANDIDATES, as_text, chosen, the_one
+from lcm_tui.cli.selecting import as_text, chosen
 from lcm_tui.cli.working import show_and_ask
 from lcm_tui.flows.compaction import CompactionRun
 from lcm_tui.flows.drafts import Modelling, spent_text

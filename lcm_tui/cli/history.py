@@ -35,14 +35,14 @@ from lcm_core.change.undo import (
     undone_by,
 )
 from lcm_core.store.database import Reader
-from lcm_core.store.listing import Page, Position, Window
+from lcm_core.store.listing import CANDIDATES, Page, Position, Window, the_one
 
 from lcm_tui.cli import answer, changing
 from lcm_tui.cli.answer import Answer, Paging, Run
 from lcm_tui.cli.changing import rows_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
-from lcm_tui.cli.selecting import CANDIDATES, chosen, the_one
+from lcm_tui.cli.selecting import chosen
 from lcm_tui.cli.working import ask_before_change, interruptible
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.history import ListedOperation, ShownOperation, operation_blocks, operations_table

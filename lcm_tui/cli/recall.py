@@ -11,9 +11,10 @@ from lcm_core.base.javascript import Json, JsonObject
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.text import as_typed, counted
 from lcm_core.base.times import iso_z
-from lcm_core.base.values import Record, replace
+from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
+from lcm_core.store.listing import whole_id
 from lcm_core.store.opening import Rows
 from lcm_core.store.search import Document, DocumentKind, Filter, RecalledRows
 from lcm_recall.answer import REPEATS
@@ -32,6 +33,7 @@ from lcm_recall.read import (
     text_of,
     verify,
 )
+from lcm_recall.results import Described, FoundPage, ReadPage, listed_levels
 from lcm_recall.search import (
     NAMES,
     OTHER_SPELLING,
@@ -45,17 +47,10 @@ from lcm_recall.search import (
     search,
 )
 from lcm_recall.terms import Query
-from lcm_recall.tools import (
-    RecallTools,
-    described_document,
-    found_document,
-    levels_document,
-    passage_document,
-)
+from lcm_recall.tools import RecallTools
 
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.selecting import whole_id
 from lcm_tui.tables.blocks import Facts, Note, Prose
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.search import levels_table
@@ -132,7 +127,9 @@ def grep(run: Run, query: Query, asked: Asked, *, fail_empty: bool) -> Answer:
     named, found = run.read(load)
     if asked.by_cache:
         remember(path, query.text)
-    answer = run.answer("grep", found_document(query.text, named, found), _grep_blocks(run, named, found))
+    answer = run.answer(
+        "grep", to_json(FoundPage.of(query.text, named, found)), _grep_blocks(run, named, found)
+    )
     return replace(answer, exit_code=ExitCode.NOT_FOUND) if fail_empty and not found.total else answer
 
 
@@ -274,9 +271,8 @@ def describe(run: Run, name: str) -> Answer:
         return whole, verdict, document
 
     name, verdict, document = run.read(load)
-    data: JsonObject
+    data = to_json(Described.of(name, verdict, document))
     if document is None:
-        data = {"id": name, "citation": None, "verdict": str(verdict)}
         gone = run.answer("describe", data, [Note(f"{name} is missing: this id is not in the database.")])
         return replace(gone, exit_code=ExitCode.NOT_FOUND)
     facts: list[tuple[str, str | int | None]] = [
@@ -287,7 +283,6 @@ def describe(run: Run, name: str) -> Answer:
     ]
     if "@" in name:
         facts.insert(1, ("The citation", str(verdict)))
-    data = described_document(name, verdict, document)
     return run.answer("describe", data, [Facts(facts), Prose(text_of(document), title="Text")])
 
 
@@ -321,7 +316,7 @@ def expand_levels(run: Run, name: str) -> Answer:
         return whole, await reader.run(lambda rows: levels_below(rows, reader.schema, whole))
 
     whole, levels = run.read(load)
-    data: JsonObject = {"id": whole.partition("@")[0], "levels": levels_document(levels)}
+    data: JsonObject = {"id": whole.partition("@")[0], "levels": to_json(listed_levels(levels))}
     return run.answer("expand", data, [levels_table(levels)])
 
 
@@ -342,12 +337,7 @@ def expand_level(run: Run, name: str, number: int, budget: int, cursor: str | No
 
 
 def _page_answer(run: Run, name: str, page: Page, budget: int) -> Answer:
-    data: JsonObject = {
-        "id": name,
-        "tokens": page.tokens,
-        "passages": [passage_document(one) for one in page.passages],
-        "nextCursor": page.next,
-    }
+    data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
     blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
     if not page.passages:
         blocks.append(Note("Nothing fits: give more --tokens."))
@@ -380,5 +370,5 @@ def passage_title(run: Run, one: Passage) -> str:
     part = f", from character {one.start:,}" if one.start else ""
     part += "" if one.complete else ", continues"
     part += f", {REPEATS}" if one.repeats else ""
-    part += "" if one.spelled else f", {OTHER_SPELLING}"
+    part += f", {OTHER_SPELLING}" if one.other_spelling else ""
     return f"{'  ' * one.level}{one.citation}  {one.label}  {run.time(one.at)}{part}"

@@ -10,8 +10,7 @@ from lcm_core.base.records import Conversation, ConversationId, SummaryId
 from lcm_core.base.values import replace
 from lcm_core.store.conversations import find_by_session_key, get_conversation
 from lcm_core.store.database import Reader
-from lcm_core.store.focus import briefs_beginning
-from lcm_core.store.listing import summary_ids_beginning
+from lcm_core.store.listing import CANDIDATES, summary_ids_beginning, the_one
 from lcm_core.store.summaries import summaries_in
 
 from lcm_tui.cli.options import Selector
@@ -35,9 +34,6 @@ def as_text(record: R) -> R:
 
 
 # -- selecting -------------------------------------------------------------------------------------------
-
-#: Ids that an ambiguous beginning names in its refusal.
-CANDIDATES = 10
 
 
 async def chosen(reader: Reader, named: Selector) -> Conversation:
@@ -80,38 +76,3 @@ async def summary_beginning(reader: Reader, wanted: str) -> SummaryId:
             f"No summary matched id {wanted}.", code="SUMMARY_NOT_FOUND", details={"summaryId": wanted}
         )
     return SummaryId(the_one(wanted, found, "summaries", "summaryId"))
-
-
-async def whole_id(reader: Reader, named: str) -> str:
-    """What is *named*: the one summary or brief whose id begins so, else the name as it is.
-
-    A citation names the whole id: it is not completed.
-
-    Raises:
-        UsageError: several begin so.
-    """
-    if named.startswith("sum_") and "@" not in named:
-        found = await summary_ids_beginning(reader, named, CANDIDATES + 1)
-        return the_one(named, found, "summaries", "summaryId") if found else named
-    if named.startswith("focus_") and "@" not in named:
-        briefs = [brief_id for brief_id, _ in await briefs_beginning(reader, named, CANDIDATES + 1)]
-        return the_one(named, briefs, "focus briefs", "briefId") if briefs else named
-    return named
-
-
-def the_one(wanted: str, found: Sequence[str], kind: str, name: str) -> str:
-    """The id that is *wanted*, or the only one *found* that begins so.
-
-    *kind* is what they are, for people, *name* what machines call the id.
-
-    Raises:
-        UsageError: there are several.
-    """
-    if wanted in found or len(found) == 1:
-        return wanted if wanted in found else found[0]
-    listed = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
-    raise UsageError(
-        f"Several {kind} begin with {wanted}: {listed}. Give more of the id.",
-        code="AMBIGUOUS_ID",
-        details={name: wanted, "candidates": listed},
-    )

@@ -74,7 +74,7 @@ def evidence_document(asked: Asked, zone: tzinfo | None) -> Document:
         moment = parse_utc(one.at)
         when = one.at if moment is None else format_local(moment, zone)[:16]
         cited = (Span("cited  ", "ok"),) if one.citation in asked.citations else ()
-        notes = [*([REPEATS] if one.repeats else []), *([] if one.spelled else [OTHER_SPELLING])]
+        notes = [*([REPEATS] if one.repeats else []), *([OTHER_SPELLING] if one.other_spelling else [])]
         about = f"  {one.label}  {when}  conversation {one.conversation_id}  ~{one.tokens:,} tokens"
         blocks += [
             Block(),

@@ -162,7 +162,7 @@ def test_a_question_finds_every_spelling(path: Path) -> None:
     def find(rows: Rows, schema: Schema, question: str) -> list[tuple[str, bool]]:
         gathered = Memory(rows, schema, settings_in(path.parent), None).find(question, 8_000)
         assert gathered.unfound == ()
-        return [(one.text, one.spelled) for one in gathered.passages]
+        return [(one.text, not one.other_spelling) for one in gathered.passages]
 
     async def load(reader: Reader, question: str) -> list[tuple[str, bool]]:
         return await reader.run(lambda rows: find(rows, reader.schema, question))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from operator import itemgetter
 
@@ -354,19 +354,27 @@ def _says_truncated(raw: str) -> bool:
     return isinstance(found, dict) and found.get("truncated") is True
 
 
-async def briefs_beginning(reader: Reader, prefix: str, limit: int) -> list[tuple[str, ConversationId]]:
+async def briefs_beginning(
+    reader: Reader, prefix: str, limit: int, within: Collection[ConversationId] | None = None
+) -> list[tuple[str, ConversationId]]:
     """At most *limit* briefs whose ids begin with *prefix*, in order, each with its conversation.
 
-    Bytes that are no UTF-8 are counted otherwise by SQLite: an id that holds some is found as a whole.
+    *within*: only those of these conversations. Bytes that are no UTF-8 are counted otherwise by SQLite: an
+    id that holds some is found as a whole.
     """
     if not has_briefs(reader):
         return []
     rows = await reader.rows(
         f"""SELECT brief_id, conversation_id FROM {BRIEFS}
-        WHERE substr(brief_id, 1, ?) = ? OR brief_id = ? ORDER BY brief_id LIMIT ?""",
+        WHERE (substr(brief_id, 1, ?) = ? OR brief_id = ?) {of_these(within)} ORDER BY brief_id LIMIT ?""",
         len(prefix),
         prefix,
         prefix,
         limit,
     )
     return [(row["brief_id"], ConversationId(row["conversation_id"])) for row in rows]
+
+
+def of_these(within: Collection[ConversationId] | None) -> str:
+    """A condition for the rows of some conversations; None: of all."""
+    return "" if within is None else f"AND conversation_id IN ({', '.join(str(int(one)) for one in within)})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
@@ -34,6 +34,7 @@ from lcm_core.store import conversations, messages, summaries
 from lcm_core.store import messages as files
 from lcm_core.store.conversations import moment
 from lcm_core.store.database import Reader
+from lcm_core.store.focus import briefs_beginning, of_these
 from lcm_core.store.opening import Row, Rows
 from lcm_core.store.rows import IN_SEQ_ORDER, of_conversation
 from lcm_core.store.schema import BODIES, LABEL
@@ -239,22 +240,66 @@ async def file_page(
     return Page(tuple(files.file_of(row) for row in rows), end)
 
 
-async def summary_ids_beginning(reader: Reader, prefix: str, limit: int) -> list[SummaryId]:
-    """At most *limit* ids of summaries that begin with *prefix*, in order.
+# -- ids that are typed ------------------------------------------------------------------------------------
+
+#: Ids that an ambiguous beginning names in its refusal.
+CANDIDATES: Final = 10
+
+
+async def summary_ids_beginning(
+    reader: Reader, prefix: str, limit: int, within: Collection[ConversationId] | None = None
+) -> list[SummaryId]:
+    """At most *limit* ids of summaries that begin with *prefix*, in order; *within*: of these conversations.
 
     Bytes that are no UTF-8 are counted otherwise by SQLite: an id that holds some is found as a whole.
     """
     if not reader.schema.has("summaries"):
         return []
     rows = await reader.rows(
-        """SELECT summary_id FROM summaries
-        WHERE substr(summary_id, 1, ?) = ? OR summary_id = ? ORDER BY summary_id LIMIT ?""",
+        f"""SELECT summary_id FROM summaries
+        WHERE (substr(summary_id, 1, ?) = ? OR summary_id = ?) {of_these(within)}
+        ORDER BY summary_id LIMIT ?""",
         len(prefix),
         prefix,
         prefix,
         limit,
     )
     return [SummaryId(row["summary_id"]) for row in rows]
+
+
+async def whole_id(reader: Reader, named: str, within: Collection[ConversationId] | None = None) -> str:
+    """What is *named*: the one summary or brief whose id begins so, else the name as it is.
+
+    A citation names the whole id: it is not completed. *within*: only in these conversations; None: in all.
+
+    Raises:
+        UsageError: several begin so.
+    """
+    if named.startswith("sum_") and "@" not in named:
+        ids = await summary_ids_beginning(reader, named, CANDIDATES + 1, within)
+        return the_one(named, ids, "summaries", "summaryId") if ids else named
+    if named.startswith("focus_") and "@" not in named:
+        briefs = [brief for brief, _ in await briefs_beginning(reader, named, CANDIDATES + 1, within)]
+        return the_one(named, briefs, "focus briefs", "briefId") if briefs else named
+    return named
+
+
+def the_one(wanted: str, found: Sequence[str], kind: str, name: str) -> str:
+    """The id that is *wanted*, or the only one *found* that begins so.
+
+    *kind* is what they are, for people, *name* what machines call the id.
+
+    Raises:
+        UsageError: there are several.
+    """
+    if wanted in found or len(found) == 1:
+        return wanted if wanted in found else found[0]
+    listed = ", ".join(found[:CANDIDATES]) + (", ..." if len(found) > CANDIDATES else "")
+    raise UsageError(
+        f"Several {kind} begin with {wanted}: {listed}. Give more of the id.",
+        code="AMBIGUOUS_ID",
+        details={name: wanted, "candidates": listed},
+    )
 
 
 def _column(reader: Reader, table: str, column: str) -> str:

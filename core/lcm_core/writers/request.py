@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import ClassVar, Final, Protocol
 from urllib.parse import urlsplit
 
+from msgspec import field as record_field
+
 from lcm_core.base.errors import ConfigurationError, ExitCode, LcmError
 from lcm_core.base.host_config import MASK
 from lcm_core.base.javascript import well_formed
@@ -42,7 +44,8 @@ class Usage(Record, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = None  #: None: the price of this model is not known
-    is_exact: bool = True  #: False: the provider did not say all of it, and the most that it can be is in it
+    #: False: the provider did not say all of it, and the most that it can be is in it.
+    is_exact: bool = record_field(default=True, name="exact")
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None

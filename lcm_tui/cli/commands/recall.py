@@ -490,16 +490,17 @@ def mcp(
     With a model that is named here, and --yes, it may be asked too: passages are sent to that model then.
     """
     import asyncio
+    import gc
     import os
     import signal
     import sys
 
     from lcm_core.base.errors import ConfigurationError, ExitCode, UsageError
-    from lcm_recall.queries import recall_settings
 
     from lcm_tui.cli.presentation import exit_code
-    from lcm_tui.mcp.tools import Allowed
+    from lcm_tui.mcp.scope import Allowed
 
+    gc.disable()  # what an import makes lives on: to look through it for garbage takes a tenth of the start
     try:
         from lcm_tui.mcp.server import serve
     except ImportError:
@@ -507,6 +508,9 @@ def mcp(
             "lcm-tui mcp requires the package mcp: install lcm-tui with the extra [mcp].",
             code="EXTRA_MISSING",
         ) from None
+    finally:
+        gc.freeze()
+        gc.enable()
     asking = None
     if any((model.provider, model.model, model.base_url)):
         from lcm_tui.cli.asking import flagged_model, opened
@@ -526,13 +530,7 @@ def mcp(
 
     async def served() -> None:
         try:
-            await serve(
-                run.settings.database.value,
-                recall_settings(run.settings),
-                allowed,
-                asking,
-                by_index=run.settings.search_cache.value,
-            )
+            await serve(run.settings.database.value, run.settings, allowed, asking)
         finally:
             if asking is not None:
                 await asking.aclose()
