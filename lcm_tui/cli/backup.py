@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, LcmError, RefusedError, SearchUnavailableError
@@ -31,7 +32,7 @@ from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.progress import CopyMeter
-from lcm_tui.cli.working import ask, ask_before_change, can_ask, interruptible
+from lcm_tui.cli.working import ask, can_ask, carry_out, metered
 from lcm_tui.tables.blocks import (
     Cell,
     Facts,
@@ -69,11 +70,8 @@ def backup(run: Run, to: Path | None, *, check: bool, force: bool, yes: bool) ->
         size, time = bytes_text(estimate.bytes), seconds_text(estimate.seconds)
         ask(f"Copy {size} to {target}; it takes about {time}. Continue?", default=True)
     meter = CopyMeter()
-    with interruptible() as stopped:
-        try:
-            made = make_backup(database, target, meter, stopped, check=check, replace=force)
-        finally:
-            meter.clear()
+    with metered(meter) as stopped:
+        made = make_backup(database, target, meter, stopped, check=check, replace=force)
     told = run.answer("backup", _backup_document(made, estimate), _backup_blocks(made))
     return replace(told, exit_code=ExitCode.FINDINGS) if made.problems else told
 
@@ -117,20 +115,18 @@ def restore_(run: Run, source: Path, flags: ChangeFlags) -> Answer:
     """Show what putting a backup back would do, or do it."""
     database = run.settings.database.value
     meter = CopyMeter()
-    with interruptible() as stopped:
-        try:
-            preview = preview_restore(source, database, meter, stopped, check=not flags.apply)
-        finally:
-            meter.clear()
+    with metered(meter) as stopped:
+        preview = preview_restore(source, database, meter, stopped, check=not flags.apply)
     if not flags.apply:
         document = {"applied": False, **_preview_document(preview)}
         return run.answer("restore", document, _preview_blocks(run, preview))
-    ask_before_change(_question(run, preview), yes=flags.yes)
-    with interruptible() as stopped:
-        try:
-            done = restore(source, database, meter, stopped, wait=answer.BUSY_SECONDS)
-        finally:
-            meter.clear()
+    done = carry_out(
+        run,
+        _question(run, preview),
+        lambda stopped: restore(source, database, meter, stopped, wait=answer.BUSY_SECONDS),
+        yes=flags.yes,
+        meter=meter,
+    )
     document = {"applied": True, **_preview_document(preview), **_restored_document(done)}
     return run.answer("restore", document, _restored_blocks(done))
 
@@ -243,14 +239,15 @@ def migrate_(run: Run, flags: ChangeFlags, backup_to: Path | None) -> Answer:
     if not migration or not flags.apply:
         return run.answer("migrate", _document(migration, holding), _blocks(migration, holding))
     check_writable(path)
-    ask_before_change(_migrate_question(path.name, migration, holding), yes=flags.yes)
     meter = CopyMeter()
-    with interruptible() as stopped:
-        try:
-            backup = make_backup(path, target, meter, stopped)
-        finally:
-            meter.clear()
-        done = migrate(path, wait=answer.BUSY_SECONDS, stopped=stopped)
+
+    def work(stopped: Callable[[], bool]) -> tuple[Backup, Migrated]:
+        made = make_backup(path, target, meter, stopped)
+        meter.clear()
+        return made, migrate(path, wait=answer.BUSY_SECONDS, stopped=stopped)
+
+    question = _migrate_question(path.name, migration, holding)
+    backup, done = carry_out(run, question, work, yes=flags.yes, meter=meter)
     document = {**_document(migration, holding), **_done_document(done, backup)}
     return run.answer("migrate", document, _done_blocks(run, done, backup))
 
@@ -331,9 +328,9 @@ def reindex_(run: Run, wanted: Sequence[str], flags: ChangeFlags) -> Answer:
     if not flags.apply or not found:
         return run.answer("reindex", _reindex_document(found, ()), _planned_blocks(found))
     names = ", ".join(one.table for one in able)
-    ask_before_change(f"Rebuild {names}? The database is locked meanwhile.", yes=flags.yes)
     done: list[Rebuilt] = []
-    failed = _rebuild(run, able, done)
+    question = f"Rebuild {names}? The database is locked meanwhile."
+    failed = carry_out(run, question, partial(_rebuild, run, able, done), yes=flags.yes)
     return run.answer(
         "reindex", _reindex_document(found, done), _reindex_done_blocks(found, done, failed)
     ).in_part(failed)
@@ -353,24 +350,22 @@ def _chosen(known: Sequence[SearchTable], wanted: Sequence[str]) -> list[SearchT
     return [one for one in known if not wanted or one.table in wanted]
 
 
-def _rebuild(run: Run, found: Sequence[SearchTable], done: list[Rebuilt]) -> LcmError | None:
+def _rebuild(
+    run: Run, found: Sequence[SearchTable], done: list[Rebuilt], stopped: Callable[[], bool]
+) -> LcmError | None:
     """Rebuild table by table; why it ended early, when some were done by then."""
-    path = run.settings.database.value
-    with interruptible() as stopped:
-        try:
-            for one in found:
-                done += reindex(path, [one.table], wait=answer.BUSY_SECONDS, stopped=stopped)
-        except (CancelledError, KeyboardInterrupt):
-            return _ended(CancelledError(_STOPPED), done)
-        except LcmError as error:
-            return _ended(error, done)
-    return None
-
-
-def _ended(error: LcmError, done: Sequence[Rebuilt]) -> LcmError:
-    if not done:
-        raise error
-    return error
+    failed: LcmError | None = None
+    try:
+        for one in found:
+            path = run.settings.database.value
+            done += reindex(path, [one.table], wait=answer.BUSY_SECONDS, stopped=stopped)
+    except (CancelledError, KeyboardInterrupt):
+        failed = CancelledError(_STOPPED)
+    except LcmError as error:
+        failed = error
+    if failed is not None and not done:
+        raise failed
+    return failed
 
 
 def _reindex_document(found: Sequence[SearchTable], done: Sequence[Rebuilt]) -> Document:

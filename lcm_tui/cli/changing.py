@@ -167,8 +167,12 @@ class _Changing:
     @contextmanager
     def working(self, what: str) -> Iterator[None]:
         """Ctrl-C ends it between two commits, or while the lock is waited for."""
+        awake = asyncio.ensure_future(_stay_awake())
         with interruptible() as self.cancelled, waiting(what, quiet=self.run.presentation.quiet):
-            yield
+            try:
+                yield
+            finally:
+                awake.cancel()
 
     def changed(self) -> None:
         """Nobody looks meanwhile."""
@@ -298,6 +302,12 @@ class _Changing:
     def _undo_batch(self) -> str:
         batch = self.state.undo_batch
         return self.run.undo_of_batch(batch) if batch else ""
+
+
+async def _stay_awake() -> None:
+    """Python notices a signal that comes right before the loop begins to wait only when that wakes up."""
+    while True:  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.1)
 
 
 def _of_many(last: Document, done: Sequence[Done]) -> Document:

@@ -27,7 +27,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector
 from lcm_tui.cli.progress import CheckMeter
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.cli.working import carry_out
 from lcm_tui.flows.checks import folders_of, limits_of, reads_whole_file
 from lcm_tui.tables.blocks import Note, OutputBlock, OutputColumn, Table
 from lcm_tui.tables.findings import (
@@ -273,14 +273,17 @@ class _Fixing(Struct):
             return replace(told, blocks=[*told.blocks, *_passed_blocks(self.passed)])
         done: list[tuple[str, int]] = []
         if search:
-            if not told.data.get("applied"):
-                ask_before_change(f"Update {' and '.join(search)}?", yes=self.flags.yes)
+            applied = bool(told.data.get("applied"))  # it was asked about with the plan
             path = self.run.settings.database.value
             try:
-                with interruptible() as stopped:
-                    rows = resync(path, search, wait=answer.BUSY_SECONDS, stopped=stopped)
+                rows = carry_out(
+                    self.run,
+                    f"Update {' and '.join(search)}?",
+                    lambda stopped: resync(path, search, wait=answer.BUSY_SECONDS, stopped=stopped),
+                    yes=self.flags.yes or applied,
+                )
             except LcmError as error:
-                if not told.data.get("applied"):
+                if not applied:
                     raise
                 return replace(told, exit_code=error.exit_code, failed=error)
             done = [(one.table, one.rows) for one in rows]

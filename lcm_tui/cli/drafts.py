@@ -60,7 +60,7 @@ from lcm_tui.cli import changing
 from lcm_tui.cli.answer import Answer, Run
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ModelOptions, SqlFlags
-from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.cli.working import carry_out, interruptible
 from lcm_tui.flows.drafts import DraftForecast, Modelling, choose_writer, plan_draft
 from lcm_tui.tables import drafts as drafts_view
 from lcm_tui.tables.blocks import Note, OutputBlock
@@ -544,10 +544,12 @@ class Taking(Record, frozen=True):
             return replace(told, data=data, blocks=[*told.blocks, Note(changing.ABOUT_SQL)], script=script)
         if not self.flags.apply:
             return self._forecast(items, reviewed)
-        ask_before_change(f"Apply {counted(len(items), 'draft')}?", yes=self.flags.yes)
         outcome = Outcome(data={"file": str(self.path)})
-        with interruptible() as stopped:
+
+        def work(stopped: Callable[[], bool]) -> None:
             self.run.work(partial(self._take, items, reviewed, setting, outcome, stopped))
+
+        carry_out(self.run, f"Apply {counted(len(items), 'draft')}?", work, yes=self.flags.yes)
         return answer_of(self.run, self.command, Selection(items), outcome)
 
     def _forecast(self, items: Sequence[BatchItem], reviewed: Reviewed) -> Answer:

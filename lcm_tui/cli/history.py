@@ -43,7 +43,7 @@ from lcm_tui.cli.changing import rows_document
 from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags, Selector, SqlFlags
 from lcm_tui.cli.selecting import chosen
-from lcm_tui.cli.working import ask_before_change, interruptible
+from lcm_tui.cli.working import carry_out
 from lcm_tui.tables.blocks import Note
 from lcm_tui.tables.history import ListedOperation, ShownOperation, operation_blocks, operations_table
 
@@ -242,18 +242,19 @@ def prune(
         if not count:
             blocks = [Note("No operation matches.")]
         return run.answer("history.prune", {"applied": False, "operations": count}, blocks)
-    ask_before_change(
-        f"Forget {number} permanently? The changes stay but can no longer be undone.", yes=flags.yes
-    )
-    with interruptible() as stopped:
-        gone = prune_history(
+    gone = carry_out(
+        run,
+        f"Forget {number} permanently? The changes stay but can no longer be undone.",
+        lambda stopped: prune_history(
             run.settings.database.value,
             keep=newest,
             before=limit,
             conversation_id=owner,
             wait=answer.BUSY_SECONDS,
             stopped=stopped,
-        )
+        ),
+        yes=flags.yes,
+    )
     note = Note(f"Forgotten: {counted(gone, 'operation')}.")
     return run.answer("history.prune", {"applied": True, "operations": gone}, [note])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lcm_core.base.errors import CancelledError, ExitCode, FileMissingError, LcmError
@@ -22,7 +22,7 @@ from lcm_tui.cli.documents import Document
 from lcm_tui.cli.options import ChangeFlags
 from lcm_tui.cli.presentation import PROGRAM
 from lcm_tui.cli.progress import ProgressLine
-from lcm_tui.cli.working import interruptible, show_and_ask
+from lcm_tui.cli.working import carry_out, metered
 from lcm_tui.tables.blocks import Facts, Note
 from lcm_tui.tables.blocks import OutputBlock as Block
 from lcm_tui.tables.remnic import (
@@ -156,7 +156,7 @@ def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *
             code="REMNIC_NOT_FOUND",
         )
     with Source(run.settings.database.value, BUSY_SECONDS) as source:
-        behind = left_behind(source, sessions)
+        behind, blocks = left_behind(source, sessions), list[Block]()
         if not flags.apply or not flags.yes:
             planned = _looked(source, None if new else path, sessions)
             blocks = _import_blocks(run, path, planned, behind)
@@ -164,34 +164,41 @@ def import_(run: Run, path: Path, sessions: Sequence[str], flags: ChangeFlags, *
                 note = _UNDONE if planned.written else _NOTHING
                 told: list[Block] = [*blocks, Note(note)]
                 return run.answer("remnic.import", _import_document(path, planned, behind), told)
-            question = f"Import this into {path}?"
-            show_and_ask(lambda: blocks, question, run.presentation, yes=False)
-        if new:
-            create_remnic(path)
-        return _imported(run, source, path, sessions, behind)
+
+        def work(stopped: Callable[[], bool]) -> Answer:
+            if new:
+                create_remnic(path)
+            return _imported(run, source, path, sessions, behind, stopped)
+
+        return carry_out(run, f"Import this into {path}?", work, yes=flags.yes, shown=lambda: blocks)
 
 
-def _looked(source: Source, path: Path | None, sessions: Sequence[str]) -> Report:
+def _looked(
+    source: Source, path: Path | None, sessions: Sequence[str], seen: Callable[[Step], None] = lambda _: None
+) -> Report:
     meter = ProgressLine(silent=0.5)
-    with interruptible() as stopped:
-        try:
-            return import_into(
-                source,
-                Looking(path),
-                sessions,
-                told=lambda done, of: meter.show("Comparing messages", done, of),
-                stopped=stopped,
-            )
-        finally:
-            meter.clear()
+    with metered(meter) as stopped:
+        return import_into(
+            source,
+            Looking(path),
+            sessions,
+            seen=seen,
+            told=lambda done, of: meter.show("Comparing messages", done, of),
+            stopped=stopped,
+        )
 
 
 def _imported(
-    run: Run, source: Source, path: Path, sessions: Sequence[str], behind: dict[str, int]
+    run: Run,
+    source: Source,
+    path: Path,
+    sessions: Sequence[str],
+    behind: dict[str, int],
+    stopped: Callable[[], bool],
 ) -> Answer:
     meter, report = ProgressLine(silent=0.5), Report()
     failed: LcmError | None = None
-    with interruptible() as stopped, writing(path, source.path, BUSY_SECONDS, stopped) as writer:
+    with writing(path, source.path, BUSY_SECONDS, stopped) as writer:
         try:
             import_into(
                 source,
@@ -242,19 +249,8 @@ def verify(run: Run, path: Path, sessions: Sequence[str], limit: int) -> Answer:
             if len(kept) < limit:
                 kept.append(step)
 
-    with Source(run.settings.database.value, BUSY_SECONDS) as source, interruptible() as stopped:
-        meter = ProgressLine(silent=0.5)
-        try:
-            report = import_into(
-                source,
-                Looking(path),
-                sessions,
-                seen=seen,
-                told=lambda done, of: meter.show("Comparing messages", done, of),
-                stopped=stopped,
-            )
-        finally:
-            meter.clear()
+    with Source(run.settings.database.value, BUSY_SECONDS) as source:
+        report = _looked(source, path, sessions, seen)
         behind = left_behind(source, sessions)
     differences: list[Json] = [
         {
@@ -320,18 +316,18 @@ def _import_document(path: Path, report: Report, behind: dict[str, int]) -> Docu
 
 def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:
     """Show what undoing an import would do, or do it."""
-    one = journal.find_import(path, name)
+    one, blocks = journal.find_import(path, name), list[Block]()
     if not flags.apply or not flags.yes:
         planned = preview_undo(path, one)
         blocks = undone_blocks(one, planned, done=False)
         if not flags.apply:
             document = _undo_document(path, one, planned, applied=False)
             return run.answer("remnic.undo", document, [*blocks, Note(_UNDONE)])
-        show_and_ask(lambda: blocks, "Undo this import?", run.presentation, yes=False)
     meter = ProgressLine(silent=0.5)
-    with interruptible() as stopped:
+
+    def work(stopped: Callable[[], bool]) -> Undone:
         try:
-            found = undo_import(
+            return undo_import(
                 path,
                 one,
                 BUSY_SECONDS,
@@ -340,8 +336,8 @@ def undo(run: Run, path: Path, name: str | None, flags: ChangeFlags) -> Answer:
             )
         except CancelledError:
             raise CancelledError(_STOPPED) from None
-        finally:
-            meter.clear()
+
+    found = carry_out(run, "Undo this import?", work, yes=flags.yes, shown=lambda: blocks, meter=meter)
     document = _undo_document(path, one, found, applied=True)
     return run.answer("remnic.undo", document, undone_blocks(one, found, done=True))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lcm_core.base.errors import CancelledError, ExitCode
 from lcm_core.base.text import safe_line
@@ -22,8 +22,10 @@ from lcm_tui.cli.output import print_answer, write
 from lcm_tui.cli.presentation import WORK_ENDED, NobodyToAskError, Presentation, ended_by_signal, note_signal
 
 if TYPE_CHECKING:
+    from lcm_tui.cli.progress import ProgressLine
     from lcm_tui.tables.blocks import OutputBlock
 
+T = TypeVar("T")
 
 # -- the past --------------------------------------------------------------------------------------------
 # Whether a command reads it; without ``--at`` nothing of it is imported.
@@ -167,6 +169,41 @@ def show_and_ask(
         ask()
     else:
         ask_before_change(question, yes=False)
+
+
+@contextmanager
+def metered(meter: ProgressLine) -> Iterator[Callable[[], bool]]:
+    """As `interruptible`, with a line that says how far it is and goes away at the end."""
+    with interruptible() as stopped:
+        try:
+            yield stopped
+        finally:
+            meter.clear()
+
+
+def carry_out(
+    run: Run,
+    question: str,
+    work: Callable[[Callable[[], bool]], T],
+    *,
+    yes: bool,
+    shown: Callable[[], Sequence[OutputBlock]] | None = None,
+    meter: ProgressLine | None = None,
+) -> T:
+    """Ask, then do what is done in one piece; *work* is told whether it is not wanted any more.
+
+    What has a plan goes by `run_change`.
+
+    Raises:
+        NobodyToAskError: there is no terminal, and no *yes*.
+        CancelledError: the answer is no.
+    """
+    if shown is None:
+        ask_before_change(question, yes=yes)
+    else:
+        show_and_ask(shown, question, run.presentation, yes=yes)
+    with interruptible() if meter is None else metered(meter) as stopped:
+        return work(stopped)
 
 
 # -- repeating (--watch) ---------------------------------------------------------------------------------
