@@ -1,10 +1,7 @@
-(
-    """The memory as programs ask it: functions over an open `Database` (docs/python.md, "Searching").
+"""The memory as programs ask it: functions over an open `Database` (docs/python.md, "Searching").
 
 *settings* are those of the operator; None: the defaults, with ``lcm-files`` beside the database.
 """
-    ""
-)
 
 from __future__ import annotations
 
@@ -15,14 +12,12 @@ from lcm_core.base.errors import UsageError
 from lcm_core.base.records import ConversationId, SummaryId
 from lcm_core.base.settings import Settings
 from lcm_core.store.database import Database, Reader
-from lcm_core.store.opening import Rows
-from lcm_core.store.schema import Schema
 from lcm_core.store.search import Filter
 from lcm_core.writers.cost import Model
 
 from lcm_recall.ask import Asked, AskLimits, Inquiry
 from lcm_recall.queries import RecallSettings, engine_recall, recall_settings
-from lcm_recall.read import Level, Page, Verdict, level_of, levels_below, read_below, read_level
+from lcm_recall.read import Level, Page, Verdict, levels_below, read_below
 from lcm_recall.read import verify as look_up
 from lcm_recall.search import Found
 from lcm_recall.search import search as find
@@ -78,14 +73,16 @@ async def expand(
     """
     recalling = _settings(database, settings)
 
-    def read(rows: Rows, schema: Schema) -> Page:
-        if level is not None:
-            found = level_of(levels_below(rows, schema, name, conversations), level, name)
-            return read_level(rows, schema, found, tokens=tokens, cursor=cursor)
-        return read_below(rows, schema, name, recalling, tokens=tokens, cursor=cursor, within=conversations)
-
     async def load(reader: Reader) -> Page:
-        return await reader.run(read, reader.schema)
+        return await reader.run(
+            lambda rows: read_below(
+                *(rows, reader.schema, name, recalling),
+                tokens=tokens,
+                cursor=cursor,
+                level=level,
+                within=conversations,
+            )
+        )
 
     return await database.read(load)
 

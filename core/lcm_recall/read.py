@@ -126,17 +126,22 @@ def read_below(
     tokens: int = DEFAULT_TOKENS,
     cursor: str | None = None,
     with_messages: bool = True,
+    level: int | None = None,
     within: Collection[ConversationId] | None = None,
 ) -> Page:
     """A summary, then each of its sources with what lies below it; a leaf with its messages.
 
     Also of one message, brief or file. A text that alone is larger than *tokens* goes on on the next page.
-    Of conversations that are not *within* nothing is read; None: of all.
+    Of conversations that are not *within* nothing is read; None: of all. *level*: only the texts of this
+    level of a summary, as `levels_below` numbers them.
 
     Raises:
-        NotFoundError: there is nothing of this id.
+        NotFoundError: there is nothing of this id, or the summary has fewer levels.
         UsageError: the cursor is none of ours.
     """
+    if level is not None:
+        chosen = level_of(levels_below(db, schema, root, within), level, root)
+        return read_level(db, schema, chosen, tokens=tokens, cursor=cursor)
     found = _below(db, schema, root, settings, with_messages, within)
     return page_of(enumerate(found), tokens, cursor_at(cursor))
 

@@ -15,7 +15,6 @@ from lcm_core.base.values import Record, replace, to_json
 from lcm_core.store.conversations import list_conversations
 from lcm_core.store.database import Reader
 from lcm_core.store.listing import whole_id
-from lcm_core.store.opening import Rows
 from lcm_core.store.search import Document, DocumentKind, Filter, RecalledRows
 from lcm_recall.answer import REPEATS
 from lcm_recall.engine_tools import Expansions, expand_all, expansion_text
@@ -26,10 +25,8 @@ from lcm_recall.read import (
     Passage,
     Verdict,
     cite,
-    level_of,
     levels_below,
     read_below,
-    read_level,
     text_of,
     verify,
 )
@@ -286,26 +283,34 @@ def describe(run: Run, name: str) -> Answer:
     return run.answer("describe", data, [Facts(facts), Prose(text_of(document), title="Text")])
 
 
-def expand(run: Run, name: str, budget: int, cursor: str | None, *, with_messages: bool) -> Answer:
-    """A page of what lies below a summary."""
+def expand(
+    run: Run, name: str, budget: int, cursor: str | None, *, with_messages: bool, level: int | None
+) -> Answer:
+    """A page of what lies below a summary, or of one *level* of that."""
     settings = recall_settings(run.settings)
 
     async def load(reader: Reader) -> tuple[str, Page]:
         whole = await whole_id(reader, name)
         page = await reader.run(
             lambda rows: read_below(
-                rows,
-                reader.schema,
-                whole,
-                settings,
+                *(rows, reader.schema, whole, settings),
                 tokens=budget,
                 cursor=cursor,
                 with_messages=with_messages,
+                level=level,
             )
         )
         return whole, page
 
-    return _page_answer(run, *run.read(load), budget)
+    name, page = run.read(load)
+    data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
+    blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
+    if not page.passages:
+        blocks.append(Note("Nothing fits: give more --tokens."))
+    blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {budget:,}")]))
+    if page.next is not None:
+        blocks.append(Note(f"More follows: --cursor {page.next}"))
+    return run.answer("expand", data, blocks)
 
 
 def expand_levels(run: Run, name: str) -> Answer:
@@ -318,33 +323,6 @@ def expand_levels(run: Run, name: str) -> Answer:
     whole, levels = run.read(load)
     data: JsonObject = {"id": whole.partition("@")[0], "levels": to_json(listed_levels(levels))}
     return run.answer("expand", data, [levels_table(levels)])
-
-
-def expand_level(run: Run, name: str, number: int, budget: int, cursor: str | None) -> Answer:
-    """A page of the texts of one level below a summary."""
-
-    async def load(reader: Reader) -> tuple[str, Page]:
-        whole = await whole_id(reader, name)
-
-        def read(rows: Rows) -> Page:
-            levels = levels_below(rows, reader.schema, whole)
-            level = level_of(levels, number, whole)
-            return read_level(rows, reader.schema, level, tokens=budget, cursor=cursor)
-
-        return whole, await reader.run(read)
-
-    return _page_answer(run, *run.read(load), budget)
-
-
-def _page_answer(run: Run, name: str, page: Page, budget: int) -> Answer:
-    data = to_json(ReadPage(name, page.tokens, page.passages, page.next))
-    blocks: list[Block] = [Prose(one.text, title=passage_title(run, one)) for one in page.passages]
-    if not page.passages:
-        blocks.append(Note("Nothing fits: give more --tokens."))
-    blocks.append(Facts([("Tokens", f"~{page.tokens:,} of {budget:,}")]))
-    if page.next is not None:
-        blocks.append(Note(f"More follows: --cursor {page.next}"))
-    return run.answer("expand", data, blocks)
 
 
 def engine_expand(run: Run, name: str, tokens: int, *, with_messages: bool) -> Answer:

@@ -6,6 +6,7 @@ Source: docs/mcp.md, "Tools". The docstring of a tool is what a model reads of i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from datetime import UTC, datetime
 from functools import wraps
 from itertools import islice
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar, get_args
 
 import mcp_types as types
@@ -30,17 +30,16 @@ from lcm_core.store.conversations import count_rows
 from lcm_core.store.database import Database, Reader
 from lcm_core.store.listing import whole_id
 from lcm_core.store.messages import message_ids
-from lcm_core.store.opening import Rows, file_state
+from lcm_core.store.opening import file_state
 from lcm_core.store.search import DocumentKind, Filter
 from lcm_core.store.summaries import BrokenSummary, broken_in
-from lcm_recall.ask import AskedAnswer, AskLimits, Failure, Inquiry
+from lcm_recall.ask import Asked, AskedAnswer, AskLimits, Failure, Inquiry
 from lcm_recall.queries import recall_settings
 from lcm_recall.read import (
     Level,
     Page,
     Passage,
     beginning_of,
-    level_of,
     levels_below,
     read_below,
     read_level,
@@ -378,24 +377,20 @@ class Memory:
 
         async def load(reader: Reader) -> Answer[ReadPage]:
             scope, name = await self._named(reader, id)
-
-            def read(rows: Rows) -> Page:
-                if level is not None:
-                    chosen = level_of(levels_below(rows, reader.schema, name, scope.ids), level, name)
-                    return read_level(rows, reader.schema, chosen, tokens=tokens, cursor=cursor)
-                return read_below(
-                    *(rows, reader.schema, name, self._settings),
-                    tokens=tokens,
-                    cursor=cursor,
-                    with_messages=not summaries_only,
-                    within=scope.ids,
-                )
-
             if levels:
                 sizes = level_sizes(await reader.run(levels_below, reader.schema, name, scope.ids))
                 none = ReadPage(name.partition("@")[0], 0, (), None, sizes)
                 return Answer(scope, none, list(_level_lines(name, sizes)))
-            page = await reader.run(read)
+            page = await reader.run(
+                lambda rows: read_below(
+                    *(rows, reader.schema, name, self._settings),
+                    tokens=tokens,
+                    cursor=cursor,
+                    with_messages=not summaries_only,
+                    level=level,
+                    within=scope.ids,
+                )
+            )
             data = ReadPage(name, page.tokens, page.passages, page.next, [])
             return Answer(scope, data, list(_page_lines(page)))
 
@@ -567,13 +562,18 @@ class Memory:
         with its id for what it was made from.
         """
 
+        broken: list[BrokenSummary] = []
+        left: list[ConversationId] = []
+
+        async def look(reader: Reader) -> None:
+            left.extend((await scope_of(reader, self._allowed)).ids)
+            while left:
+                broken.extend(await broken_in(reader, left[0]))
+                del left[0]
+
         async def load(reader: Reader) -> Answer[Status]:
             scope = await scope_of(reader, self._allowed)
             counts = await count_rows(reader, scope.ids)
-            broken: list[BrokenSummary] = []
-            left, end = list(scope.ids), monotonic() + _BROKEN_SECONDS
-            while left and monotonic() < end:
-                broken += await broken_in(reader, left.pop(0))
             data = Status(
                 len(counts),
                 sum(one.messages for one in counts),
@@ -600,6 +600,9 @@ class Memory:
             lines.append(f"Read only. Written by LCM {data.written_by}; lcm-tui {__version__}.")
             return Answer(scope, data, lines)
 
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_BROKEN_SECONDS):
+                await self._read(look)
         return await self._read(load)
 
     async def ask(
@@ -633,7 +636,7 @@ class Memory:
         await asyncio.gather(*told)
         failed = None if asked.failed is None else Failure(asked.failed.code, asked.failed.message)
         data = replace(AskedAnswer.of(scope.name, asked), failed=failed)
-        return Answer(scope, data, list(_asked_lines(data, asked.unfound_text)))
+        return Answer(scope, data, list(_asked_lines(asked)))
 
     @property
     def tools(self) -> list[Callable[..., Awaitable[Answer[Any]]]]:
@@ -796,20 +799,20 @@ def _level_lines(name: str, sizes: Sequence[LevelSize]) -> Iterator[str]:
         )
 
 
-def _asked_lines(asked: AskedAnswer, unfound: str) -> Iterator[str]:
+def _asked_lines(asked: Asked) -> Iterator[str]:
     if asked.answer is None:
-        why = asked.failed.message if isinstance(asked.failed, Failure) else "no answer came"
+        why = "no answer came." if asked.failed is None else asked.failed.message
         yield f"{short(asked.model)}: {short(why, 500)} The evidence follows."
     else:
-        yield f"Answer of {short(asked.model)} in {asked.calls} calls{', cut' if asked.cut else ''}:"
+        yield f"Answer of {short(asked.model)} in {asked.calls} calls{', cut' if asked.is_cut else ''}:"
         yield from _quoted(asked.answer)
         yield f"It cites {', '.join(map(short, asked.citations)) or 'nothing'}."
         for one in islice(asked.dropped, 20):
             yield f"Citation removed: {short(one.citation)} ({short(one.why)})."
-    if unfound:
-        yield short(unfound, 500)
+    if asked.unfound:
+        yield short(asked.unfound_text, 500)
     yield f"Evidence, about {asked.tokens:,} tokens:"
-    for passage in asked.evidence:
+    for passage in asked.cited_first:
         yield from _passage_lines(passage)
     yield from (f"Not searched or not shown: {short(gap, 200)}." for gap in asked.gaps)
 

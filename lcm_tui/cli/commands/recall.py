@@ -269,11 +269,9 @@ def expand(
         raise invalid("no-messages", f"cannot be combined with {chosen[0]}")
     if by_level:
         return recall.expand_levels(run, name)
-    if level is not None:
-        return recall.expand_level(run, name, level, tokens, cursor)
     if as_engine:
         return recall.engine_expand(run, name, tokens, with_messages=not no_messages)
-    return recall.expand(run, name, tokens, cursor, with_messages=not no_messages)
+    return recall.expand(run, name, tokens, cursor, with_messages=not no_messages, level=level)
 
 
 # -- describe -------------------------------------------------------------------------------------------
